@@ -1,0 +1,65 @@
+--[[
+admit: who is asking, and has their rate room for one more request?
+
+Promises: looks up key and workspace, checks the second and the minute together and only then counts both, so a
+refused request is not counted. Windows are fixed, aligned to UTC, and only move forward: a clock that steps back
+counts in the newest window seen. A record older than its `until` is treated as absent; expiry merely cleans up.
+Refuses: nothing by itself when a record is absent; the caller loads it from the record and asks again.
+
+KEYS key_record workspace_record key_rates workspace_rates
+ARGV now:number
+REPLY {'miss'} | {'revoked'}
+    | {'ok' or 'limited', key id, permissions, audiences, workspace id, plan, version, minute scope,
+       limit, remaining, seconds to reset, seconds to retry}
+]]
+-- @include clock
+now = clock(now)
+
+local key = redis.call('HMGET', key_record, 'state', 'until', 'id', 'permissions', 'audiences')
+if key[1] == 'revoked' then return { 'revoked' } end
+if not key[1] or tonumber(key[2]) < now then return { 'miss' } end
+local ws = redis.call('HMGET', workspace_record, 'until', 'id', 'plan', 'version', 'minute_scope', 'per_second', 'per_minute')
+if not ws[1] or tonumber(ws[1]) < now then return { 'miss' } end
+
+local minute_key = key_rates
+if ws[5] == 'workspace' then minute_key = workspace_rates end
+
+local function window(rates, name, width, limit)
+  local stored = redis.call('HMGET', rates, name, name .. 'n')
+  local start, used = math.floor(now / width), 0
+  local newest = tonumber(stored[1]) or 0
+  if newest >= start then
+    start = newest
+    used = tonumber(stored[2])
+  end
+  return { rates = rates, name = name, start = start, used = used, limit = limit, ends = (start + 1) * width }
+end
+
+local second = window(key_rates, 's', 1000, tonumber(ws[6]))
+local minute = window(minute_key, 'm', 60000, tonumber(ws[7]))
+
+local function count(w, width)
+  w.used = w.used + 1
+  redis.call('HSET', w.rates, w.name, w.start, w.name .. 'n', w.used)
+  redis.call('PEXPIRE', w.rates, 2 * width)
+end
+
+local verdict, retry_at = 'ok', 0
+if second.used >= second.limit then verdict, retry_at = 'limited', second.ends end
+if minute.used >= minute.limit then verdict, retry_at = 'limited', math.max(retry_at, minute.ends) end
+if verdict == 'ok' then
+  count(second, 1000)
+  count(minute, 60000)
+end
+
+local function left(w) return math.max(0, w.limit - w.used) end
+local function seconds(at) return math.max(1, math.ceil((at - now) / 1000)) end
+
+-- the minute always ends with or after the second, so it also wins the tie
+local nearest = minute
+if left(second) < left(minute) then nearest = second end
+local retry = 0
+if verdict == 'limited' then retry = seconds(retry_at) end
+
+return { verdict, key[3], key[4], key[5], ws[2], ws[3], ws[4], ws[5],
+  nearest.limit, left(nearest), seconds(nearest.ends), retry }

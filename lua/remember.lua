@@ -1,0 +1,26 @@
+--[[
+remember: keep what the record says of one key and its workspace, for a minute.
+
+Promises: an older copy never replaces a newer one: each of the two is stored only if its version is not lower than
+the one held; a key marked revoked stays so until that mark expires, whatever a load that was in flight brings.
+
+KEYS key_record workspace_record
+ARGV now:number lives_ms:number version:number key_state key_id permissions audiences workspace_id plan minute_scope per_second:number per_minute:number day_limit month_limit cap_day cap_hour reserved_share
+REPLY 1 when the key is stored, 0 when it stays revoked
+]]
+-- @include clock
+now = clock(now)
+
+local held = redis.call('HMGET', workspace_record, 'version')
+if not held[1] or tonumber(held[1]) <= version then
+  redis.call('HSET', workspace_record, 'version', version, 'until', now + lives_ms, 'id', workspace_id, 'plan', plan,
+    'minute_scope', minute_scope, 'per_second', per_second, 'per_minute', per_minute, 'day_limit', day_limit,
+    'month_limit', month_limit, 'cap_day', cap_day, 'cap_hour', cap_hour, 'reserved_share', reserved_share)
+  redis.call('PEXPIRE', workspace_record, lives_ms)
+end
+
+if redis.call('HGET', key_record, 'state') == 'revoked' then return 0 end
+redis.call('HSET', key_record, 'state', key_state, 'until', now + lives_ms, 'id', key_id, 'permissions', permissions,
+  'audiences', audiences)
+redis.call('PEXPIRE', key_record, lives_ms)
+return 1

@@ -1,0 +1,73 @@
+--[[
+reserve: is there quota for these e-mails, and how many of them may go now?
+
+Promises: quota of day and month is all or nothing; the caps grant the longest run of e-mails from the first on, and
+none when others of the class already wait; what is granted is counted here at once and kept under the reservation's
+id, so that the same call again answers the same and refund.lua can undo exactly this grant. A request already
+running or answered under the same idempotency key reserves nothing.
+Refuses: to have the last word. The ledger row in the commit has it; these counters may be lost, old or wrong.
+
+KEYS workspace_record use reservation claim
+ARGV now:number lives_ms:number digest claim_ms:number counted:number counts_day:number bulk:number weights
+REPLY {'miss'} | {'cold'} | {'running'} | {'conflict'} | {'answered'} | {'over'} | {'ok', epoch, e-mails that go now}
+]]
+-- @include clock
+-- @include windows
+now = clock(now)
+
+local known = redis.call('HMGET', reservation, 'epoch', 'go')
+if known[1] then return { 'ok', known[1], tonumber(known[2]) } end
+
+if digest ~= '' then
+  local held = redis.call('HMGET', claim, 'state', 'digest')
+  if held[1] then
+    if held[2] ~= digest then return { 'conflict' } end
+    return { held[1] }
+  end
+end
+
+local ws = redis.call('HMGET', workspace_record, 'until', 'day_limit', 'month_limit', 'cap_day', 'cap_hour', 'reserved_share')
+if not ws[1] or tonumber(ws[1]) < now then return { 'miss' } end
+local w = open_windows(use, now)
+if not w then return { 'cold' } end
+
+local day_limit = tonumber(ws[2]) -- nil: none
+if counts_day == 1 and day_limit and w.day_used + counted > day_limit then return { 'over' } end
+if w.month_used + counted > tonumber(ws[3]) then return { 'over' } end
+
+local cap_day, cap_hour, share = tonumber(ws[4]), tonumber(ws[5]), tonumber(ws[6])
+local room = math.min(cap_day - w.cap_day_used, cap_hour - w.hour_used)
+if bulk == 1 then
+  local function part(cap) return math.min(cap, math.max(50, math.floor(cap * (1 - share)))) end
+  room = math.min(room, part(cap_day) - w.cap_day_bulk, part(cap_hour) - w.hour_bulk)
+end
+if (bulk == 1 and w.waiting_bulk or w.waiting) > 0 then room = 0 end
+
+local go, granted = 0, 0
+for weight in string.gmatch(weights, '%d+') do
+  weight = tonumber(weight)
+  if granted + weight > room then break end
+  go, granted = go + 1, granted + weight
+end
+
+local slot = w.bucket % SLOTS
+redis.call('HINCRBY', use, 'month_used', counted)
+if counts_day == 1 then redis.call('HINCRBY', use, 'day_used', counted) end
+if granted > 0 then
+  redis.call('HINCRBY', use, 'cap_day_used', granted)
+  redis.call('HINCRBY', use, 'hour_used', granted)
+  redis.call('HINCRBY', use, 'u' .. slot, granted)
+  if bulk == 1 then
+    redis.call('HINCRBY', use, 'cap_day_bulk', granted)
+    redis.call('HINCRBY', use, 'hour_bulk', granted)
+    redis.call('HINCRBY', use, 'b' .. slot, granted)
+  end
+end
+redis.call('HSET', reservation, 'epoch', w.epoch, 'go', go, 'month', w.month, 'day', w.day, 'bucket', w.bucket,
+  'counted', counted, 'counts_day', counts_day, 'bulk', bulk, 'granted', granted)
+redis.call('PEXPIRE', reservation, lives_ms)
+if digest ~= '' then
+  redis.call('HSET', claim, 'state', 'running', 'digest', digest)
+  redis.call('PEXPIRE', claim, claim_ms)
+end
+return { 'ok', w.epoch, go }

@@ -1,0 +1,71 @@
+/**
+ * Identifiers made here: UUIDv7, so that rows sort and partition by the time they were made, and event ids.
+ * Within a process ids only rise, also when the clock steps back or one millisecond yields thousands.
+ */
+import { randomFillSync } from "node:crypto";
+
+const RANDOM_POOL_BYTES = 8192;
+const pool = Buffer.alloc(RANDOM_POOL_BYTES);
+let poolAt = RANDOM_POOL_BYTES;
+let lastMs = 0;
+let sequence = 0;
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** A UUIDv7 for the millisecond `now`; later calls never yield a smaller one. */
+export function newId(now: number): string {
+  if (now > lastMs) {
+    lastMs = now;
+    sequence = randomByte() << 2; // below a quarter of the 12 bits, to leave room to count upwards
+  } else if (++sequence > 0xfff) {
+    lastMs += 1;
+    sequence = 0;
+  }
+  return format(lastMs, sequence, () => randomByte());
+}
+
+/** The smallest UUIDv7 of a millisecond: where a partition or a range of ids begins. */
+export function floorId(ms: number): string {
+  const time = Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`;
+}
+
+/** When the id was made, in ms. */
+export function timeOfId(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}
+
+const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
+
+/** `evt_` and 26 base32 characters: 48 bits of time and 80 of chance. */
+export function newEventId(now: number): string {
+  let time = "";
+  for (let left = now, n = 0; n < 10; n++, left = Math.floor(left / 32)) time = BASE32[left % 32] + time;
+  let chance = "";
+  for (let n = 0; n < 16; n++) chance += BASE32[randomByte() & 31];
+  return `evt_${time}${chance}`;
+}
+
+function randomByte(): number {
+  if (poolAt >= RANDOM_POOL_BYTES) {
+    randomFillSync(pool);
+    poolAt = 0;
+  }
+  return pool[poolAt++] as number;
+}
+
+function format(ms: number, seq: number, byte: () => number): string {
+  const time = ms.toString(16).padStart(12, "0");
+  const a = HEX[0x70 | (seq >> 8)] as string;
+  const b = HEX[seq & 0xff] as string;
+  const c = HEX[0x80 | (byte() & 0x3f)] as string;
+  let rest = "";
+  for (let n = 0; n < 7; n++) rest += HEX[byte()];
+  return `${time.slice(0, 8)}-${time.slice(8)}-${a}${b}-${c}${rest.slice(0, 2)}-${rest.slice(2)}`;
+}

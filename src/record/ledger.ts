@@ -1,0 +1,189 @@
+/**
+ * The ledger of a workspace: what it has used of its quota (day, month) and of its sending caps (day, hour), and how
+ * much waits. Pure: `advance` moves the windows to a time, `judge` decides one request and counts it. The commit calls
+ * them on the locked row and so has the last word; lua/reserve.lua makes the same decision beforehand, fast and
+ * without promise, and the fuzz tests hold both against each other.
+ *
+ * Quota is counted per recipient in `to` at acceptance and is all or nothing. Caps are counted per recipient of the
+ * envelope when an e-mail may go; what finds no room waits, in order, and nothing overtakes what waits in its class.
+ * Windows only move forward: under a clock that steps back the newest window seen goes on.
+ */
+import { CAP_MIN } from "../plans.ts";
+
+export const BUCKET_MS = 300_000;
+export const HOUR_BUCKETS = 13;
+const DAY_MS = 86_400_000;
+
+export type Ledger = {
+  month: number;
+  monthUsed: number;
+  day: number;
+  dayUsed: number;
+  capDayUsed: number;
+  capDayBulk: number;
+  bucket: number;
+  /** Slot `bucket % 13`. */
+  hourUsed: number[];
+  hourBulk: number[];
+  /** E-mails that wait for the caps, by class. */
+  waiting: number;
+  waitingBulk: number;
+};
+
+/** What a workspace may use. */
+export type Allowance = {
+  dayLimit: number | null;
+  monthLimit: number;
+  capDay: number;
+  capHour: number;
+  reservedShare: number;
+};
+
+export type Ask = {
+  /** Recipients that count for the quota. */
+  counted: number;
+  countsDay: boolean;
+  bulk: boolean;
+  /** Envelope recipients of each e-mail that would go now, in order. */
+  weights: readonly number[];
+};
+
+export type Verdict =
+  | { kind: "granted"; go: number; waitsFor: WaitsFor | null }
+  | { kind: "over"; period: "day" | "month"; limit: number; used: number };
+
+export type WaitsFor = "cap_hour" | "cap_day";
+
+export function emptyLedger(): Ledger {
+  return {
+    month: 0,
+    monthUsed: 0,
+    day: 0,
+    dayUsed: 0,
+    capDayUsed: 0,
+    capDayBulk: 0,
+    bucket: 0,
+    hourUsed: new Array<number>(HOUR_BUCKETS).fill(0),
+    hourBulk: new Array<number>(HOUR_BUCKETS).fill(0),
+    waiting: 0,
+    waitingBulk: 0,
+  };
+}
+
+export function advance(ledger: Ledger, now: number): void {
+  const day = Math.floor(now / DAY_MS);
+  if (day > ledger.day) {
+    ledger.day = day;
+    ledger.dayUsed = ledger.capDayUsed = ledger.capDayBulk = 0;
+    const month = monthOfDay(day);
+    if (month > ledger.month) {
+      ledger.month = month;
+      ledger.monthUsed = 0;
+    }
+  }
+  const bucket = Math.floor(now / BUCKET_MS);
+  if (bucket > ledger.bucket) {
+    for (let b = Math.max(ledger.bucket + 1, bucket - HOUR_BUCKETS + 1); b <= bucket; b++) {
+      ledger.hourUsed[b % HOUR_BUCKETS] = 0;
+      ledger.hourBulk[b % HOUR_BUCKETS] = 0;
+    }
+    ledger.bucket = bucket;
+  }
+}
+
+/** Decides one request and counts it; a refusal changes nothing. The ledger has been advanced. */
+export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): Verdict {
+  const { counted } = ask;
+  if (ledger.monthUsed + counted > allowance.monthLimit)
+    return { kind: "over", period: "month", limit: allowance.monthLimit, used: ledger.monthUsed };
+  if (ask.countsDay && allowance.dayLimit !== null && ledger.dayUsed + counted > allowance.dayLimit)
+    return { kind: "over", period: "day", limit: allowance.dayLimit, used: ledger.dayUsed };
+
+  ledger.monthUsed += counted;
+  if (ask.countsDay) ledger.dayUsed += counted;
+
+  const waiting = ask.bulk ? ledger.waitingBulk : ledger.waiting;
+  const go = waiting > 0 ? 0 : take(ledger, allowance, ask.bulk, ask.weights);
+  const left = ask.weights.length - go;
+  if (left === 0) return { kind: "granted", go, waitsFor: null };
+  if (ask.bulk) ledger.waitingBulk += left;
+  else ledger.waiting += left;
+  return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask.bulk) };
+}
+
+/** Counts the longest run of e-mails, from the first on, for which there is room in the caps; says how many. */
+export function take(
+  ledger: Ledger,
+  allowance: Allowance,
+  bulk: boolean,
+  weights: readonly number[],
+): number {
+  const room = roomNow(ledger, allowance, bulk);
+  let go = 0;
+  let granted = 0;
+  for (const weight of weights) {
+    if (granted + weight > room) break;
+    granted += weight;
+    go++;
+  }
+  charge(ledger, bulk, granted);
+  return go;
+}
+
+export function roomNow(ledger: Ledger, allowance: Allowance, bulk: boolean): number {
+  return Math.max(0, Math.min(roomInHour(ledger, allowance, bulk), roomInDay(ledger, allowance, bulk)));
+}
+
+/** Which cap holds mail of this class back longest. */
+export function fullest(ledger: Ledger, allowance: Allowance, bulk: boolean): WaitsFor {
+  return roomInDay(ledger, allowance, bulk) < roomInHour(ledger, allowance, bulk) ? "cap_day" : "cap_hour";
+}
+
+/** When room may next appear for mail that waits: the turn of the bucket, or of the day. */
+export function nextTurn(ledger: Ledger, waitsFor: WaitsFor): number {
+  return waitsFor === "cap_day" ? (ledger.day + 1) * DAY_MS : (ledger.bucket + 1) * BUCKET_MS;
+}
+
+export function charge(ledger: Ledger, bulk: boolean, granted: number): void {
+  const slot = ledger.bucket % HOUR_BUCKETS;
+  ledger.capDayUsed += granted;
+  ledger.hourUsed[slot] = (ledger.hourUsed[slot] ?? 0) + granted;
+  if (!bulk) return;
+  ledger.capDayBulk += granted;
+  ledger.hourBulk[slot] = (ledger.hourBulk[slot] ?? 0) + granted;
+}
+
+export function sum(slots: readonly number[]): number {
+  let total = 0;
+  for (const slot of slots) total += slot;
+  return total;
+}
+
+/** What automation mail may use of a cap: all but the reserved share, and never too little for one e-mail. */
+export function bulkPart(cap: number, reservedShare: number): number {
+  return Math.min(cap, Math.max(CAP_MIN, Math.floor(cap * (1 - reservedShare))));
+}
+
+export function secondsToReset(period: "day" | "month", ledger: Ledger, now: number): number {
+  const at = period === "day" ? (ledger.day + 1) * DAY_MS : startOfMonth(ledger.month + 1);
+  return Math.max(1, Math.ceil((at - now) / 1000));
+}
+
+function roomInHour(ledger: Ledger, { capHour, reservedShare }: Allowance, bulk: boolean): number {
+  const room = capHour - sum(ledger.hourUsed);
+  return bulk ? Math.min(room, bulkPart(capHour, reservedShare) - sum(ledger.hourBulk)) : room;
+}
+
+function roomInDay(ledger: Ledger, { capDay, reservedShare }: Allowance, bulk: boolean): number {
+  const room = capDay - ledger.capDayUsed;
+  return bulk ? Math.min(room, bulkPart(capDay, reservedShare) - ledger.capDayBulk) : room;
+}
+
+function monthOfDay(day: number): number {
+  const date = new Date(day * DAY_MS);
+  return date.getUTCFullYear() * 12 + date.getUTCMonth();
+}
+
+function startOfMonth(month: number): number {
+  return Date.UTC(Math.floor(month / 12), month % 12, 1);
+}

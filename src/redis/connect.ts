@@ -1,0 +1,62 @@
+/**
+ * Connections to Redis: one server, a unix socket, or a cluster, by the url alone.
+ *
+ * The admission client never resends by itself: a script whose reply was lost may have run, and whoever sent it
+ * decides what that means. It has no offline queue, so that a Redis that is away is answered at once, and every
+ * command has a deadline.
+ */
+import { Cluster, Redis } from "ioredis";
+import type { RedisClient } from "./scripts.ts";
+
+export type Purpose = "admission" | "queue" | "worker";
+
+export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
+  const common = {
+    protocol: 2 as const,
+    connectTimeout: timeoutMs,
+    keepAlive: 30_000,
+    retryStrategy: (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 5), 1_000),
+  };
+  const options =
+    purpose === "worker"
+      ? { ...common, enableOfflineQueue: true, maxRetriesPerRequest: null }
+      : {
+          ...common,
+          enableOfflineQueue: false,
+          autoResendUnfulfilledCommands: false,
+          maxRetriesPerRequest: 0,
+          commandTimeout: timeoutMs,
+        };
+  const nodes = clusterNodes(url);
+  if (nodes) {
+    return new Cluster(nodes, {
+      redisOptions: options,
+      enableOfflineQueue: options.enableOfflineQueue,
+      slotsRefreshTimeout: timeoutMs,
+      // a failover takes longer than the default 16 redirections allow
+      maxRedirections: 64,
+      retryDelayOnFailover: 200,
+      retryDelayOnClusterDown: 200,
+    });
+  }
+  const path = socketPath(url);
+  return path ? new Redis({ ...options, path }) : new Redis(url, options);
+}
+
+/** `redis-cluster://a:7401,b:7402`, or several urls with commas between. */
+function clusterNodes(url: string): { host: string; port: number }[] | null {
+  const isCluster = url.startsWith("redis-cluster://");
+  if (!isCluster && !url.includes(",")) return null;
+  return url
+    .replace(/^redis-cluster:\/\//, "")
+    .split(",")
+    .map((node) => {
+      const { hostname, port } = new URL(node.includes("://") ? node : `redis://${node}`);
+      return { host: hostname, port: Number(port || 6379) };
+    });
+}
+
+function socketPath(url: string): string | null {
+  const match = /^(?:redis\+)?unix:\/\/(\/.*)$/.exec(url);
+  return match ? (match[1] as string) : null;
+}

@@ -1,0 +1,16 @@
+/**
+ * Every key name in one place. All keys of a workspace carry its handle as hash tag, so that whatever one request
+ * touches lies in one slot; the handle is known from the bearer token alone.
+ */
+export const keyspace = {
+  apiKey: (handle: string, hash: string) => `{${handle}}:key:${hash}`,
+  workspace: (handle: string) => `{${handle}}:workspace`,
+  keyRates: (handle: string, hash: string) => `{${handle}}:rates:${hash}`,
+  workspaceRates: (handle: string) => `{${handle}}:rates`,
+  use: (handle: string) => `{${handle}}:use`,
+  reservation: (handle: string, id: string) => `{${handle}}:reservation:${id}`,
+  claim: (handle: string, scope: string, keyHash: string) => `{${handle}}:claim:${scope}:${keyHash}`,
+  /** The slot of a shard of the queue: BullMQ's own keys carry the same tag. */
+  shardEpoch: (shard: number) => `{bags-${shard}}:epoch`,
+  shardFairness: (shard: number) => `{bags-${shard}}:fairness`,
+};
