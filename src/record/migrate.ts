@@ -1,0 +1,59 @@
+/**
+ * Brings the schema up to date: numbered files, each in a transaction of its own, under an advisory lock, so that any
+ * number of processes may start at once. A file that was applied and changed afterwards stops the start.
+ */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import type { Sql } from "./connect.ts";
+import { makePartitions } from "./partitions.ts";
+
+const MIGRATIONS_FOLDER = new URL("../../src/record/migrations/", import.meta.url);
+const MIGRATION_LOCK = 7_165_001;
+
+export async function migrate(
+  sql: Sql,
+  now: number,
+  said: (applied: string) => void = () => {},
+): Promise<void> {
+  const connection = await sql.reserve();
+  try {
+    await connection`select pg_advisory_lock(${MIGRATION_LOCK})`;
+    await connection`create table if not exists migration (
+      name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
+    const applied = new Map(
+      (await connection<{ name: string; checksum: string }[]>`select name, checksum from migration`).map(
+        (row) => [row.name, row.checksum],
+      ),
+    );
+    for (const { name, text, checksum } of migrations()) {
+      const known = applied.get(name);
+      if (known === checksum) continue;
+      if (known) throw new Error(`migration ${name} was changed after it had been applied`);
+      await connection.unsafe(
+        `begin; ${text}; insert into migration (name, checksum) values ('${name}', '${checksum}'); commit`,
+      );
+      said(name);
+    }
+    await makePartitions(connection, now);
+  } finally {
+    await connection`select pg_advisory_unlock(${MIGRATION_LOCK})`;
+    connection.release();
+  }
+}
+
+/** Whether every migration of this build is applied: part of readiness. */
+export async function isMigrated(sql: Sql): Promise<boolean> {
+  const rows = await sql<{ name: string }[]>`select name from migration`;
+  const names = new Set(rows.map((row) => row.name));
+  return migrations().every(({ name }) => names.has(name));
+}
+
+function migrations(): { name: string; text: string; checksum: string }[] {
+  return readdirSync(MIGRATIONS_FOLDER)
+    .filter((file) => file.endsWith(".sql"))
+    .sort()
+    .map((name) => {
+      const text = readFileSync(new URL(name, MIGRATIONS_FOLDER), "utf8");
+      return { name, text, checksum: createHash("sha256").update(text).digest("hex") };
+    });
+}
