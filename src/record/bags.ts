@@ -1,0 +1,40 @@
+/**
+ * Bags: up to 100 e-mails and 4 MB of one workspace that travel together now. A row exists only while they travel;
+ * the queue carries nothing but its id and generation.
+ */
+import type { Sql, Tx } from "./connect.ts";
+
+export const BAG_EMAILS_MAX = 100;
+export const BAG_BYTES_MAX = 4 * 1024 * 1024;
+
+export type Bag = { workspaceId: string; id: string; shard: number; emailIds: string[]; bytes: number };
+export type Packable = { id: string; bytes: number };
+
+/** Fills bags with e-mails of one workspace, in order. */
+export function pack(
+  workspaceId: string,
+  shard: number,
+  emails: readonly Packable[],
+  newId: () => string,
+): Bag[] {
+  const bags: Bag[] = [];
+  let open: Bag | null = null;
+  for (const { id, bytes } of emails) {
+    if (!open || open.emailIds.length >= BAG_EMAILS_MAX || open.bytes + bytes > BAG_BYTES_MAX) {
+      open = { workspaceId, id: newId(), shard, emailIds: [], bytes: 0 };
+      bags.push(open);
+    }
+    open.emailIds.push(id);
+    open.bytes += bytes;
+  }
+  return bags;
+}
+
+export async function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): Promise<void> {
+  await tx`
+    insert into bag (workspace_id, id, shard, email_ids, bytes, created_at)
+    select workspace_id, id, shard, email_ids::uuid[], bytes, ${now}
+    from unnest(${bags.map((bag) => bag.workspaceId)}::uuid[], ${bags.map((bag) => bag.id)}::uuid[],
+                ${bags.map((bag) => bag.shard)}::int[], ${bags.map((bag) => `{${bag.emailIds.join(",")}}`)}::text[],
+                ${bags.map((bag) => bag.bytes)}::int[]) as b(workspace_id, id, shard, email_ids, bytes)`;
+}

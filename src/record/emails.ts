@@ -1,0 +1,99 @@
+/** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
+import type { Sql, Tx } from "./connect.ts";
+
+export type Standing = "accepted" | "scheduled" | "waiting";
+
+export type NewEmail = {
+  workspaceId: string;
+  id: string;
+  keyId: string | null;
+  bulk: boolean;
+  /** JSON of `Head`. */
+  head: string;
+  /** Recipients of the envelope. */
+  weight: number;
+  bytes: number;
+  html: string | null;
+  plain: string | null;
+  /** JSON of `Extra`, or null. */
+  extra: string | null;
+  scheduledAt: number | null;
+};
+
+/** Who and what, as sent: addresses in the form `a@x.com` or `Name <a@x.com>`. */
+export type Head = {
+  from: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  subject: string;
+};
+
+export type AttachmentRef = {
+  filename: string;
+  hash: string;
+  bytes: number;
+  content_type: string | null;
+  content_id: string | null;
+};
+export type Extra = {
+  headers?: Record<string, string>;
+  tags?: { name: string; value: string }[];
+  attachments?: AttachmentRef[];
+};
+
+export type AcceptedEmail = { email: NewEmail; standing: Standing };
+
+export async function insertEmails(
+  tx: Tx | Sql,
+  accepted: readonly AcceptedEmail[],
+  now: Date,
+): Promise<void> {
+  const at = now.toISOString();
+  const of = <T>(pick: (email: NewEmail) => T): T[] => accepted.map(({ email }) => pick(email));
+  await tx`
+    insert into email (workspace_id, id, key_id, bulk, status, head, weight, bytes, created_at, updated_at,
+                       scheduled_at, delayed_at, history)
+    select workspace_id, id, key_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
+           scheduled_at,
+           case when status = 'waiting' then ${at}::timestamptz end,
+           case when status = 'waiting' then ${delayed(at)}::jsonb end
+    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
+                ${of((e) => (e.bulk ? "t" : "f"))}::bool[], ${accepted.map((one) => one.standing)}::text[],
+                ${of((e) => e.head)}::text[], ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
+                ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[])
+      as e(workspace_id, id, key_id, bulk, status, head, weight, bytes, scheduled_at)`;
+}
+
+export async function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Promise<void> {
+  const of = <T>(pick: (email: NewEmail) => T): T[] => emails.map(pick);
+  await tx`
+    insert into body (workspace_id, id, html, plain, extra)
+    select workspace_id, id, html, plain, extra::json
+    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.html)}::text[],
+                ${of((e) => e.plain)}::text[], ${of((e) => e.extra)}::text[]) as b(workspace_id, id, html, plain, extra)`;
+}
+
+export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };
+
+export async function keepAttachments(
+  tx: Tx | Sql,
+  attachments: readonly NewAttachment[],
+  now: Date,
+): Promise<void> {
+  // one statement each: content may be megabytes, and arrays of bytea would go through text
+  const inOrder = [...attachments].sort((a, b) => (a.workspaceId + a.hash < b.workspaceId + b.hash ? -1 : 1));
+  await Promise.all(
+    inOrder.map(
+      ({ workspaceId, hash, content }) => tx`
+        insert into attachment (workspace_id, hash, content, last_used_at)
+        values (${workspaceId}, decode(${hash}, 'hex'), ${content}, ${now})
+        on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`,
+    ),
+  );
+}
+
+function delayed(at: string): string {
+  return JSON.stringify([{ type: "delivery_delayed", at }]);
+}

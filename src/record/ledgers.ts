@@ -1,0 +1,103 @@
+/** Ledger rows: read, locked and written in sets. */
+import type { Overrides, Plan } from "../plans.ts";
+import { allowanceOf } from "./allowance.ts";
+import type { Sql, Tx } from "./connect.ts";
+import { type Allowance, type Ledger, nextTurn, type WaitsFor } from "./ledger.ts";
+
+export type Account = {
+  workspaceId: string;
+  handle: string;
+  version: number;
+  plan: Plan;
+  allowance: Allowance;
+  ledger: Ledger;
+  /** When the keeper should look for room for what waits, in ms; null while nothing waits. */
+  nextReleaseAt: number | null;
+};
+
+type AccountRow = Ledger & {
+  workspaceId: string;
+  handle: string;
+  version: number;
+  plan: Plan;
+  limits: Overrides;
+  grownCapDay: number;
+  grownCapHour: number;
+  reservedShare: number;
+  nextReleaseAt: Date | null;
+};
+
+/** Locks the accounts of some workspaces in the order of their ids, as everyone who locks several does. */
+export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]): Promise<Account[]> {
+  const rows = await tx<AccountRow[]>`
+    select ${columns(tx)} from ledger l join workspace w on w.id = l.workspace_id
+    where l.workspace_id = any(${[...workspaceIds].sort()}::uuid[]) order by l.workspace_id for update of l`;
+  return rows.map(accountOf);
+}
+
+export async function readAccount(sql: Sql, workspaceId: string): Promise<Account | null> {
+  const [row] = await sql<AccountRow[]>`
+    select ${columns(sql)} from ledger l join workspace w on w.id = l.workspace_id where l.workspace_id = ${workspaceId}`;
+  return row ? accountOf(row) : null;
+}
+
+export async function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Promise<void> {
+  const of = <T>(pick: (account: Account) => T): T[] => accounts.map(pick);
+  await tx`
+    update ledger l set
+      month = v.month, month_used = v.month_used, day = v.day, day_used = v.day_used, cap_day_used = v.cap_day_used,
+      cap_day_bulk = v.cap_day_bulk, bucket = v.bucket, hour_used = v.hour_used::int[], hour_bulk = v.hour_bulk::int[],
+      waiting = v.waiting, waiting_bulk = v.waiting_bulk, next_release_at = v.next_release_at
+    from unnest(
+      ${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.ledger.month)}::int[], ${of((a) => a.ledger.monthUsed)}::int[],
+      ${of((a) => a.ledger.day)}::int[], ${of((a) => a.ledger.dayUsed)}::int[], ${of((a) => a.ledger.capDayUsed)}::int[],
+      ${of((a) => a.ledger.capDayBulk)}::int[], ${of((a) => a.ledger.bucket)}::int[],
+      ${of((a) => slots(a.ledger.hourUsed))}::text[], ${of((a) => slots(a.ledger.hourBulk))}::text[],
+      ${of((a) => a.ledger.waiting)}::int[], ${of((a) => a.ledger.waitingBulk)}::int[],
+      ${of((a) => (a.nextReleaseAt === null ? null : new Date(a.nextReleaseAt).toISOString()))}::timestamptz[]
+    ) as v(workspace_id, month, month_used, day, day_used, cap_day_used, cap_day_bulk, bucket, hour_used, hour_bulk,
+           waiting, waiting_bulk, next_release_at)
+    where l.workspace_id = v.workspace_id`;
+}
+
+/** Something waits now: the keeper looks again when room may appear. */
+export function expectRelease(account: Account, waitsFor: WaitsFor): void {
+  const at = nextTurn(account.ledger, waitsFor);
+  account.nextReleaseAt = account.nextReleaseAt === null ? at : Math.min(account.nextReleaseAt, at);
+}
+
+function columns(sql: Tx | Sql) {
+  return sql`l.workspace_id as "workspaceId", w.handle, w.version::int, w.plan, w.limits, l.cap_day as "grownCapDay",
+    l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", l.month, l.month_used as "monthUsed", l.day,
+    l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
+    l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
+    l.next_release_at as "nextReleaseAt"`;
+}
+
+function accountOf(row: AccountRow): Account {
+  const {
+    workspaceId,
+    handle,
+    version,
+    plan,
+    limits,
+    grownCapDay,
+    grownCapHour,
+    reservedShare,
+    nextReleaseAt,
+    ...ledger
+  } = row;
+  return {
+    workspaceId,
+    handle,
+    version,
+    plan,
+    allowance: allowanceOf({ plan, limits, grownCapDay, grownCapHour, reservedShare }),
+    ledger,
+    nextReleaseAt: nextReleaseAt?.getTime() ?? null,
+  };
+}
+
+function slots(values: readonly number[]): string {
+  return `{${values.join(",")}}`;
+}
