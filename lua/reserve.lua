@@ -3,13 +3,13 @@ reserve: is there quota for these e-mails, and how many of them may go now?
 
 Promises: quota of day and month is all or nothing; the caps grant the longest run of e-mails from the first on, and
 none when others of the class already wait; what is granted is counted here at once and kept under the reservation's
-id, so that the same call again answers the same and refund.lua can undo exactly this grant. A request already
-running or answered under the same idempotency key reserves nothing.
+id, so that the same call again answers the same and refund.lua can undo exactly this grant. A request that runs under the
+same idempotency key right now keeps this one from reserving anything.
 Refuses: to have the last word. The ledger row in the commit has it; these counters may be lost, old or wrong.
 
 KEYS workspace_record use reservation claim
 ARGV now:number lives_ms:number digest claim_ms:number counted:number counts_day:number bulk:number weights
-REPLY {'miss'} | {'cold'} | {'running'} | {'conflict'} | {'answered'} | {'over'} | {'ok', epoch, e-mails that go now}
+REPLY {'miss'} | {'cold'} | {'running'} | {'conflict'} | {'over', epoch} | {'ok', epoch, e-mails that go now}
 ]]
 -- @include clock
 -- @include windows
@@ -19,10 +19,10 @@ local known = redis.call('HMGET', reservation, 'epoch', 'go')
 if known[1] then return { 'ok', known[1], tonumber(known[2]) } end
 
 if digest ~= '' then
-  local held = redis.call('HMGET', claim, 'state', 'digest')
-  if held[1] then
-    if held[2] ~= digest then return { 'conflict' } end
-    return { held[1] }
+  local held = redis.call('GET', claim)
+  if held then
+    if held ~= digest then return { 'conflict' } end
+    return { 'running' }
   end
 end
 
@@ -32,8 +32,8 @@ local w = open_windows(use, now)
 if not w then return { 'cold' } end
 
 local day_limit = tonumber(ws[2]) -- nil: none
-if counts_day == 1 and day_limit and w.day_used + counted > day_limit then return { 'over' } end
-if w.month_used + counted > tonumber(ws[3]) then return { 'over' } end
+if counts_day == 1 and day_limit and w.day_used + counted > day_limit then return { 'over', w.epoch } end
+if w.month_used + counted > tonumber(ws[3]) then return { 'over', w.epoch } end
 
 local cap_day, cap_hour, share = tonumber(ws[4]), tonumber(ws[5]), tonumber(ws[6])
 local room = math.min(cap_day - w.cap_day_used, cap_hour - w.hour_used)
@@ -67,7 +67,6 @@ redis.call('HSET', reservation, 'epoch', w.epoch, 'go', go, 'month', w.month, 'd
   'counted', counted, 'counts_day', counts_day, 'bulk', bulk, 'granted', granted)
 redis.call('PEXPIRE', reservation, lives_ms)
 if digest ~= '' then
-  redis.call('HSET', claim, 'state', 'running', 'digest', digest)
-  redis.call('PEXPIRE', claim, claim_ms)
+  redis.call('SET', claim, digest, 'PX', claim_ms)
 end
 return { 'ok', w.epoch, go }

@@ -1,0 +1,198 @@
+/**
+ * Who is asking, and has their rate room for one more request? One script call when Redis knows the key.
+ *
+ * What Redis does not hold is loaded from the record and remembered for a minute, never over something newer. Loads
+ * are shared between requests for the same key and bounded per process: behind the check value of a key only real
+ * keys get here, and a flood of them is answered 503 rather than passed on to Postgres.
+ */
+import type { Clock } from "../clock.ts";
+import { limitsOf, type Plan, TERMS } from "../plans.ts";
+import { allowanceOf } from "../record/allowance.ts";
+import type { Sql } from "../record/connect.ts";
+import { findKeyByHash, type KeyRecord } from "../record/keys.ts";
+import { keyspace } from "../redis/keyspace.ts";
+import { loadScript, type RedisClient } from "../redis/scripts.ts";
+import type { Bearer } from "./bearer.ts";
+import { Unavailable } from "./unavailable.ts";
+
+export const RECORD_LIVES_MS = 60_000;
+const LOADS_MAX = 64;
+
+export type Caller = {
+  bearer: Bearer;
+  keyId: string;
+  permissions: number;
+  /** null: not restricted to audiences. */
+  audienceIds: string[] | null;
+  workspaceId: string;
+  plan: Plan;
+  version: number;
+};
+
+/** Of the window nearest to exhaustion: what the rate headers say. */
+export type Rate = { limit: number; remaining: number; resetSeconds: number };
+
+export type Admission =
+  | { kind: "admitted"; caller: Caller; rate: Rate }
+  | { kind: "limited"; caller: Caller; rate: Rate; retryAfterSeconds: number }
+  | { kind: "unknown key" };
+
+const admitScript = loadScript(
+  "admit",
+  ["key_record", "workspace_record", "key_rates", "workspace_rates"],
+  ["now"],
+);
+const rememberScript = loadScript(
+  "remember",
+  ["key_record", "workspace_record"],
+  [
+    "now",
+    "lives_ms",
+    "version",
+    "key_state",
+    "key_id",
+    "permissions",
+    "audiences",
+    "workspace_id",
+    "plan",
+    "minute_scope",
+    "per_second",
+    "per_minute",
+    "day_limit",
+    "month_limit",
+    "cap_day",
+    "cap_hour",
+    "reserved_share",
+  ],
+);
+
+export class Admitter {
+  readonly #redis: RedisClient;
+  readonly #reads: Sql;
+  readonly #clock: Clock;
+  readonly #loads = new Map<string, Promise<KeyRecord | null>>();
+
+  constructor(redis: RedisClient, reads: Sql, clock: Clock) {
+    this.#redis = redis;
+    this.#reads = reads;
+    this.#clock = clock;
+  }
+
+  async admit(bearer: Bearer): Promise<Admission> {
+    const first = await this.#ask(bearer);
+    if (first) return first;
+    if (!(await this.load(bearer))) return { kind: "unknown key" };
+    const second = await this.#ask(bearer);
+    if (second) return second;
+    throw new Unavailable("Redis forgot a key at once");
+  }
+
+  /** Brings key and workspace from the record into Redis; null when there is no such key or it is revoked. */
+  load(bearer: Bearer): Promise<KeyRecord | null> {
+    const running = this.#loads.get(bearer.hash);
+    if (running) return running;
+    if (this.#loads.size >= LOADS_MAX)
+      return Promise.reject(new Unavailable("too many keys are being loaded"));
+    const load = this.#load(bearer).finally(() => this.#loads.delete(bearer.hash));
+    this.#loads.set(bearer.hash, load);
+    return load;
+  }
+
+  async #ask({ handle, hash }: Bearer): Promise<Admission | null> {
+    const reply = (await this.#answer(
+      admitScript.run(
+        this.#redis,
+        {
+          key_record: keyspace.apiKey(handle, hash),
+          workspace_record: keyspace.workspace(handle),
+          key_rates: keyspace.keyRates(handle, hash),
+          workspace_rates: keyspace.workspaceRates(handle),
+        },
+        { now: this.#clock.given() },
+      ),
+    )) as AdmitReply;
+    if (reply.length === 1) return reply[0] === "miss" ? null : { kind: "unknown key" };
+    const [
+      verdict,
+      keyId,
+      permissions,
+      audiences,
+      workspaceId,
+      plan,
+      version,
+      ,
+      limit,
+      remaining,
+      resetSeconds,
+      retry,
+    ] = reply;
+    const caller: Caller = {
+      bearer: { handle, hash },
+      keyId,
+      permissions: Number(permissions),
+      audienceIds: audiences === "" ? null : audiences.split(",").filter((id) => id !== NO_AUDIENCE),
+      workspaceId,
+      plan,
+      version: Number(version),
+    };
+    const rate = { limit, remaining, resetSeconds };
+    return verdict === "ok"
+      ? { kind: "admitted", caller, rate }
+      : { kind: "limited", caller, rate, retryAfterSeconds: retry };
+  }
+
+  async #load(bearer: Bearer): Promise<KeyRecord | null> {
+    let record: KeyRecord | null;
+    try {
+      record = await findKeyByHash(this.#reads, bearer.handle, bearer.hash);
+    } catch (error) {
+      throw new Unavailable("Postgres did not answer", error);
+    }
+    if (!record) return null;
+    const stored = await this.#answer(this.#remember(bearer, record));
+    return stored === 1 && !record.isRevoked ? record : null;
+  }
+
+  #remember({ handle, hash }: Bearer, record: KeyRecord): Promise<unknown> {
+    const limits = limitsOf(record.plan, record.limits);
+    const allowance = allowanceOf(record);
+    return rememberScript.run(
+      this.#redis,
+      { key_record: keyspace.apiKey(handle, hash), workspace_record: keyspace.workspace(handle) },
+      {
+        now: this.#clock.given(),
+        lives_ms: RECORD_LIVES_MS,
+        version: record.version,
+        key_state: record.isRevoked ? "revoked" : "active",
+        key_id: record.keyId,
+        permissions: record.permissions,
+        // a restricted key whose audiences are all gone stays restricted: it then sees nothing
+        audiences: record.audienceIds ? [NO_AUDIENCE, ...record.audienceIds].join(",") : "",
+        workspace_id: record.workspaceId,
+        plan: record.plan,
+        minute_scope: TERMS[record.plan].minuteScope,
+        per_second: limits.requests_per_second,
+        per_minute: limits.requests_per_minute,
+        day_limit: allowance.dayLimit ?? "",
+        month_limit: allowance.monthLimit,
+        cap_day: allowance.capDay,
+        cap_hour: allowance.capHour,
+        reserved_share: allowance.reservedShare,
+      },
+    );
+  }
+
+  async #answer<T>(call: Promise<T>): Promise<T> {
+    try {
+      return await call;
+    } catch (error) {
+      throw new Unavailable("Redis did not answer", error);
+    }
+  }
+}
+
+const NO_AUDIENCE = "-";
+
+type AdmitReply =
+  | ["miss" | "revoked"]
+  | ["ok" | "limited", string, string, string, string, Plan, string, string, number, number, number, number];

@@ -1,0 +1,193 @@
+/**
+ * Is there quota, and how much may go now? Redis answers in one script call and counts at once; whatever it says is
+ * advice. `over` is only believed when the ledger row says so too, and a counter that disagreed with the ledger is
+ * rebuilt from it.
+ */
+import { randomBytes } from "node:crypto";
+import type { Clock } from "../clock.ts";
+import type { Sql } from "../record/connect.ts";
+import { advance, HOUR_BUCKETS, sum } from "../record/ledger.ts";
+import { type Account, readAccount } from "../record/ledgers.ts";
+import { keyspace } from "../redis/keyspace.ts";
+import { loadScript, type RedisClient } from "../redis/scripts.ts";
+import { Unavailable } from "./unavailable.ts";
+
+const RESERVATION_LIVES_MS = 60_000;
+/** How long a request may hold its idempotency key in Redis without an end: longer than any commit may take. */
+const CLAIM_RUNS_MS = 10_000;
+/** Counters are rebuilt from the ledger now and then, whether anyone doubts them or not. */
+const USE_LIVES_MS = 600_000;
+
+export type Asked = {
+  reservationId: string;
+  handle: string;
+  workspaceId: string;
+  counted: number;
+  bulk: boolean;
+  weights: readonly number[];
+  claim: { scope: string; keyHash: string; digest: string } | null;
+};
+
+export type Grant =
+  | { kind: "granted"; epoch: string; go: number }
+  /** Redis counts no room; only the ledger may say so to a caller. */
+  | { kind: "over"; epoch: string }
+  | { kind: "running" }
+  | { kind: "conflict" };
+
+const reserveScript = loadScript(
+  "reserve",
+  ["workspace_record", "use", "reservation", "claim"],
+  ["now", "lives_ms", "digest", "claim_ms", "counted", "counts_day", "bulk", "weights"],
+);
+const refundScript = loadScript("refund", ["use", "reservation", "claim"], ["frees_claim"]);
+const restoreScript = loadScript(
+  "restore",
+  ["use"],
+  [
+    "doubted",
+    "epoch",
+    "month",
+    "month_used",
+    "day",
+    "day_used",
+    "cap_day_used",
+    "cap_day_bulk",
+    "bucket",
+    "hour_used",
+    "hour_bulk",
+    "waiting",
+    "waiting_bulk",
+    "slots",
+    "lives_ms",
+  ],
+);
+
+export class Reservations {
+  readonly #redis: RedisClient;
+  readonly #reads: Sql;
+  readonly #clock: Clock;
+  readonly #restores = new Map<string, Promise<void>>();
+
+  constructor(redis: RedisClient, reads: Sql, clock: Clock) {
+    this.#redis = redis;
+    this.#reads = reads;
+    this.#clock = clock;
+  }
+
+  /** `reload` brings the workspace's record back when Redis lost it since the request was admitted. */
+  async reserve(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const reply = await this.#ask(asked);
+      if (reply[0] === "ok") return { kind: "granted", epoch: reply[1] as string, go: reply[2] as number };
+      if (reply[0] === "over") return { kind: "over", epoch: reply[1] as string };
+      if (reply[0] === "running" || reply[0] === "conflict") return { kind: reply[0] };
+      if (reply[0] === "miss") await reload();
+      if (reply[0] === "cold") await this.#restoreFromLedger(asked.handle, asked.workspaceId);
+    }
+    throw new Unavailable("Redis keeps losing what it is told");
+  }
+
+  /** Undoes the reservation: nothing was written under it. A failure only leaves Redis counting too much. */
+  async refund({ handle, reservationId, claim }: Asked): Promise<void> {
+    await refundScript.run(
+      this.#redis,
+      {
+        use: keyspace.use(handle),
+        reservation: keyspace.reservation(handle, reservationId),
+        claim: this.#claimKey(handle, claim),
+      },
+      { frees_claim: claim ? 1 : 0 },
+    );
+  }
+
+  /** The answer to an idempotency key is in the record now: whoever asks again is answered from there. */
+  async endClaim({ handle, claim }: Asked): Promise<void> {
+    if (claim) await this.#redis.del(this.#claimKey(handle, claim));
+  }
+
+  /** The counters of `epoch` disagreed with the ledger: replace them with what it says. */
+  async restore(account: Account, doubted: string): Promise<void> {
+    const { ledger, handle } = account;
+    advance(ledger, this.#clock.now());
+    const slots: string[] = [];
+    for (let slot = 0; slot < HOUR_BUCKETS; slot++) {
+      if (ledger.hourUsed[slot]) slots.push(`u${slot}=${ledger.hourUsed[slot]}`);
+      if (ledger.hourBulk[slot]) slots.push(`b${slot}=${ledger.hourBulk[slot]}`);
+    }
+    await restoreScript.run(
+      this.#redis,
+      { use: keyspace.use(handle) },
+      {
+        doubted,
+        epoch: randomBytes(9).toString("base64url"),
+        month: ledger.month,
+        month_used: ledger.monthUsed,
+        day: ledger.day,
+        day_used: ledger.dayUsed,
+        cap_day_used: ledger.capDayUsed,
+        cap_day_bulk: ledger.capDayBulk,
+        bucket: ledger.bucket,
+        hour_used: sum(ledger.hourUsed),
+        hour_bulk: sum(ledger.hourBulk),
+        waiting: ledger.waiting,
+        waiting_bulk: ledger.waitingBulk,
+        slots: slots.join(" "),
+        lives_ms: USE_LIVES_MS,
+      },
+    );
+  }
+
+  /** Capacity or waiting mail changed behind Redis' back: the next request rebuilds the counters. */
+  async forget(handle: string): Promise<void> {
+    await this.#redis.del(keyspace.use(handle));
+  }
+
+  async #ask(asked: Asked): Promise<readonly (string | number)[]> {
+    const { handle, claim } = asked;
+    try {
+      return (await reserveScript.run(
+        this.#redis,
+        {
+          workspace_record: keyspace.workspace(handle),
+          use: keyspace.use(handle),
+          reservation: keyspace.reservation(handle, asked.reservationId),
+          claim: this.#claimKey(handle, claim),
+        },
+        {
+          now: this.#clock.given(),
+          lives_ms: RESERVATION_LIVES_MS,
+          digest: claim?.digest ?? "",
+          claim_ms: CLAIM_RUNS_MS,
+          counted: asked.counted,
+          counts_day: asked.bulk ? 0 : 1,
+          bulk: asked.bulk ? 1 : 0,
+          weights: asked.weights.join(" "),
+        },
+      )) as (string | number)[];
+    } catch (error) {
+      throw new Unavailable("Redis did not answer", error);
+    }
+  }
+
+  #restoreFromLedger(handle: string, workspaceId: string): Promise<void> {
+    const running = this.#restores.get(handle);
+    if (running) return running;
+    const restore = this.#readAndRestore(workspaceId).finally(() => this.#restores.delete(handle));
+    this.#restores.set(handle, restore);
+    return restore;
+  }
+
+  async #readAndRestore(workspaceId: string): Promise<void> {
+    try {
+      const account = await readAccount(this.#reads, workspaceId);
+      if (account) await this.restore(account, "");
+    } catch (error) {
+      throw new Unavailable("the counters could not be rebuilt", error);
+    }
+  }
+
+  #claimKey(handle: string, claim: Asked["claim"]): string {
+    return claim ? keyspace.claim(handle, claim.scope, claim.keyHash) : keyspace.claim(handle, "none", "");
+  }
+}

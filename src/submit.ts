@@ -1,0 +1,219 @@
+/**
+ * The only way in, for requests and automations alike: reserve in Redis, commit under the ledger, put right what
+ * differs. Mail that was not granted cannot be written.
+ *
+ * Redis is believed when it grants, and asked again of the ledger when it refuses; the ledger's word is what the
+ * caller hears. A proven rollback is refunded, once, by its reservation; a fate that nobody knows is not.
+ */
+import { createHash } from "node:crypto";
+import type { Admitter, Caller } from "./admission/admit.ts";
+import type { Asked, Grant, Reservations } from "./admission/reserve.ts";
+import { Unavailable } from "./admission/unavailable.ts";
+import type { Clock } from "./clock.ts";
+import { newId } from "./ids.ts";
+import { type Plan, planThatFits } from "./plans.ts";
+import { type Claim, findClaims } from "./record/claims.ts";
+import type { Committed, GroupCommit, Submission } from "./record/commit.ts";
+import type { Sql } from "./record/connect.ts";
+import type { NewAttachment, NewEmail } from "./record/emails.ts";
+import { advance, judge, secondsToReset } from "./record/ledger.ts";
+import { type Account, readAccount } from "./record/ledgers.ts";
+
+export type Outgoing = {
+  emails: NewEmail[];
+  attachments: NewAttachment[];
+  /** Recipients that count for the quota. */
+  counted: number;
+  claim: { scope: string; key: string; digest: string; answer: string } | null;
+};
+
+export type QuotaRefusal = {
+  period: "day" | "month";
+  limit: number;
+  used: number;
+  requested: number;
+  plan: Plan;
+  requiredPlan: Plan;
+  retryAfterSeconds: number;
+};
+
+export type Submitted =
+  | { kind: "accepted" }
+  /** Answered before under the same idempotency key. */
+  | { kind: "replayed"; answer: string }
+  /** Another request with the same idempotency key is on its way. */
+  | { kind: "concurrent" }
+  /** The idempotency key was used with other bytes. */
+  | { kind: "conflict" }
+  | { kind: "over quota"; refusal: QuotaRefusal }
+  | { kind: "key revoked" }
+  | { kind: "outcome unknown"; error: unknown };
+
+export type SubmitParts = {
+  admitter: Admitter;
+  reservations: Reservations;
+  commit: GroupCommit;
+  reads: Sql;
+  clock: Clock;
+  /** Redis could not be told something it will find out by itself. */
+  onLag(error: unknown): void;
+};
+
+export type Submit = (caller: Caller, outgoing: Outgoing) => Promise<Submitted>;
+
+export function submitter(parts: SubmitParts): Submit {
+  const { admitter, reservations, commit, reads, clock } = parts;
+
+  return async function submit(caller, outgoing) {
+    const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
+    if (!room) throw new Unavailable("the commit is full");
+    try {
+      const asked = ask(caller, outgoing);
+      const grant = await reservations.reserve(asked, () => admitter.load(caller.bearer));
+      if (grant.kind === "running") return { kind: "concurrent" };
+      if (grant.kind === "conflict") return { kind: "conflict" };
+      if (grant.kind === "over") {
+        const refused = await refusedByLedger(caller, outgoing);
+        if (refused) return refused;
+      }
+      const committed = await write(caller, outgoing);
+      // before the caller is answered: its next request must not meet what this one left behind
+      tidy(asked, grant, committed);
+      return answer(committed, outgoing, clock.now());
+    } finally {
+      room.release();
+    }
+  };
+
+  /** Redis says there is no room. The record decides: was this answered before, and is the quota really used up? */
+  async function refusedByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted | null> {
+    const { claim, counted } = outgoing;
+    const now = clock.now();
+    try {
+      if (claim) {
+        const [held] = await findClaims(
+          reads,
+          [{ workspaceId: caller.workspaceId, ...claim }],
+          new Date(now),
+        );
+        if (held) return repeat(held, claim.digest);
+      }
+      const account = await readAccount(reads, caller.workspaceId);
+      if (!account) return { kind: "key revoked" };
+      advance(account.ledger, now);
+      const verdict = judge(account.ledger, account.allowance, {
+        counted,
+        countsDay: true,
+        bulk: false,
+        weights: [],
+      });
+      return verdict.kind === "over" ? overQuota(verdict, account, counted, now) : null;
+    } catch (error) {
+      throw new Unavailable("Postgres did not answer", error);
+    }
+  }
+
+  /** Commits; a caller admitted under an older version of the workspace is looked up again, once. */
+  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
+    const first = await commit.submit(submission(caller.version, caller, outgoing, clock.now()));
+    if (first.kind !== "stale") return first;
+    const record = await admitter.load(caller.bearer);
+    if (!record) return { kind: "key revoked" };
+    const second = await commit.submit(submission(record.version, caller, outgoing, clock.now()));
+    if (second.kind === "stale") throw new Unavailable("the workspace keeps changing");
+    return second;
+  }
+
+  function tidy(asked: Asked, grant: Grant, committed: Committed | { kind: "key revoked" }): void {
+    const sent: Promise<unknown>[] = [];
+    const reserved = grant.kind === "granted";
+    if (committed.kind === "accepted") {
+      if (asked.claim) sent.push(reservations.endClaim(asked));
+      const agrees = reserved && grant.go === committed.go;
+      if (!agrees && "epoch" in grant) sent.push(reservations.restore(committed.account, grant.epoch));
+    } else if (committed.kind !== "unknown") {
+      if (reserved) sent.push(reservations.refund(asked));
+      if (committed.kind === "over" && "epoch" in grant)
+        sent.push(reservations.restore(committed.account, grant.epoch));
+    }
+    for (const one of sent) one.catch(parts.onLag);
+  }
+}
+
+function ask(caller: Caller, { emails, counted, claim }: Outgoing): Asked {
+  return {
+    reservationId: newReservationId(emails),
+    handle: caller.bearer.handle,
+    workspaceId: caller.workspaceId,
+    counted,
+    bulk: false,
+    weights: emails.filter((email) => email.scheduledAt === null).map((email) => email.weight),
+    claim: claim && { scope: claim.scope, keyHash: hashOf(claim.key), digest: claim.digest },
+  };
+}
+
+function submission(version: number, caller: Caller, outgoing: Outgoing, now: number): Submission {
+  const { workspaceId } = caller;
+  const { emails, attachments, counted, claim } = outgoing;
+  return {
+    workspaceId,
+    version,
+    now,
+    bulk: false,
+    counted,
+    emails,
+    attachments,
+    claim: claim && { workspaceId, ...claim },
+  };
+}
+
+function answer(committed: Committed | { kind: "key revoked" }, outgoing: Outgoing, now: number): Submitted {
+  switch (committed.kind) {
+    case "accepted":
+    case "key revoked":
+      return { kind: committed.kind };
+    case "claimed":
+      return repeat(committed.claim, outgoing.claim?.digest ?? "");
+    case "over":
+      return overQuota(committed, committed.account, outgoing.counted, now);
+    case "unknown":
+      return { kind: "outcome unknown", error: committed.error };
+    case "failed":
+      throw new Unavailable("the commit was rolled back", committed.error);
+    case "stale":
+      throw new Unavailable("the workspace keeps changing");
+  }
+}
+
+function repeat(held: Claim, digest: string): Submitted {
+  return held.digest === digest ? { kind: "replayed", answer: held.answer } : { kind: "conflict" };
+}
+
+function overQuota(
+  { period, limit, used }: { period: "day" | "month"; limit: number; used: number },
+  { plan, ledger }: Account,
+  requested: number,
+  now: number,
+): Submitted {
+  const requiredPlan = planThatFits(period, used + requested);
+  const retryAfterSeconds = secondsToReset(period, ledger, now);
+  return {
+    kind: "over quota",
+    refusal: { period, limit, used, requested, plan, requiredPlan, retryAfterSeconds },
+  };
+}
+
+/** The first e-mail's id is unique and known to nobody else. */
+function newReservationId(emails: readonly NewEmail[]): string {
+  return emails[0]?.id ?? newId(0);
+}
+
+function bytesOf({ emails }: Outgoing): number {
+  let bytes = 0;
+  for (const email of emails) bytes += email.bytes;
+  return bytes;
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("base64url");
+}
