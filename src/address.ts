@@ -93,7 +93,7 @@ const RESERVED_HEADERS = new Set([
 ]);
 
 /** Fields that are written here and nowhere else: a caller cannot set them. */
-export function isReservedHeader(name: string): boolean {
+export function headerReserved(name: string): boolean {
   const lower = name.toLowerCase();
   return RESERVED_HEADERS.has(lower) || lower.startsWith("content-");
 }
