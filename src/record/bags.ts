@@ -38,3 +38,14 @@ export async function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date):
                 ${bags.map((bag) => bag.shard)}::int[], ${bags.map((bag) => `{${bag.emailIds.join(",")}}`)}::text[],
                 ${bags.map((bag) => bag.bytes)}::int[]) as b(workspace_id, id, shard, email_ids, bytes)`;
 }
+
+export type BagRow = { workspaceId: string; id: string; generation: number; shard: number };
+
+/** Notes under which epoch bags were put in line. */
+export async function noteEpoch(sql: Sql, bags: readonly BagRow[], epoch: string): Promise<void> {
+  await sql`
+    update bag b set epoch = ${epoch}
+    from unnest(${bags.map((bag) => bag.workspaceId)}::uuid[], ${bags.map((bag) => bag.id)}::uuid[],
+                ${bags.map((bag) => bag.generation)}::int[]) as q(workspace_id, id, generation)
+    where b.workspace_id = q.workspace_id and b.id = q.id and b.generation = q.generation and b.token is null`;
+}

@@ -1,0 +1,164 @@
+/**
+ * Creating and revoking keys, and the rules for it: who may, how many, and which plan. What changes a workspace is
+ * told to Redis at once, so that it holds from the next request on, on every process.
+ */
+import type { Clock } from "../clock.ts";
+import { newId } from "../ids.ts";
+import { type Overrides, type Plan, TERMS } from "../plans.ts";
+import type { Sql } from "../record/connect.ts";
+import { findKey, insertKey, markRevoked, revokedSince } from "../record/keys.ts";
+import {
+  changedSince,
+  changeWorkspace,
+  findWorkspace,
+  insertWorkspace,
+  type Workspace,
+} from "../record/workspaces.ts";
+import { keyspace } from "../redis/keyspace.ts";
+import { loadScript, type RedisClient } from "../redis/scripts.ts";
+import { RECORD_LIVES_MS } from "./admit.ts";
+import { hashOf, newHandle, newKey, shownPart } from "./bearer.ts";
+import { type Permission, toBits } from "./permissions.ts";
+
+/** The operator is the command line: whoever may run it owns the machine. */
+export type Role = "owner" | "admin" | "member" | "operator";
+
+export type KeyRefusal = { status: 402 | 403 | 404 | 422; message: string };
+export type KeyCreated = { id: string; key: string; shown: string };
+
+const revokeScript = loadScript("revoke", ["key_record"], ["lives_ms"]);
+const forgetScript = loadScript("forget", ["workspace_record"], ["lives_ms", "version"]);
+
+/** A mark of revocation outlives every copy that may be on its way: loads take seconds, records live a minute. */
+const REVOKED_MARK_LIVES_MS = 2 * RECORD_LIVES_MS;
+
+export type KeyringParts = { redis: RedisClient; sql: Sql; serverSecret: string; clock: Clock };
+
+export class Keyring {
+  readonly #parts: KeyringParts;
+  constructor(parts: KeyringParts) {
+    this.#parts = parts;
+  }
+
+  async createWorkspace(
+    name: string,
+    plan: Plan,
+    limits: Overrides,
+  ): Promise<{ id: string; handle: string }> {
+    const { sql, clock } = this.#parts;
+    const now = clock.now();
+    const workspace = { id: newId(now), handle: newHandle(), name, plan, limits };
+    await insertWorkspace(sql, workspace, new Date(now));
+    return { id: workspace.id, handle: workspace.handle };
+  }
+
+  async changeWorkspace(
+    id: string,
+    change: { plan?: Plan; limits?: Record<string, number | null> },
+  ): Promise<Workspace | null> {
+    const { sql, clock } = this.#parts;
+    const workspace = await changeWorkspace(sql, id, change, new Date(clock.now()));
+    if (workspace) await this.#forget(workspace.handle, workspace.version);
+    return workspace;
+  }
+
+  async createKey(
+    workspaceId: string,
+    wanted: { name: string; permissions: readonly Permission[]; audienceIds: string[] | null },
+    actor: Role,
+  ): Promise<KeyCreated | KeyRefusal> {
+    const { sql, serverSecret, clock } = this.#parts;
+    if (!mayManage(actor)) return FORBIDDEN;
+    if (wanted.permissions.length === 0)
+      return { status: 422, message: "A key needs at least one permission." };
+    if (wanted.audienceIds?.length === 0)
+      return { status: 422, message: "A restricted key needs at least one audience." };
+    const workspace = await findWorkspace(sql, workspaceId);
+    if (!workspace) return UNKNOWN_WORKSPACE;
+    const now = clock.now();
+    const key = newKey(workspace.handle, serverSecret);
+    const row = {
+      id: newId(now),
+      workspaceId,
+      hash: hashOf(key),
+      shown: shownPart(key),
+      name: wanted.name,
+      permissions: toBits(wanted.permissions),
+      audienceIds: wanted.audienceIds && [...new Set(wanted.audienceIds)],
+    };
+    let needsPlan = false;
+    const result = await insertKey(sql, row, new Date(now), (plan, activeKeys) => {
+      const { keys, restrictedKeys } = TERMS[plan];
+      if (activeKeys >= keys) {
+        needsPlan = plan === "free";
+        return needsPlan
+          ? "The Free plan allows 1 key; more need a paid plan."
+          : `A workspace can have up to ${keys} active keys.`;
+      }
+      if (row.audienceIds && !restrictedKeys) {
+        needsPlan = true;
+        return "Keys limited to audiences need a paid plan.";
+      }
+      return null;
+    });
+    switch (result.kind) {
+      case "unknown workspace":
+        return UNKNOWN_WORKSPACE;
+      case "unknown audience":
+        return { status: 422, message: "One of the audiences does not exist in this workspace." };
+      case "refused":
+        return { status: needsPlan ? 402 : 422, message: result.reason };
+      case "inserted":
+        await this.#forget(workspace.handle, result.version);
+        return { id: row.id, key, shown: row.shown };
+    }
+  }
+
+  /** Redis first, then the record; done when both have it. */
+  async revokeKey(id: string, actor: Role): Promise<{ id: string; revoked: true } | KeyRefusal> {
+    const { redis, sql, clock } = this.#parts;
+    if (!mayManage(actor)) return FORBIDDEN;
+    const key = await findKey(sql, id);
+    if (!key) return { status: 404, message: "There is no key with this id." };
+    await revokeScript.run(
+      redis,
+      { key_record: keyspace.apiKey(key.handle, key.hash) },
+      { lives_ms: REVOKED_MARK_LIVES_MS },
+    );
+    const version = await markRevoked(sql, key.workspaceId, id, new Date(clock.now()));
+    await this.#forget(key.handle, version);
+    return { id, revoked: true };
+  }
+
+  /** Redis came back as another run, maybe with old contents: tell it again what changed lately. */
+  async replay(now: number): Promise<void> {
+    const { redis, sql } = this.#parts;
+    const since = new Date(now - REVOKED_MARK_LIVES_MS);
+    const [revoked, changed] = await Promise.all([revokedSince(sql, since), changedSince(sql, since)]);
+    for (const { handle, hash } of revoked)
+      await revokeScript.run(
+        redis,
+        { key_record: keyspace.apiKey(handle, hash) },
+        { lives_ms: REVOKED_MARK_LIVES_MS },
+      );
+    for (const { handle, version } of changed) await this.#forget(handle, version);
+  }
+
+  async #forget(handle: string, version: number): Promise<void> {
+    await forgetScript.run(
+      this.#parts.redis,
+      { workspace_record: keyspace.workspace(handle) },
+      { lives_ms: RECORD_LIVES_MS, version },
+    );
+  }
+}
+
+const FORBIDDEN: KeyRefusal = {
+  status: 403,
+  message: "Only owners and admins of the workspace can manage its keys.",
+};
+const UNKNOWN_WORKSPACE: KeyRefusal = { status: 404, message: "There is no workspace with this id." };
+
+function mayManage(actor: Role): boolean {
+  return actor !== "member";
+}

@@ -1,0 +1,100 @@
+/**
+ * Bodies against their TypeBox schemas, and what is wrong with them in words: a refusal names the first bad field in
+ * backticks with its path, as callers would write it: `[3].to[1]`.
+ */
+import type { Static, TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import type { Json } from "./json.ts";
+import { type Refusal, refuse } from "./problem.ts";
+
+/** A function that hands the body back typed, or throws the refusal. `null` counts as absent unless `keepsNull`. */
+export function checker<S extends TSchema>(
+  schema: S,
+  options: { keepsNull?: boolean } = {},
+): (body: Json | undefined) => Static<S> {
+  const compiled = Compile(schema);
+  return (body) => {
+    const value = options.keepsNull ? (body ?? {}) : withoutNulls(body ?? {});
+    if (compiled.Check(value)) return value as Static<S>;
+    throw explain(compiled.Errors(value) as readonly SchemaError[]);
+  };
+}
+
+type SchemaError = {
+  keyword: string;
+  instancePath: string;
+  message: string;
+  params: Record<string, unknown>;
+};
+
+function withoutNulls(body: Json): Json {
+  if (body === null || typeof body !== "object" || Array.isArray(body)) return body;
+  for (const name in body) {
+    if (body[name] === null)
+      return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+  }
+  return body;
+}
+
+function explain(errors: readonly SchemaError[]): Refusal {
+  const first = errors[0];
+  if (!first) return refuse("validation_error", "The request body is not valid.");
+  if (first.keyword === "required") {
+    const missing = (first.params.requiredProperties as string[])[0] as string;
+    return missingField(fieldPath(first.instancePath, missing));
+  }
+  // of the alternatives of one field, the one that got furthest says best what is wrong
+  const field = first.instancePath.split("/")[1];
+  const ofField = errors.filter(
+    (error) => error.instancePath.split("/")[1] === field && error.keyword !== "anyOf",
+  );
+  const deepest = ofField.reduce((best, error) => (depth(error) > depth(best) ? error : best), first);
+  if (deepest.keyword === "required") {
+    const missing = (deepest.params.requiredProperties as string[])[0] as string;
+    return missingField(fieldPath(deepest.instancePath, missing));
+  }
+  if (deepest.instancePath === "") return refuse("validation_error", `The request body ${deepest.message}.`);
+  const alternatives = ofField.filter(
+    (error) => error.instancePath === deepest.instancePath && error.keyword === "type",
+  );
+  const message =
+    alternatives.length > 1
+      ? `must be ${alternatives.map((error) => String(error.params.type)).join(" or ")}`
+      : wording(deepest);
+  return refuse("validation_error", `The \`${fieldPath(deepest.instancePath)}\` field ${message}.`);
+}
+
+export function missingField(path: string): Refusal {
+  return refuse("missing_required_field", `Missing \`${path}\` field.`);
+}
+
+function wording({ keyword, message, params }: SchemaError): string {
+  switch (keyword) {
+    case "minItems":
+      return `must have at least ${params.limit} item${params.limit === 1 ? "" : "s"}`;
+    case "maxItems":
+      return `must have at most ${params.limit} items`;
+    case "minLength":
+      return `must have at least ${params.limit} character${params.limit === 1 ? "" : "s"}`;
+    case "maxLength":
+      return `must have at most ${params.limit} characters`;
+    default:
+      return message;
+  }
+}
+
+function depth(error: SchemaError): number {
+  return error.instancePath.split("/").length;
+}
+
+/** `/3/to/1` as `[3].to[1]`. */
+function fieldPath(pointer: string, last?: string): string {
+  const segments = pointer.split("/").slice(1);
+  if (last !== undefined) segments.push(last);
+  let path = "";
+  for (const segment of segments) {
+    const name = segment.replaceAll("~1", "/").replaceAll("~0", "~");
+    path += /^\d+$/.test(name) ? `[${name}]` : path === "" ? name : `.${name}`;
+  }
+  return path;
+}

@@ -1,0 +1,337 @@
+/** /emails: send one or a batch, read, list, reschedule, cancel. */
+import { createHash } from "node:crypto";
+import Type from "typebox";
+import { parseMailbox } from "../address.ts";
+import { allows } from "../admission/permissions.ts";
+import type { Clock } from "../clock.ts";
+import { isUuid } from "../ids.ts";
+import { type ChangeResult, cancel, reschedule } from "../record/changemail.ts";
+import type { Sql } from "../record/connect.ts";
+import {
+  type EmailRow,
+  findEmail,
+  type HistoryEntry,
+  listEmails,
+  type WholeEmail,
+} from "../record/readmail.ts";
+import type { Outgoing, QuotaRefusal, Submit, Submitted } from "../submit.ts";
+import { checker } from "./check.ts";
+import { INVALID_KEY, lacks } from "./gate.ts";
+import type { Json } from "./json.ts";
+import { checkSchedule, SendEmail, type Sender, type Written, writeLetter } from "./letter.ts";
+import { envelope, pageOf } from "./page.ts";
+import { Refusal, refuse } from "./problem.ts";
+import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
+import { iso } from "./time.ts";
+
+const BATCH_MAX = 100;
+const IDEMPOTENCY_KEY_CHARS_MAX = 256;
+
+export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
+
+const checkEmail = checker(SendEmail);
+const checkReschedule = checker(Reschedule);
+
+export type EmailParts = { submit: Submit; reads: Sql; clock: Clock };
+
+export function emailRoutes(parts: EmailParts): Route[] {
+  const sends = { permissions: ["emails:send"] as const, bodyBytesMax: EMAIL_BODY_BYTES_MAX, commits: true };
+  const reads = { permissions: ["emails:send"] as const };
+  return [
+    { method: "POST", path: "/api/v1/emails", ...sends, handle: (call) => sendOne(parts, call) },
+    { method: "POST", path: "/api/v1/emails/batch", ...sends, handle: (call) => sendBatch(parts, call) },
+    { method: "GET", path: "/api/v1/emails", ...reads, handle: (call) => list(parts, call) },
+    { method: "GET", path: "/api/v1/emails/{id}", ...reads, handle: (call) => get(parts, call) },
+    { method: "PATCH", path: "/api/v1/emails/{id}", ...reads, handle: (call) => patch(parts, call) },
+    {
+      method: "POST",
+      path: "/api/v1/emails/{id}/cancel",
+      ...reads,
+      handle: (call) => cancelOne(parts, call),
+    },
+  ];
+}
+
+async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
+  const key = idempotencyKey(call);
+  const written = writeLetter(checkEmail(object(call.body)), senderOf(parts, call), "");
+  const answer = JSON.stringify({ id: written.email.id });
+  return send(parts, call, [written], answer, claimOf(key, "emails", call.bytes, ""));
+}
+
+async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
+  const key = idempotencyKey(call);
+  const isPermissive = validationMode(call) === "permissive";
+  const { body } = call;
+  if (!Array.isArray(body)) throw refuse("validation_error", "The request body must be an array of e-mails.");
+  if (body.length === 0 || body.length > BATCH_MAX)
+    throw refuse(
+      "validation_error",
+      `A batch must hold 1 to ${BATCH_MAX} e-mails; this one holds ${body.length}.`,
+    );
+  const { written, errors } = writeBatch(body, senderOf(parts, call), isPermissive);
+  const data = written.map(({ email }) => ({ id: email.id }));
+  const answer = JSON.stringify(isPermissive ? { data, errors } : { data });
+  if (written.length === 0) return { status: 200, body: answer };
+  return send(
+    parts,
+    call,
+    written,
+    answer,
+    claimOf(key, "emails/batch", call.bytes, isPermissive ? "permissive" : "strict"),
+  );
+}
+
+type BatchError = { index: number; message: string };
+
+function writeBatch(
+  body: readonly Json[],
+  sender: Sender,
+  isPermissive: boolean,
+): { written: Written[]; errors: BatchError[] } {
+  const written: Written[] = [];
+  const errors: BatchError[] = [];
+  body.forEach((item, index) => {
+    try {
+      written.push(writeLetter(checkItem(item, index), sender, `[${index}].`));
+    } catch (error) {
+      if (!isPermissive || !(error instanceof Refusal)) throw error;
+      errors.push({ index, message: error.problem.message });
+    }
+  });
+  return { written, errors };
+}
+
+function checkItem(item: Json, index: number): SendEmail {
+  try {
+    return checkEmail(object(item));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const message = error.problem.message.replace("`", `\`[${index}].`);
+    throw new Refusal({ ...error.problem, message });
+  }
+}
+
+async function send(
+  { submit }: EmailParts,
+  { caller }: Call,
+  written: readonly Written[],
+  answer: string,
+  claim: { scope: string; key: string; digest: string } | null,
+): Promise<Answer> {
+  let counted = 0;
+  const outgoing: Outgoing = {
+    emails: written.map(({ email }) => email),
+    attachments: written.flatMap(({ attachments }) => attachments),
+    counted: 0,
+    claim: claim && { ...claim, answer },
+  };
+  for (const one of written) counted += one.counted;
+  outgoing.counted = counted;
+  return answerTo(await submit(caller, outgoing), answer);
+}
+
+function answerTo(submitted: Submitted, answer: string): Answer {
+  switch (submitted.kind) {
+    case "accepted":
+      return { status: 200, body: answer };
+    case "replayed":
+      return { status: 200, body: submitted.answer };
+    case "concurrent":
+      throw refuse(
+        "concurrent_idempotent_requests",
+        "A request with this `Idempotency-Key` is still being processed. Try again later.",
+      );
+    case "conflict":
+      throw refuse(
+        "invalid_idempotent_request",
+        "This `Idempotency-Key` was used before with a different request.",
+      );
+    case "over quota":
+      throw overQuota(submitted.refusal);
+    case "key revoked":
+      throw new Refusal(INVALID_KEY);
+    case "outcome unknown":
+      throw refuse("application_error", "Outcome unknown, retry with the same Idempotency-Key.");
+  }
+}
+
+function overQuota(refusal: QuotaRefusal): Refusal {
+  const { period, limit, used, requested, plan, requiredPlan, retryAfterSeconds } = refusal;
+  const name = period === "day" ? "daily" : "monthly";
+  return refuse(
+    "quota_exceeded",
+    `The ${name} quota of ${limit} e-mails is used up: ${used} used, ${requested} requested.`,
+    {
+      details: {
+        period,
+        limit,
+        used,
+        requested,
+        plan,
+        required_plan: requiredPlan,
+        retry_after: retryAfterSeconds,
+      },
+      headers: { "Retry-After": String(retryAfterSeconds) },
+    },
+  );
+}
+
+async function get({ reads }: EmailParts, { caller, params }: Call): Promise<Answer> {
+  const id = emailId(params);
+  const email = await findEmail(reads, caller.workspaceId, id);
+  if (!email) throw unknownEmail();
+  if (email.keyId !== caller.keyId && !allows(caller.permissions, "full")) throw lacks("full");
+  return { status: 200, body: JSON.stringify(showWhole(email)) };
+}
+
+async function list({ reads }: EmailParts, { caller, query }: Call): Promise<Answer> {
+  const page = pageOf(query);
+  const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
+  return {
+    status: 200,
+    body: envelope(await listEmails(reads, caller.workspaceId, keyId, page), page, show),
+  };
+}
+
+async function patch({ reads, clock }: EmailParts, { caller, params, body }: Call): Promise<Answer> {
+  const id = emailId(params);
+  const now = clock.now();
+  const at = checkSchedule(checkReschedule(object(body)).scheduled_at, now, "") ?? now;
+  const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
+  return changed(
+    await reschedule(reads, { workspaceId: caller.workspaceId, id, keyId }, at, new Date(now)),
+    id,
+  );
+}
+
+async function cancelOne({ reads, clock }: EmailParts, { caller, params }: Call): Promise<Answer> {
+  const id = emailId(params);
+  const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
+  return changed(
+    await cancel(reads, { workspaceId: caller.workspaceId, id, keyId }, new Date(clock.now())),
+    id,
+  );
+}
+
+function changed(result: ChangeResult, id: string): Answer {
+  switch (result) {
+    case "changed":
+      return { status: 200, body: JSON.stringify({ object: "email", id }) };
+    case "not found":
+      throw unknownEmail();
+    case "another key's":
+      throw lacks("full");
+    case "too late":
+      throw refuse("validation_error", "The e-mail is no longer scheduled or waiting.");
+  }
+}
+
+function unknownEmail(): Refusal {
+  return refuse("not_found", "There is no e-mail with this id.");
+}
+
+function emailId(params: readonly string[]): string {
+  const id = params[0] ?? "";
+  if (!isUuid(id)) throw refuse("invalid_parameter", "The `id` of an e-mail must be a UUID.");
+  return id.toLowerCase();
+}
+
+function senderOf({ clock }: EmailParts, { caller }: Call): Sender {
+  return { workspaceId: caller.workspaceId, keyId: caller.keyId, now: clock.now() };
+}
+
+function object(body: Json | undefined): Json | undefined {
+  if (body === undefined || (body !== null && typeof body === "object" && !Array.isArray(body))) return body;
+  throw refuse("validation_error", "An e-mail must be a JSON object.");
+}
+
+function idempotencyKey({ exchange }: Call): string | null {
+  const key = exchange.idempotencyKey;
+  if (key === null) return null;
+  if (key.length === 0 || key.length > IDEMPOTENCY_KEY_CHARS_MAX)
+    throw refuse(
+      "invalid_idempotency_key",
+      `The \`Idempotency-Key\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters.`,
+    );
+  return key;
+}
+
+/** The same request is the same bytes under the same validation mode. */
+function claimOf(
+  key: string | null,
+  scope: string,
+  bytes: Buffer,
+  mode: string,
+): { scope: string; key: string; digest: string } | null {
+  if (key === null) return null;
+  return { scope, key, digest: createHash("sha256").update(mode).update("\n").update(bytes).digest("hex") };
+}
+
+function validationMode({ exchange }: Call): "strict" | "permissive" {
+  const mode = exchange.batchValidation;
+  if (mode === "" || mode === "strict") return "strict";
+  if (mode === "permissive") return "permissive";
+  throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");
+}
+
+function show(email: EmailRow) {
+  const { head } = email;
+  return {
+    object: "email",
+    id: email.id,
+    message_id: messageIdOf(email.id, head.from),
+    from: head.from,
+    to: head.to,
+    cc: head.cc,
+    bcc: head.bcc,
+    reply_to: head.reply_to,
+    subject: head.subject,
+    status: email.status,
+    last_event: lastEvent(email),
+    created_at: iso(email.createdAt),
+    updated_at: iso(email.updatedAt),
+    scheduled_at: iso(email.scheduledAt),
+    sent_at: iso(email.sentAt),
+    delivered_at: iso(email.deliveredAt),
+    delayed_at: iso(email.delayedAt),
+    bounced_at: iso(email.bouncedAt),
+    complained_at: iso(email.complainedAt),
+    failed_at: iso(email.failedAt),
+    attempts: email.attempts,
+    waiting_for:
+      email.waitingFor === "scheduled" || email.waitingFor === "deferred" ? null : email.waitingFor,
+    next_attempt_at: iso(email.nextAttemptAt),
+  };
+}
+
+function showWhole(email: WholeEmail) {
+  return {
+    ...show(email),
+    html: email.html,
+    text: email.plain,
+    headers: email.extra?.headers ?? null,
+    tags: email.extra?.tags ?? [],
+    events: eventsOf(email),
+  };
+}
+
+function lastEvent({ status, sentAt }: EmailRow): string {
+  if (status === "accepted") return sentAt === null ? "queued" : "sent";
+  if (status === "waiting" || status === "deferred") return "delivery_delayed";
+  return status;
+}
+
+function eventsOf({ createdAt, scheduledAt, sentAt, history }: WholeEmail): HistoryEntry[] {
+  const events: HistoryEntry[] = [
+    { type: scheduledAt ? "scheduled" : "queued", at: createdAt.toISOString() },
+  ];
+  if (sentAt) events.push({ type: "sent", at: sentAt.toISOString() });
+  for (const entry of history ?? []) events.push(entry);
+  return events.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+/** Fixed at acceptance: the same on every attempt. */
+export function messageIdOf(id: string, from: string): string {
+  return `<${id}@${parseMailbox(from)?.domain ?? "localhost"}>`;
+}

@@ -1,0 +1,156 @@
+/**
+ * The gate of the API: the checks every request passes before its handler runs, in the order the contract gives.
+ * Browser 403, no key 401, bad key 401, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
+ */
+import type { Admission, Caller, Rate } from "../admission/admit.ts";
+import type { Bearer } from "../admission/bearer.ts";
+import { allows, type Permission } from "../admission/permissions.ts";
+import { planWith, TERMS } from "../plans.ts";
+import type { BodyResult, Exchange } from "./exchange.ts";
+import type { Json, Parsed } from "./json.ts";
+import {
+  NOT_JSON,
+  NOT_JSON_TYPE,
+  type Problem,
+  problem,
+  Refusal,
+  refuse,
+  TOO_LARGE,
+  UNAVAILABLE,
+} from "./problem.ts";
+import { BODY_BYTES_MAX, type Call, type Route, type Router } from "./routes.ts";
+
+export type GateParts = {
+  readKey(key: string): Bearer | null;
+  admit(bearer: Bearer): Promise<Admission>;
+  router: Router;
+  parse(bytes: Buffer): Parsed | Promise<Parsed>;
+  /** A request with a valid key: its last use. */
+  onUse(caller: Caller): void;
+};
+
+const CHALLENGE = { headers: { "WWW-Authenticate": "Bearer" } };
+const BROWSER = problem(
+  "browser_request_blocked",
+  "API keys are server-side secrets: requests from a web page are refused. Call the API from your server.",
+);
+const MISSING_KEY = problem(
+  "missing_api_key",
+  "Missing API key. Send it in the `Authorization` header: `Bearer pr_live_...`.",
+  CHALLENGE,
+);
+export const INVALID_KEY = problem("invalid_api_key", "API key is invalid.", CHALLENGE);
+const EMPTY = Buffer.alloc(0);
+
+/** The request, ready for its handler; throws a Refusal otherwise. */
+export async function pass(parts: GateParts, exchange: Exchange): Promise<{ route: Route; call: Call }> {
+  const caller = await authenticate(parts, exchange);
+  const { route, params } = findRoute(parts.router, exchange);
+  const query = new URLSearchParams(exchange.query);
+  checkPermission(route, caller, query);
+  checkPlan(route, caller);
+  const bytes = await readBody(route, exchange);
+  const body = bytes.byteLength === 0 ? undefined : await parseBody(parts, bytes);
+  return { route, call: { caller, params, query, exchange, body, bytes } };
+}
+
+async function authenticate(parts: GateParts, exchange: Exchange): Promise<Caller> {
+  if (exchange.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
+  const { authorization } = exchange;
+  if (authorization.trim() === "") throw new Refusal(MISSING_KEY);
+  const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
+  const bearer = token === undefined ? null : parts.readKey(token);
+  if (!bearer) throw new Refusal(INVALID_KEY);
+  const admission = await parts.admit(bearer);
+  if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
+  parts.onUse(admission.caller);
+  exchange.rateHeaders = rateHeaders(admission.rate);
+  if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
+  return admission.caller;
+}
+
+function findRoute(router: Router, { method, path }: Exchange): { route: Route; params: string[] } {
+  const match = router.find(method, path);
+  if (match.kind === "unknown") throw refuse("not_found", `There is no endpoint ${method} ${path}.`);
+  if (match.kind === "wrong method")
+    throw refuse("method_not_allowed", `${method} is not allowed here.`, {
+      headers: { Allow: match.allow.join(", ") },
+    });
+  return match;
+}
+
+function checkPermission(route: Route, { permissions }: Caller, query: URLSearchParams): void {
+  if (!route.permissions.some((permission) => allows(permissions, permission)))
+    throw lacks(route.permissions[0] as Permission);
+  const wanted = route.permissionByQuery?.(query);
+  if (wanted && !allows(permissions, wanted)) throw lacks(wanted);
+}
+
+export function lacks(permission: Permission): Refusal {
+  return refuse("restricted_api_key", `This API key lacks the \`${permission}\` permission.`);
+}
+
+function checkPlan(route: Route, { plan }: Caller): void {
+  if (!route.plan || TERMS[plan][route.plan]) return;
+  const wanted = planWith(route.plan);
+  throw refuse(
+    "plan_required",
+    `This endpoint needs the ${wanted} plan or a higher one; the workspace is on ${plan}.`,
+  );
+}
+
+async function readBody(route: Route, exchange: Exchange): Promise<Buffer> {
+  if (!exchange.hasBody) return EMPTY;
+  const bytesMax = route.bodyBytesMax ?? BODY_BYTES_MAX;
+  if (exchange.contentLength > bytesMax) throw new Refusal(TOO_LARGE);
+  if (exchange.contentEncoding !== "" || !/^application\/json *(;|$)/i.test(exchange.contentType))
+    throw new Refusal(NOT_JSON_TYPE);
+  return bytesOf(await exchange.body(bytesMax));
+}
+
+function bytesOf(result: BodyResult): Buffer {
+  switch (result.kind) {
+    case "body":
+      return result.bytes;
+    case "too large":
+      throw new Refusal(TOO_LARGE);
+    case "no room":
+    case "gone":
+      throw new Refusal(UNAVAILABLE);
+  }
+}
+
+async function parseBody(parts: GateParts, bytes: Buffer): Promise<Json> {
+  const parsed = await parts.parse(bytes);
+  switch (parsed.kind) {
+    case "json":
+      return parsed.value;
+    case "not json":
+      throw new Refusal(NOT_JSON);
+    case "too deep":
+      throw refuse("validation_error", "The request body is nested too deeply.");
+    case "bad text":
+      throw refuse("validation_error", "Text must not contain U+0000 or unpaired surrogates.");
+  }
+}
+
+function rateHeaders({ limit, remaining, resetSeconds }: Rate): [string, string][] {
+  const values = { Limit: String(limit), Remaining: String(remaining), Reset: String(resetSeconds) };
+  return [
+    ["X-RateLimit-Limit", values.Limit],
+    ["X-RateLimit-Remaining", values.Remaining],
+    ["X-RateLimit-Reset", values.Reset],
+    ["ratelimit-limit", values.Limit],
+    ["ratelimit-remaining", values.Remaining],
+    ["ratelimit-reset", values.Reset],
+  ];
+}
+
+function rateLimited(retryAfterSeconds: number, limit: number): Refusal {
+  const seconds = `${retryAfterSeconds} second${retryAfterSeconds === 1 ? "" : "s"}`;
+  const details: Problem["details"] = { retry_after: retryAfterSeconds };
+  return refuse("rate_limit_exceeded", `Too many requests: the limit is ${limit}. Try again in ${seconds}.`, {
+    details,
+    headers: { "Retry-After": String(retryAfterSeconds) },
+  });
+}

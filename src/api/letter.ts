@@ -1,0 +1,263 @@
+/**
+ * One e-mail as a caller writes it, checked and turned into the rows that are kept. What the schema cannot say
+ * (addresses, header names, times, base64) is decided here; a refusal names the field.
+ */
+import { createHash } from "node:crypto";
+import Type, { type Static } from "typebox";
+import { headerNameOk, headerReserved, headerValueOk, type Mailbox, parseMailbox } from "../address.ts";
+import { newId } from "../ids.ts";
+import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
+import { missingField } from "./check.ts";
+import { refuse } from "./problem.ts";
+import { parseTime } from "./time.ts";
+
+const RECIPIENTS_MAX = 50;
+const SUBJECT_CHARS_MAX = 998;
+const SCHEDULE_DAYS_MAX = 30;
+const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
+const DAY_MS = 86_400_000;
+
+const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
+const Attachment = Type.Object({
+  filename: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+  content: Type.Union(
+    [
+      Type.String({ description: "base64" }),
+      Type.Object({
+        type: Type.Literal("Buffer"),
+        data: Type.Array(Type.Integer({ minimum: 0, maximum: 255 })),
+      }),
+      Type.Array(Type.Integer({ minimum: 0, maximum: 255 })),
+    ],
+    { description: "base64, or the bytes as older clients send them" },
+  ),
+  content_type: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
+  content_id: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
+});
+const Tag = Type.Object({
+  name: Type.String({ pattern: "^[A-Za-z0-9_-]{1,256}$" }),
+  value: Type.String({ pattern: "^[A-Za-z0-9_-]{1,256}$" }),
+});
+
+export const SendEmail = Type.Object(
+  {
+    from: Type.Optional(
+      Type.String({ description: "`a@x.com` or `Name <a@x.com>`; required unless from a template" }),
+    ),
+    to: Type.Optional(OneOrMore),
+    cc: Type.Optional(OneOrMore),
+    bcc: Type.Optional(OneOrMore),
+    reply_to: Type.Optional(OneOrMore),
+    subject: Type.Optional(Type.String({ description: "required unless from a template" })),
+    html: Type.Optional(Type.String()),
+    text: Type.Optional(
+      Type.String({ description: "derived from `html` when absent; an empty string suppresses it" }),
+    ),
+    headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+    attachments: Type.Optional(Type.Array(Attachment)),
+    tags: Type.Optional(Type.Array(Tag, { maxItems: 50 })),
+    scheduled_at: Type.Optional(
+      Type.String({ description: "RFC 3339, or `in 5 minutes`; at most 30 days ahead" }),
+    ),
+    template: Type.Optional(
+      Type.Object({
+        id: Type.String(),
+        variables: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      }),
+    ),
+  },
+  { $id: "SendEmail" },
+);
+export type SendEmail = Static<typeof SendEmail>;
+
+export type Written = { email: NewEmail; attachments: NewAttachment[]; counted: number };
+
+export type Sender = { workspaceId: string; keyId: string; now: number };
+
+/** `at` is the path of the e-mail in a batch, such as `[3].`, or nothing. */
+export function writeLetter(body: SendEmail, sender: Sender, at: string): Written {
+  refuseUnsupported(body, at);
+  if (body.template) throw refuse("not_found", `The template \`${body.template.id}\` does not exist.`);
+  const from = body.from;
+  if (from === undefined) throw missingField(`${at}from`);
+  const fromMailbox = parseMailbox(from);
+  if (!fromMailbox)
+    throw refuse(
+      "invalid_from_address",
+      `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
+    );
+  if (body.to === undefined) throw missingField(`${at}to`);
+  const seen = new Set<string>();
+  const to = recipients(body.to, `${at}to`, seen);
+  if (to.length === 0) throw missingField(`${at}to`);
+  const cc = body.cc === undefined ? [] : recipients(body.cc, `${at}cc`, seen);
+  const bcc = body.bcc === undefined ? [] : recipients(body.bcc, `${at}bcc`, seen);
+  if (seen.size > RECIPIENTS_MAX)
+    throw refuse(
+      "validation_error",
+      `The \`${at}to\` field, with cc and bcc, may name at most ${RECIPIENTS_MAX} recipients.`,
+    );
+  const replyTo = body.reply_to === undefined ? [] : recipients(body.reply_to, `${at}reply_to`, new Set());
+  const subject = checkSubject(body.subject, at);
+  if (body.html === undefined && body.text === undefined)
+    throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
+  const scheduledAt = checkSchedule(body.scheduled_at, sender.now, at);
+  const { extra, attachments, bytes: extraBytes } = writeExtra(body, sender, at);
+
+  const head: Head = { from, to, cc, bcc, reply_to: replyTo, subject };
+  const headText = JSON.stringify(head);
+  const html = body.html ?? null;
+  const plain = body.text ?? null;
+  const email: NewEmail = {
+    workspaceId: sender.workspaceId,
+    id: newId(sender.now),
+    keyId: sender.keyId,
+    bulk: false,
+    head: headText,
+    weight: seen.size,
+    bytes: headText.length + (html?.length ?? 0) + (plain?.length ?? 0) + extraBytes,
+    html,
+    plain,
+    extra,
+    scheduledAt,
+  };
+  return { email, attachments, counted: to.length };
+}
+
+function refuseUnsupported(body: SendEmail, at: string): void {
+  if ("topic_id" in body) throw refuse("validation_error", `The \`${at}topic_id\` field is not supported.`);
+}
+
+function recipients(given: string | string[], field: string, seen: Set<string>): string[] {
+  if (typeof given === "string") return readRecipient(given, field, seen) ? [given.trim()] : [];
+  if (given.length > RECIPIENTS_MAX)
+    throw refuse("validation_error", `The \`${field}\` field may name at most ${RECIPIENTS_MAX} recipients.`);
+  const kept: string[] = [];
+  given.forEach((text, n) => {
+    if (readRecipient(text, `${field}[${n}]`, seen)) kept.push(text.trim());
+  });
+  return kept;
+}
+
+/** Whether this address is new to the e-mail: repeated ones collapse. */
+function readRecipient(text: string, field: string, seen: Set<string>): boolean {
+  const mailbox: Mailbox | null = parseMailbox(text);
+  if (!mailbox)
+    throw refuse(
+      "validation_error",
+      `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
+    );
+  if (seen.has(mailbox.address)) return false;
+  seen.add(mailbox.address);
+  return true;
+}
+
+function checkSubject(subject: string | undefined, at: string): string {
+  if (subject === undefined) throw missingField(`${at}subject`);
+  if (!headerValueOk(subject))
+    throw refuse(
+      "validation_error",
+      `The \`${at}subject\` field must not contain line breaks or control characters.`,
+    );
+  if (subject.length > SUBJECT_CHARS_MAX)
+    throw refuse(
+      "validation_error",
+      `The \`${at}subject\` field must have at most ${SUBJECT_CHARS_MAX} characters.`,
+    );
+  return subject;
+}
+
+/** When it is due in ms; null when it may go at once. */
+export function checkSchedule(text: string | undefined, now: number, at: string): number | null {
+  if (text === undefined) return null;
+  const time = parseTime(text, now);
+  if (time === null)
+    throw refuse(
+      "validation_error",
+      `The \`${at}scheduled_at\` field must be an RFC 3339 time with an offset, or like \`in 5 minutes\`.`,
+    );
+  if (time > now + SCHEDULE_DAYS_MAX * DAY_MS)
+    throw refuse(
+      "validation_error",
+      `The \`${at}scheduled_at\` field may be at most ${SCHEDULE_DAYS_MAX} days ahead.`,
+    );
+  return time > now ? time : null;
+}
+
+function writeExtra(
+  { headers, tags, attachments }: SendEmail,
+  { workspaceId }: Sender,
+  at: string,
+): { extra: string | null; attachments: NewAttachment[]; bytes: number } {
+  const extra: Extra = {};
+  if (headers && Object.keys(headers).length > 0) extra.headers = checkHeaders(headers, at);
+  if (tags && tags.length > 0) extra.tags = tags.map(({ name, value }) => ({ name, value }));
+  const kept: NewAttachment[] = [];
+  let bytes = 0;
+  if (attachments && attachments.length > 0) {
+    extra.attachments = attachments.map((attachment, n) => {
+      const { ref, content } = readAttachment(attachment, `${at}attachments[${n}]`);
+      kept.push({ workspaceId, hash: ref.hash, content });
+      bytes += ref.bytes;
+      return ref;
+    });
+  }
+  const text = Object.keys(extra).length > 0 ? JSON.stringify(extra) : null;
+  return { extra: text, attachments: kept, bytes: bytes + (text?.length ?? 0) };
+}
+
+function checkHeaders(headers: Record<string, string>, at: string): Record<string, string> {
+  for (const name of Object.keys(headers)) {
+    const field = `${at}headers.${name}`;
+    if (!headerNameOk(name))
+      throw refuse("validation_error", `The \`${at}headers\` field has a name that is not a header name.`);
+    if (headerReserved(name))
+      throw refuse("validation_error", `The \`${field}\` field is set by the engine and cannot be given.`);
+    if (!headerValueOk(headers[name] as string))
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field must not contain line breaks or control characters.`,
+      );
+  }
+  return headers;
+}
+
+type GivenAttachment = NonNullable<SendEmail["attachments"]>[number];
+
+function readAttachment(given: GivenAttachment, field: string): { ref: AttachmentRef; content: Buffer } {
+  const { filename, content_type = null, content_id = null } = given;
+  if ("path" in given && given.path !== null)
+    throw refuse(
+      "invalid_attachment",
+      `The \`${field}.path\` field is not supported: URLs are never fetched. Send \`content\`.`,
+    );
+  if (filename === undefined) throw refuse("invalid_attachment", `Missing \`${field}.filename\` field.`);
+  for (const [name, value] of Object.entries({ filename, content_type, content_id })) {
+    if (value !== null && !headerValueOk(value))
+      throw refuse(
+        "invalid_attachment",
+        `The \`${field}.${name}\` field must not contain line breaks or control characters.`,
+      );
+  }
+  const content = contentOf(given.content, field);
+  const hash = createHash("sha256").update(content).digest("hex");
+  return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };
+}
+
+const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
+
+function contentOf(content: GivenAttachment["content"], field: string): Buffer {
+  if (typeof content === "string") {
+    const text = /[\r\n \t]/.test(content) ? content.replace(/[\r\n \t]+/g, "") : content;
+    if (!BASE64.test(text) || text.replace(/=+$/, "").length % 4 === 1)
+      throw refuse("invalid_attachment", `The \`${field}.content\` field must be base64.`);
+    return Buffer.from(text, "base64");
+  }
+  const bytes = Array.isArray(content) ? content : content.data;
+  if (bytes.length > BYTE_ARRAY_MAX)
+    throw refuse(
+      "invalid_attachment",
+      `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
+    );
+  return Buffer.from(bytes);
+}

@@ -1,0 +1,76 @@
+/**
+ * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
+ * an ordinary answer, and nothing of the inside leaks through it.
+ */
+export type Problem = {
+  status: number;
+  name: ProblemName;
+  message: string;
+  details?: Record<string, string | number>;
+  headers?: Record<string, string>;
+};
+
+/** The table of errors: what each name is answered with. */
+export const STATUS_OF = {
+  validation_error: 422,
+  missing_required_field: 422,
+  invalid_parameter: 422,
+  invalid_from_address: 422,
+  invalid_attachment: 422,
+  invalid_idempotency_key: 400,
+  missing_api_key: 401,
+  invalid_api_key: 401,
+  plan_required: 402,
+  restricted_api_key: 403,
+  browser_request_blocked: 403,
+  not_found: 404,
+  method_not_allowed: 405,
+  invalid_idempotent_request: 409,
+  concurrent_idempotent_requests: 409,
+  rate_limit_exceeded: 429,
+  quota_exceeded: 429,
+  application_error: 500,
+  service_unavailable: 503,
+} as const;
+export type ProblemName = keyof typeof STATUS_OF;
+
+/** Thrown by handlers; the exchange turns it into the answer. */
+export class Refusal {
+  readonly problem: Problem;
+  constructor(problem: Problem) {
+    this.problem = problem;
+  }
+}
+
+export function problem(name: ProblemName, message: string, more: Partial<Problem> = {}): Problem {
+  return { status: STATUS_OF[name], name, message, ...more };
+}
+
+export function refuse(name: ProblemName, message: string, more: Partial<Problem> = {}): Refusal {
+  return new Refusal(problem(name, message, more));
+}
+
+export function bodyOf({ status, name, message, details }: Problem): string {
+  return JSON.stringify({ statusCode: status, name, message, ...(details && { details }) });
+}
+
+export const UNAVAILABLE: Problem = problem(
+  "service_unavailable",
+  "The service is not available right now. Try again in 1 second.",
+);
+export const NOT_JSON: Problem = {
+  ...problem("validation_error", "The request body is not valid JSON."),
+  status: 400,
+};
+export const TOO_LARGE: Problem = {
+  ...problem("validation_error", "The request body is too large."),
+  status: 413,
+};
+export const NOT_JSON_TYPE: Problem = {
+  ...problem(
+    "validation_error",
+    "The `Content-Type` header must be `application/json`, without `Content-Encoding`.",
+  ),
+  status: 415,
+};
+export const INTERNAL: Problem = problem("application_error", "An unexpected error occurred on our side.");

@@ -1,0 +1,108 @@
+/**
+ * The routes of the API as a table, and finding one. Double and trailing slashes are tolerated, parameters are
+ * percent-decoded once, and an invalid escape stays as it is.
+ */
+import type { Caller } from "../admission/admit.ts";
+import type { Permission } from "../admission/permissions.ts";
+import type { Exchange, Headers } from "./exchange.ts";
+import type { Json } from "./json.ts";
+
+export const BODY_BYTES_MAX = 1024 * 1024;
+export const EMAIL_BODY_BYTES_MAX = 40 * 1024 * 1024;
+
+export type Call = {
+  caller: Caller;
+  params: readonly string[];
+  query: URLSearchParams;
+  exchange: Exchange;
+  /** The parsed body; undefined when there was none. */
+  body: Json | undefined;
+  /** The body as it came, for what must be compared byte by byte. */
+  bytes: Buffer;
+};
+
+export type Answer = { status: number; body: string; headers?: Headers };
+
+export type Route = {
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** `{name}` stands for one segment. */
+  path: string;
+  /** One of these is enough; the first is the one a refusal names. */
+  permissions: readonly Permission[];
+  /** A query that asks for more than the route itself. */
+  permissionByQuery?(query: URLSearchParams): Permission | null;
+  plan?: "templates" | "events";
+  bodyBytesMax?: number;
+  /** Whether the route waits for a commit, which has deadlines of its own. */
+  commits?: boolean;
+  handle(call: Call): Promise<Answer> | Answer;
+};
+
+export type Match =
+  | { kind: "route"; route: Route; params: string[] }
+  | { kind: "wrong method"; allow: string[] }
+  | { kind: "unknown" };
+
+type Node = { literal: Map<string, Node>; param: Node | null; routes: Map<string, Route> };
+
+export class Router {
+  readonly #root: Node = node();
+  readonly routes: readonly Route[];
+
+  constructor(routes: readonly Route[]) {
+    this.routes = routes;
+    for (const route of routes) this.#add(route);
+  }
+
+  find(method: string, path: string): Match {
+    const params: string[] = [];
+    let at: Node | undefined = this.#root;
+    for (const segment of path.split("/")) {
+      if (segment === "") continue;
+      const literal: Node | undefined = at.literal.get(segment);
+      if (literal) {
+        at = literal;
+        continue;
+      }
+      if (!at.param) return { kind: "unknown" };
+      params.push(decode(segment));
+      at = at.param;
+    }
+    const route = at.routes.get(method);
+    if (route) return { kind: "route", route, params };
+    if (at.routes.size === 0) return { kind: "unknown" };
+    return { kind: "wrong method", allow: [...at.routes.keys()] };
+  }
+
+  #add(route: Route): void {
+    let at = this.#root;
+    for (const segment of route.path.split("/")) {
+      if (segment === "") continue;
+      if (segment.startsWith("{")) {
+        at.param ??= node();
+        at = at.param;
+        continue;
+      }
+      let next = at.literal.get(segment);
+      if (!next) {
+        next = node();
+        at.literal.set(segment, next);
+      }
+      at = next;
+    }
+    at.routes.set(route.method, route);
+  }
+}
+
+function node(): Node {
+  return { literal: new Map(), param: null, routes: new Map() };
+}
+
+function decode(segment: string): string {
+  if (!segment.includes("%")) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * The HTTP server: from a request on the wire to the handler of its route, and whatever happens, to exactly one
+ * answer. Under /api/v1 every request passes the gate; the few open paths beside it are served as they are.
+ */
+import uWS, { type us_listen_socket } from "uWebSockets.js";
+import { Unavailable } from "../admission/unavailable.ts";
+import { type BodyBudget, Exchange } from "./exchange.ts";
+import { type GateParts, pass } from "./gate.ts";
+import { bodyOf, INTERNAL, type Problem, problem, Refusal, UNAVAILABLE } from "./problem.ts";
+import type { Answer } from "./routes.ts";
+
+const IN_FLIGHT_MAX = 10_000;
+const DRAIN_MS_MAX = 8_000;
+const EXCLUSIVE_PORT = 1;
+const SHARED_PORT = 0;
+
+export type OpenPage = (exchange: Exchange) => Answer | Promise<Answer>;
+
+export type ServerParts = {
+  gate: GateParts;
+  /** Paths outside /api/v1, and the one inside that needs no key. */
+  open: ReadonlyMap<string, OpenPage>;
+  budget: BodyBudget;
+  /** How long a store may take before the caller hears 503. */
+  timeoutMs: number;
+  onAnswer(exchange: Exchange, ms: number): void;
+  onFault(exchange: Exchange, error: unknown): void;
+};
+
+type Listen = (
+  host: string,
+  port: number,
+  options: number,
+  onListening: (socket: us_listen_socket | false) => void,
+) => void;
+
+export type Server = { port: number; stop(): Promise<void> };
+
+export function startServer(
+  parts: ServerParts,
+  host: string,
+  port: number,
+  sharesPort: boolean,
+): Promise<Server> {
+  let inFlight = 0;
+  let isStopping = false;
+  let onIdle: (() => void) | null = null;
+
+  // the version header names the library to everyone; its switch is missing from its types
+  (uWS as unknown as { _cfg(option: string): void })._cfg("silent");
+  const app = uWS.App();
+  app.any("/*", (res, req) => {
+    const began = performance.now();
+    const exchange = new Exchange(res, req, parts.budget);
+    inFlight++;
+    exchange.onEnd = () => {
+      inFlight--;
+      parts.onAnswer(exchange, performance.now() - began);
+      if (inFlight === 0) onIdle?.();
+    };
+    if (inFlight > IN_FLIGHT_MAX || isStopping) {
+      refuse(exchange, UNAVAILABLE);
+      return;
+    }
+    serve(parts, exchange).then(
+      ({ status, body, headers }) => exchange.answer(status, body, headers),
+      (error) => refuse(exchange, problemOf(parts, exchange, error)),
+    );
+  });
+
+  return new Promise((resolve, reject) => {
+    const onListening = (socket: us_listen_socket | false): void => {
+      if (socket) resolve({ port: uWS.us_socket_local_port(socket), stop: () => stop(socket) });
+      else reject(new Error(`port ${port} on ${host} is taken`));
+    };
+    // the form with host and options works, but only the others are in its types
+    const listen = app.listen.bind(app) as unknown as Listen;
+    listen(host, port, sharesPort ? SHARED_PORT : EXCLUSIVE_PORT, onListening);
+  });
+
+  async function stop(socket: us_listen_socket): Promise<void> {
+    uWS.us_listen_socket_close(socket);
+    isStopping = true;
+    if (inFlight > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, DRAIN_MS_MAX);
+        onIdle = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    app.close();
+  }
+}
+
+async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
+  const open = parts.open.get(exchange.path);
+  if (open) return open(exchange);
+  if (!exchange.path.startsWith("/api/v1")) {
+    const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
+    return { status: found.status, body: bodyOf(found) };
+  }
+  const { route, call } = await pass(parts.gate, exchange);
+  const answer = route.handle(call);
+  return answer instanceof Promise && !route.commits ? inTime(answer, parts.timeoutMs) : answer;
+}
+
+async function inTime(answer: Promise<Answer>, ms: number): Promise<Answer> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Unavailable("a store did not answer in time")), ms);
+  });
+  try {
+    return await Promise.race([answer, tooLate]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function refuse(exchange: Exchange, found: Problem): void {
+  exchange.answer(found.status, bodyOf(found), found.headers);
+}
+
+function problemOf(parts: ServerParts, exchange: Exchange, error: unknown): Problem {
+  if (error instanceof Refusal) return error.problem;
+  parts.onFault(exchange, error);
+  return error instanceof Unavailable ? UNAVAILABLE : INTERNAL;
+}

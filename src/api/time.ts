@@ -1,0 +1,32 @@
+/** Times as callers write them: RFC 3339 with an offset, or `in 5 minutes`. Out, always UTC with milliseconds. */
+const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
+const RELATIVE = /^in (\d{1,9}|an?) ?(second|sec|minute|min|hour|day)s?$/i;
+const UNIT_MS: Record<string, number> = {
+  second: 1_000,
+  sec: 1_000,
+  minute: 60_000,
+  min: 60_000,
+  hour: 3_600_000,
+  day: 86_400_000,
+};
+
+/** Milliseconds, or null when the text is no time. */
+export function parseTime(text: string, now: number): number | null {
+  const trimmed = text.trim();
+  const relative = RELATIVE.exec(trimmed);
+  if (relative) {
+    const count = /^an?$/i.test(relative[1] as string) ? 1 : Number(relative[1]);
+    return now + count * (UNIT_MS[(relative[2] as string).toLowerCase()] as number);
+  }
+  if (!RFC3339.test(trimmed)) return null;
+  const time = Date.parse(trimmed.replace(" ", "T").toUpperCase());
+  if (Number.isNaN(time)) return null;
+  // Date accepts 30 February and moves it to March
+  const day = Number(trimmed.slice(8, 10));
+  const local = new Date(`${trimmed.slice(0, 10)}T00:00:00Z`);
+  return local.getUTCDate() === day ? time : null;
+}
+
+export function iso(date: Date | null): string | null {
+  return date === null ? null : date.toISOString();
+}
