@@ -1,12 +1,12 @@
 /** /emails: send one or a batch, read, list, reschedule, cancel. */
 import { createHash } from "node:crypto";
 import Type from "typebox";
-import { parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/changemail.ts";
 import type { Sql } from "../record/connect.ts";
+import { messageIdOf } from "../record/emails.ts";
 import {
   type EmailRow,
   findEmail,
@@ -19,7 +19,7 @@ import { checker } from "./check.ts";
 import { INVALID_KEY, lacks } from "./gate.ts";
 import type { Json } from "./json.ts";
 import { checkSchedule, SendEmail, type Sender, type Written, writeLetter } from "./letter.ts";
-import { envelope, pageOf } from "./page.ts";
+import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { iso } from "./time.ts";
@@ -35,18 +35,58 @@ const checkReschedule = checker(Reschedule);
 export type EmailParts = { submit: Submit; reads: Sql; clock: Clock };
 
 export function emailRoutes(parts: EmailParts): Route[] {
-  const sends = { permissions: ["emails:send"] as const, bodyBytesMax: EMAIL_BODY_BYTES_MAX, commits: true };
-  const reads = { permissions: ["emails:send"] as const };
+  const sends = {
+    permissions: ["emails:send"],
+    bodyBytesMax: EMAIL_BODY_BYTES_MAX,
+    commits: true,
+    success: 200,
+  } as const;
+  const reads = { permissions: ["emails:send"], success: 200 } as const;
   return [
-    { method: "POST", path: "/api/v1/emails", ...sends, handle: (call) => sendOne(parts, call) },
-    { method: "POST", path: "/api/v1/emails/batch", ...sends, handle: (call) => sendBatch(parts, call) },
-    { method: "GET", path: "/api/v1/emails", ...reads, handle: (call) => list(parts, call) },
-    { method: "GET", path: "/api/v1/emails/{id}", ...reads, handle: (call) => get(parts, call) },
-    { method: "PATCH", path: "/api/v1/emails/{id}", ...reads, handle: (call) => patch(parts, call) },
     {
+      ...sends,
+      method: "POST",
+      path: "/api/v1/emails",
+      summary: "Send an e-mail",
+      request: SendEmail,
+      handle: (call) => sendOne(parts, call),
+    },
+    {
+      ...sends,
+      method: "POST",
+      path: "/api/v1/emails/batch",
+      summary: `Send up to ${BATCH_MAX} e-mails`,
+      request: Type.Array(SendEmail, { minItems: 1, maxItems: BATCH_MAX }),
+      handle: (call) => sendBatch(parts, call),
+    },
+    {
+      ...reads,
+      method: "GET",
+      path: "/api/v1/emails",
+      summary: "List e-mails, newest first",
+      query: LIST_QUERY,
+      handle: (call) => list(parts, call),
+    },
+    {
+      ...reads,
+      method: "GET",
+      path: "/api/v1/emails/{id}",
+      summary: "Status and timestamps of an e-mail",
+      handle: (call) => get(parts, call),
+    },
+    {
+      ...reads,
+      method: "PATCH",
+      path: "/api/v1/emails/{id}",
+      summary: "Move a scheduled e-mail to another time",
+      request: Reschedule,
+      handle: (call) => patch(parts, call),
+    },
+    {
+      ...reads,
       method: "POST",
       path: "/api/v1/emails/{id}/cancel",
-      ...reads,
+      summary: "Cancel a scheduled or waiting e-mail",
       handle: (call) => cancelOne(parts, call),
     },
   ];
@@ -329,9 +369,4 @@ function eventsOf({ createdAt, scheduledAt, sentAt, history }: WholeEmail): Hist
   if (sentAt) events.push({ type: "sent", at: sentAt.toISOString() });
   for (const entry of history ?? []) events.push(entry);
   return events.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
-}
-
-/** Fixed at acceptance: the same on every attempt. */
-export function messageIdOf(id: string, from: string): string {
-  return `<${id}@${parseMailbox(from)?.domain ?? "localhost"}>`;
 }

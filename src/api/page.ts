@@ -3,6 +3,11 @@ import { isUuid } from "../ids.ts";
 import type { Page } from "../record/readmail.ts";
 import { refuse } from "./problem.ts";
 
+export const LIST_QUERY = [
+  { name: "limit", description: "1 to 100, default 20" },
+  { name: "cursor", description: "`next_cursor` of the page before; `after` means the same" },
+  { name: "before", description: "an id: pages back" },
+];
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 

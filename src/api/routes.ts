@@ -2,6 +2,7 @@
  * The routes of the API as a table, and finding one. Double and trailing slashes are tolerated, parameters are
  * percent-decoded once, and an invalid escape stays as it is.
  */
+import type { TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
 import type { Exchange, Headers } from "./exchange.ts";
@@ -33,6 +34,11 @@ export type Route = {
   permissionByQuery?(query: URLSearchParams): Permission | null;
   plan?: "templates" | "events";
   bodyBytesMax?: number;
+  /** For the API's own description. */
+  summary: string;
+  success: number;
+  request?: TSchema;
+  query?: readonly { name: string; description: string }[];
   /** Whether the route waits for a commit, which has deadlines of its own. */
   commits?: boolean;
   handle(call: Call): Promise<Answer> | Answer;

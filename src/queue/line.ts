@@ -98,8 +98,20 @@ export class Line {
     );
   }
 
-  async epoch(shard: number): Promise<string | null> {
-    return this.#redis.get(keyspace.shardEpoch(shard));
+  /** The epoch of the line as it is; a line that was lost begins a new one. */
+  async openEpoch(shard: number): Promise<string> {
+    return (await this.#lineUp(shard, [])).epoch;
+  }
+
+  /** How many more bags of each workspace may stand in line. */
+  async rooms(shard: number, workspaceIds: readonly string[]): Promise<number[]> {
+    const [inLine, ...counts] = await this.#redis.hmget(
+      keyspace.shardFairness(shard),
+      "in_line",
+      ...workspaceIds.map((id) => `n:${id}`),
+    );
+    const left = SHARD_BAGS_MAX - Number(inLine ?? 0);
+    return counts.map((count) => Math.max(0, Math.min(left, WORKSPACE_BAGS_MAX - Number(count ?? 0))));
   }
 
   async recount(shard: number, epoch: string, counts: ReadonlyMap<string, number>): Promise<boolean> {

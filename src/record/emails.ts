@@ -1,4 +1,5 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
+import { parseMailbox } from "../address.ts";
 import type { Sql, Tx } from "./connect.ts";
 
 export type Standing = "accepted" | "scheduled" | "waiting";
@@ -29,6 +30,11 @@ export type Head = {
   reply_to: string[];
   subject: string;
 };
+
+/** Fixed at acceptance: the same on every attempt. */
+export function messageIdOf(id: string, from: string): string {
+  return `<${id}@${parseMailbox(from)?.domain ?? "localhost"}>`;
+}
 
 export type AttachmentRef = {
   filename: string;

@@ -3,7 +3,7 @@
  * An id outside every partition cannot be written, so the days ahead are made long before they are needed.
  */
 import { floorId } from "../ids.ts";
-import type { Sql } from "./connect.ts";
+import type { Sql, Tx } from "./connect.ts";
 
 export const PARTITION_DAYS_AHEAD = 7;
 const DAY_MS = 86_400_000;
@@ -14,7 +14,7 @@ const EMAIL_STORAGE = "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0
 const BODY_STORAGE = "with (autovacuum_vacuum_insert_scale_factor = 0.5)";
 
 /** Makes the partitions of the days around `now` that are not there yet; says how many it made. */
-export async function makePartitions(sql: Sql, now: number): Promise<number> {
+export async function makePartitions(sql: Sql | Tx, now: number): Promise<number> {
   const today = Math.floor(now / DAY_MS);
   const there = new Set(
     (

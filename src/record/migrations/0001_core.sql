@@ -134,7 +134,8 @@ create table bag (
   created_at   timestamptz not null,
   primary key (workspace_id, id)
 ) with (fillfactor = 70);
-create index bag_stray on bag (shard, epoch, created_at) where token is null;
+create index bag_stray on bag (shard, workspace_id, id) where token is null and epoch is null;
+create index bag_queued on bag (shard, workspace_id, id) where token is null and epoch is not null;
 create index bag_lease on bag (lease_until) where token is not null;
 
 -- What must wait, and why: scheduled, cap_hour, cap_day, quota_month, deferred.
@@ -181,3 +182,10 @@ create table tally (
   failed       int not null default 0,
   primary key (workspace_id, day, worker)
 ) with (fillfactor = 50);
+
+-- Why sending is refused for now (backlog, disk), by whom it was found. Empty in good times.
+create table brake (
+  name   text primary key,
+  reason text not null,
+  since  timestamptz not null
+);

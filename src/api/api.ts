@@ -1,0 +1,142 @@
+/** The api role put together: admission, the send path and its routes, served over HTTP. */
+import { Admitter, type Caller } from "../admission/admit.ts";
+import { readKey } from "../admission/bearer.ts";
+import { Reservations } from "../admission/reserve.ts";
+import { Unavailable } from "../admission/unavailable.ts";
+import type { Clock } from "../clock.ts";
+import type { Bag } from "../record/bags.ts";
+import { GroupCommit } from "../record/commit.ts";
+import type { Sql } from "../record/connect.ts";
+import { noteLastUsed } from "../record/keys.ts";
+import type { RedisClient } from "../redis/scripts.ts";
+import { type SubmitParts, submitter } from "../submit.ts";
+import { emailRoutes } from "./emails.ts";
+import { BodyBudget, type Exchange } from "./exchange.ts";
+import { JsonParser } from "./json.ts";
+import { openapi } from "./openapi.ts";
+import { Router } from "./routes.ts";
+import { type OpenPage, type Server, startServer } from "./server.ts";
+
+const LAST_USED_FLUSH_MS = 2_000;
+
+export type ApiParts = {
+  redis: RedisClient;
+  connectCommits(): Sql;
+  reads: Sql;
+  clock: Clock;
+  serverSecret: string;
+  timeoutMs: number;
+  bodyBytesInFlightMax: number;
+  host: string;
+  port: number;
+  /** Whether other api processes listen on the same port. */
+  sharesPort: boolean;
+  onBags(bags: Bag[]): void;
+  isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
+  log: {
+    answered(exchange: Exchange, ms: number): void;
+    fault(exchange: Exchange | null, error: unknown): void;
+  };
+};
+
+export type Api = { port: number; stop(): Promise<void> };
+
+export async function startApi(parts: ApiParts): Promise<Api> {
+  const { redis, reads, clock, timeoutMs } = parts;
+  const admitter = new Admitter(redis, reads, clock);
+  const commit = new GroupCommit({ connect: parts.connectCommits, timeoutMs, onBags: parts.onBags });
+  const submitParts: SubmitParts = {
+    admitter,
+    reservations: new Reservations(redis, reads, clock),
+    commit,
+    reads,
+    clock,
+    onLag: (error) => parts.log.fault(null, error),
+  };
+  const router = new Router([...emailRoutes({ submit: submitter(submitParts), reads, clock })]);
+  const json = new JsonParser();
+  const lastUsed = new LastUsed(reads, clock, (error) => parts.log.fault(null, error));
+  const server: Server = await startServer(
+    {
+      gate: {
+        readKey: (key) => readKey(key, parts.serverSecret),
+        admit: (bearer) => admitter.admit(bearer),
+        router,
+        parse: (bytes) => json.parse(bytes),
+        onUse: (caller) => lastUsed.note(caller),
+      },
+      open: openPages(parts, router),
+      budget: new BodyBudget(parts.bodyBytesInFlightMax),
+      timeoutMs,
+      onAnswer: parts.log.answered,
+      onFault: parts.log.fault,
+    },
+    parts.host,
+    parts.port,
+    parts.sharesPort,
+  );
+  return {
+    port: server.port,
+    async stop() {
+      await server.stop();
+      await commit.close();
+      await lastUsed.stop();
+      await json.close();
+    },
+  };
+}
+
+function openPages(parts: ApiParts, router: Router): ReadonlyMap<string, OpenPage> {
+  const document = JSON.stringify(openapi(router.routes));
+  const describe: OpenPage = () => ({ status: 200, body: document });
+  return new Map<string, OpenPage>([
+    ["/healthz", () => ({ status: 200, body: JSON.stringify({ status: "ok" }) })],
+    ["/readyz", () => readyz(parts)],
+    ["/openapi.json", describe],
+    ["/api/v1/openapi.json", describe],
+  ]);
+}
+
+async function readyz(parts: ApiParts) {
+  const { ready, checks } = await parts.isReady();
+  if (!ready) parts.log.fault(null, new Unavailable(`not ready: ${JSON.stringify(checks)}`));
+  return {
+    status: ready ? 200 : 503,
+    body: JSON.stringify({ status: ready ? "ready" : "not ready", checks }),
+  };
+}
+
+/** When keys were last used: kept here and written in groups, so that a request costs no write. */
+class LastUsed {
+  readonly #sql: Sql;
+  readonly #clock: Clock;
+  readonly #onFault: (error: unknown) => void;
+  readonly #timer: NodeJS.Timeout;
+  #used = new Map<string, { workspaceId: string; keyId: string; at: number }>();
+
+  constructor(sql: Sql, clock: Clock, onFault: (error: unknown) => void) {
+    this.#sql = sql;
+    this.#clock = clock;
+    this.#onFault = onFault;
+    this.#timer = setInterval(() => this.#flush().catch(onFault), LAST_USED_FLUSH_MS);
+  }
+
+  note({ workspaceId, keyId }: Caller): void {
+    const at = this.#clock.now();
+    const known = this.#used.get(keyId);
+    if (known) known.at = at;
+    else this.#used.set(keyId, { workspaceId, keyId, at });
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#flush().catch(this.#onFault);
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#used.size === 0) return;
+    const used = [...this.#used.values()];
+    this.#used = new Map();
+    await noteLastUsed(this.#sql, used);
+  }
+}

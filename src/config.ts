@@ -1,0 +1,290 @@
+/**
+ * Settings: one table of what the environment may say. Everything is read here, once, at the start; all problems are
+ * named together, each with its variable and what that allows. No other file reads the environment.
+ */
+import { resolve } from "node:path";
+
+type Setting<T> = {
+  env: string;
+  /** As it would be written; null: nothing is assumed. */
+  fallback: string | null;
+  unit: string;
+  reason: string;
+  /** What the variable allows, in words: said when it holds something else. */
+  allows: string;
+  read(text: string): T | undefined;
+};
+
+export const SETTINGS = {
+  databaseUrl: optional(
+    url(
+      "DATABASE_URL",
+      ["postgres:", "postgresql:"],
+      "Postgres, the durable record; `?socket=/folder` uses its unix socket",
+    ),
+  ),
+  redisUrl: optional(
+    redisUrl(
+      "REDIS_URL",
+      "Redis or Valkey: keys, rates and the queue; several urls with commas name a cluster",
+    ),
+  ),
+  smtpUrl: optional(
+    url(
+      "SMTP_URL",
+      ["smtp:", "smtps:"],
+      "the smarthost that takes the mail; `?pool=20` sets how many connections",
+    ),
+  ),
+  home: text("POSTRIDER_HOME", ".postrider", "where development keeps its data, key and logs"),
+  host: text("HOST", "127.0.0.1", "the address to listen on; 0.0.0.0 behind a firewall or in a container"),
+  port: whole("PORT", 3000, 0, 65_535, "port", "of the API; 0 picks a free one"),
+  publicUrl: optional(
+    url("PUBLIC_URL", ["http:", "https:"], "where the world reaches this service: the base of links in mail"),
+  ),
+  secret: optional(
+    minimum(
+      "POSTRIDER_SECRET",
+      32,
+      "check values of keys and signed links; the same for every process, and for ever",
+    ),
+  ),
+  logLevel: oneOf(
+    "LOG_LEVEL",
+    ["fatal", "error", "warn", "info", "debug", "trace", "silent"],
+    "info",
+    "how much is logged",
+  ),
+  storeTimeoutMs: whole(
+    "STORE_TIMEOUT_MS",
+    2_000,
+    50,
+    60_000,
+    "ms",
+    "how long Redis or Postgres may take before a caller hears 503",
+  ),
+  bodyBytesInFlightMax: whole(
+    "BODY_BYTES_IN_FLIGHT_MAX",
+    268_435_456,
+    1_048_576,
+    2 ** 40,
+    "bytes",
+    "of all request bodies that one process holds at once",
+  ),
+  sharedPort: yesNo("SHARED_PORT", false, "several api processes listen on the same port"),
+  deliveryConcurrency: whole(
+    "DELIVERY_CONCURRENCY",
+    1_000,
+    1,
+    100_000,
+    "e-mails",
+    "in flight in one worker at once",
+  ),
+  retrySchedule: numbers(
+    "RETRY_SCHEDULE",
+    [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400],
+    "s",
+    "waits between attempts; the last repeats",
+  ),
+  emailLifetimeHours: whole(
+    "EMAIL_LIFETIME_HOURS",
+    72,
+    1,
+    720,
+    "h",
+    "how long a mail is tried before it bounces",
+  ),
+  smtpTls: oneOf(
+    "SMTP_TLS",
+    ["opportunistic", "required", "off"],
+    "opportunistic",
+    "STARTTLS with the smarthost",
+  ),
+  smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "the smarthost's certificate must be valid"),
+  smtpRatePerSecond: whole(
+    "SMTP_RATE_PER_SECOND",
+    0,
+    0,
+    1_000_000,
+    "e-mails/s",
+    "to the smarthost in all; 0: no limit",
+  ),
+  smtpConnectionRatePerSecond: whole(
+    "SMTP_CONNECTION_RATE_PER_SECOND",
+    0,
+    0,
+    1_000_000,
+    "e-mails/s",
+    "on each connection; 0: no limit",
+  ),
+  retentionDays: whole(
+    "RETENTION_DAYS",
+    30,
+    1,
+    3_650,
+    "days",
+    "e-mail rows are kept after their final status",
+  ),
+  bodyRetentionDays: whole(
+    "BODY_RETENTION_DAYS",
+    7,
+    1,
+    3_650,
+    "days",
+    "bodies are kept after the final status",
+  ),
+  backlogMax: whole(
+    "BACKLOG_MAX",
+    20_000_000,
+    1_000,
+    2 ** 40,
+    "e-mails",
+    "unsettled, above which sends are answered 503",
+  ),
+  diskFreeMinMb: whole(
+    "DISK_FREE_MIN_MB",
+    1_024,
+    0,
+    2 ** 30,
+    "MB",
+    "free where Postgres keeps its data, below which sends are answered 503; watched only when that is this machine",
+  ),
+  postgresDataFolder: optional(
+    text("POSTGRES_DATA_FOLDER", "", "the folder whose disk is watched; `npm start` sets it"),
+  ),
+  metricsPort: whole("METRICS_PORT", 0, 0, 65_535, "port", "of Prometheus metrics; 0: none"),
+} as const satisfies Record<string, Setting<unknown>>;
+
+export type Config = {
+  [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;
+};
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** Every problem of the environment, a line each. */
+export class ConfigError extends Error {}
+
+/** The status a process ends with when its settings are wrong (EX_CONFIG). */
+export const CONFIG_EXIT = 78;
+
+export function loadConfig(env: Env = process.env): Config {
+  const problems: string[] = [];
+  const config: Record<string, unknown> = {};
+  for (const [name, setting] of Object.entries(SETTINGS)) {
+    const given = env[setting.env];
+    const written = given === undefined || given === "" ? setting.fallback : given;
+    const value = written === null ? null : setting.read(written);
+    if (value === undefined)
+      problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}`);
+    config[name] = value;
+  }
+  if (problems.length > 0) throw new ConfigError(problems.join("\n"));
+  return config as Config;
+}
+
+/** The table of the README. */
+export function settingsTable(): string {
+  const rows = Object.values(SETTINGS).map(
+    ({ env, fallback, unit, reason, allows }) =>
+      `| \`${env}\` | ${fallback === null || fallback === "" ? "" : `\`${fallback}\``} | ${unit} | ${allows} | ${reason} |`,
+  );
+  return ["| variable | default | unit | allows | what for |", "|---|---|---|---|---|", ...rows].join("\n");
+}
+
+/** What children of a process get: its own environment, and what it found out. */
+export function childEnv(found: Env): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries({ ...process.env, ...found }))
+    if (value !== undefined) env[name] = value;
+  return env;
+}
+
+/** What an error message may repeat: never a secret. */
+function shown(env: string, value: string | null): string {
+  return /SECRET|URL/.test(env) ? "something else" : `\`${value}\``;
+}
+
+function text(env: string, fallback: string, reason: string): Setting<string> {
+  return { env, fallback, unit: "", reason, allows: "text", read: (value) => value };
+}
+
+function minimum(env: string, charsMin: number, reason: string): Setting<string> {
+  const read = (value: string) => (value.length >= charsMin ? value : undefined);
+  return { env, fallback: "", unit: "", reason, allows: `text of at least ${charsMin} characters`, read };
+}
+
+function optional<T>(setting: Setting<T>): Setting<T | null> {
+  return { ...setting, fallback: null };
+}
+
+function whole(
+  env: string,
+  fallback: number,
+  min: number,
+  max: number,
+  unit: string,
+  reason: string,
+): Setting<number> {
+  const read = (value: string) => {
+    const number = Number(value);
+    return /^\d+$/.test(value) && number >= min && number <= max ? number : undefined;
+  };
+  return {
+    env,
+    fallback: String(fallback),
+    unit,
+    reason,
+    allows: `a whole number from ${min} to ${max}`,
+    read,
+  };
+}
+
+function numbers(env: string, fallback: number[], unit: string, reason: string): Setting<number[]> {
+  const read = (value: string) => {
+    const list = value.split(",").map((one) => Number(one.trim()));
+    return list.every((one) => Number.isInteger(one) && one > 0 && one <= 86_400) ? list : undefined;
+  };
+  return {
+    env,
+    fallback: fallback.join(","),
+    unit,
+    reason,
+    allows: "whole numbers from 1 to 86400 with commas between",
+    read,
+  };
+}
+
+function oneOf<const T extends string>(
+  env: string,
+  values: readonly T[],
+  fallback: T,
+  reason: string,
+): Setting<T> {
+  const read = (value: string) => values.find((one) => one === value);
+  return { env, fallback, unit: "", reason, allows: values.join(", "), read };
+}
+
+function yesNo(env: string, fallback: boolean, reason: string): Setting<boolean> {
+  const read = (value: string) =>
+    /^(true|1|yes)$/i.test(value) ? true : /^(false|0|no)$/i.test(value) ? false : undefined;
+  return { env, fallback: String(fallback), unit: "", reason, allows: "true or false", read };
+}
+
+function url(env: string, protocols: readonly string[], reason: string): Setting<string> {
+  const read = (value: string) =>
+    URL.canParse(value) && protocols.includes(new URL(value).protocol) ? value : undefined;
+  return { env, fallback: "", unit: "", reason, allows: `a url with ${protocols.join(" or ")}`, read };
+}
+
+function redisUrl(env: string, reason: string): Setting<string> {
+  const known = ["redis:", "rediss:", "redis-cluster:", "unix:", "redis+unix:"];
+  const read = (value: string) => {
+    const [first = ""] = value.split(",");
+    return URL.canParse(first) && known.includes(new URL(first).protocol) ? value : undefined;
+  };
+  return { env, fallback: "", unit: "", reason, allows: `a url with ${known.join(" or ")}`, read };
+}
+
+/** POSTRIDER_HOME as a full path. */
+export function homeFolder(config: Pick<Config, "home">): string {
+  return resolve(config.home);
+}

@@ -1,0 +1,350 @@
+/**
+ * From a bag in line to the receiver's answer: claim the bag, load its open e-mails, compose, send, classify, settle.
+ *
+ * What is counted is e-mails in flight, not bags. A bag's slow e-mails do not keep its job: after two seconds they are
+ * left to the conversations that carry them, and the job ends; the lease stays until the last of them is noted. One
+ * e-mail that cannot be composed fails visibly and alone; a bag that was claimed three times without progress is split
+ * into bags of one, and an e-mail that has had three such bags to itself fails visibly.
+ */
+import { randomUUID } from "node:crypto";
+import { type Mailbox, parseMailbox } from "../address.ts";
+import type { Clock } from "../clock.ts";
+import { newId } from "../ids.ts";
+import { classify } from "../outcome/classify.ts";
+import type { Outcome, Reply } from "../outcome/outcome.ts";
+import { nextAttempt } from "../outcome/retry.ts";
+import type { Note, Settler } from "../outcome/settler.ts";
+import type { BagRef } from "../queue/line.ts";
+import {
+  claimBag,
+  type Held,
+  loadAttachment,
+  loadOpen,
+  narrowBag,
+  type OpenEmail,
+  releaseBags,
+  splitBag,
+} from "../record/claimbag.ts";
+import type { Sql } from "../record/connect.ts";
+import { type Head, messageIdOf } from "../record/emails.ts";
+import type { TallyCounts } from "../record/settle.ts";
+import { type Attachment, compose } from "./compose.ts";
+import type { Courier } from "./courier.ts";
+import type { Leases } from "./leases.ts";
+
+const STRAGGLER_MS = 2_000;
+const CLAIMS_MAX = 3;
+/** Nothing was tried: it is tried again soon, and it does not count as an attempt. */
+const UNSENT_RETRY_MS = 5_000;
+
+export type DeliverParts = {
+  sql: Sql;
+  courier: Courier;
+  settler: Settler;
+  leases: Leases;
+  clock: Clock;
+  retrySchedule: readonly number[];
+  lifetimeMs: number;
+  emailsInFlightMax: number;
+  onFault(error: unknown): void;
+};
+
+type Trip = { bag: Held; open: number; onDone(): void };
+
+export class Deliverer {
+  readonly #parts: DeliverParts;
+  #inFlight = 0;
+  #isClosing = false;
+  #onRoom: (() => void)[] = [];
+
+  constructor(parts: DeliverParts) {
+    this.#parts = parts;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Takes the bag to its receivers. Resolves when it is done, or when only stragglers are left. */
+  async deliver({ workspaceId, id, generation }: BagRef): Promise<void> {
+    const { sql, settler, leases } = this.#parts;
+    await this.#room();
+    await settler.healthy();
+    if (this.#isClosing) return;
+    const bag: Held = { workspaceId, id, generation, token: randomUUID() };
+    const claimedAt = performance.now();
+    const claim = await claimBag(sql, bag);
+    if (!claim) return;
+    leases.hold(bag, claimedAt);
+    const emails = await loadOpen(sql, workspaceId, claim.emailIds);
+    if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) {
+      leases.drop(bag);
+      return;
+    }
+    if (emails.length === 0) {
+      leases.drop(bag);
+      settler.finish(bag);
+      return;
+    }
+    await this.#sendAll(bag, emails);
+  }
+
+  /** Stops taking bags; what is on its way is waited for until the deadline, the rest is given back. */
+  async close(deadlineMs: number): Promise<void> {
+    this.#isClosing = true;
+    for (const resolve of this.#onRoom.splice(0)) resolve();
+    const { courier, settler, leases, sql, onFault } = this.#parts;
+    await courier.close(deadlineMs);
+    await settler.close(deadlineMs);
+    const held = leases.all();
+    leases.close();
+    if (held.length > 0) await releaseBags(sql, held).catch(onFault);
+  }
+
+  /** A bag that keeps killing its workers: says whether it was dealt with here. */
+  async #isolate(
+    bag: Held,
+    claim: { emailIds: string[]; claims: number },
+    emails: readonly OpenEmail[],
+  ): Promise<boolean> {
+    const { sql, clock } = this.#parts;
+    if (emails.length > 0 && emails.length < claim.emailIds.length) {
+      await narrowBag(
+        sql,
+        bag,
+        emails.map((email) => email.id),
+      );
+      return false;
+    }
+    if (claim.claims <= CLAIMS_MAX) return false;
+    if (emails.length > 1) {
+      const now = clock.now();
+      await splitBag(sql, bag, emails, () => newId(now), new Date(now));
+      return true;
+    }
+    for (const email of emails)
+      this.#fail(bag, email, "Three workers ended while this e-mail was in their hands.");
+    return false;
+  }
+
+  #sendAll(bag: Held, emails: readonly OpenEmail[]): Promise<void> {
+    this.#inFlight += emails.length;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, STRAGGLER_MS);
+      const trip: Trip = {
+        bag,
+        open: emails.length,
+        onDone: () => {
+          clearTimeout(timer);
+          this.#parts.leases.drop(bag);
+          this.#parts.settler.finish(bag);
+          resolve();
+        },
+      };
+      for (const email of emails)
+        this.#send(trip, email)
+          .finally(() => this.#arrived(trip))
+          .catch(this.#parts.onFault);
+    });
+  }
+
+  #arrived(trip: Trip): void {
+    this.#inFlight--;
+    this.#onRoom.shift()?.();
+    trip.open--;
+    if (trip.open === 0) trip.onDone();
+  }
+
+  async #send({ bag }: Trip, email: OpenEmail): Promise<void> {
+    const { courier, leases, clock } = this.#parts;
+    const envelope = envelopeOf(email);
+    if (!envelope) {
+      this.#fail(bag, email, "The e-mail has no valid sender.");
+      return;
+    }
+    let message: Buffer;
+    try {
+      message = await this.#compose(bag.workspaceId, email);
+    } catch (error) {
+      this.#fail(
+        bag,
+        email,
+        `The e-mail could not be composed: ${error instanceof Error ? error.message : error}`,
+      );
+      return;
+    }
+    const attemptedAt = clock.now();
+    const replies = await courier.send(envelope, message, {
+      mayBegin: () => leases.isFresh(bag) && !this.#isClosing,
+    });
+    this.#note(bag, email, replies, attemptedAt);
+  }
+
+  #compose(workspaceId: string, email: OpenEmail): Buffer | Promise<Buffer> {
+    const { head, html, plain, extra } = email;
+    const letter = {
+      messageId: messageIdOf(email.id, head.from),
+      // the first attempt's, so that a retry is the same mail
+      date: email.sentAt ?? new Date(this.#parts.clock.now()),
+      from: parseMailbox(head.from) as Mailbox,
+      to: mailboxes(head.to),
+      cc: mailboxes(head.cc),
+      replyTo: mailboxes(head.reply_to),
+      subject: head.subject,
+      html,
+      text: plain,
+      headers: extra?.headers ?? {},
+    };
+    const refs = extra?.attachments;
+    if (!refs) return compose({ ...letter, attachments: [] });
+    return this.#attachments(workspaceId, refs).then((attachments) => compose({ ...letter, attachments }));
+  }
+
+  async #attachments(
+    workspaceId: string,
+    refs: NonNullable<NonNullable<OpenEmail["extra"]>["attachments"]>,
+  ): Promise<Attachment[]> {
+    return Promise.all(
+      refs.map(async ({ filename, hash, content_type, content_id }) => {
+        const content = await loadAttachment(this.#parts.sql, workspaceId, hash);
+        if (!content) throw new Error(`the content of ${filename} is gone`);
+        return { filename, content, contentType: content_type, contentId: content_id };
+      }),
+    );
+  }
+
+  /** Turns the replies into what is written: the mark of each recipient, the events, and when to try again. */
+  #note(bag: Held, email: OpenEmail, replies: readonly Reply[], attemptedAt: number): void {
+    const { settler, clock, retrySchedule, lifetimeMs } = this.#parts;
+    const at = clock.now();
+    const recipients = recipientsOf(email.head);
+    const marks = [...marksOf(email)];
+    const open = marks.flatMap((mark, n) => (mark === "o" ? [n] : []));
+    const isExpired = at - (email.scheduledAt ?? email.createdAt).getTime() > lifetimeMs;
+    const counts: Partial<TallyCounts> = { attempted: 1 };
+    const events: Note["events"] = [];
+    let wasTried = false;
+    let last: Outcome | null = null;
+    open.forEach((n, k) => {
+      const outcome = classify(replies[k] as Reply, isExpired);
+      last = outcome;
+      if (outcome.kind === "unsent") return;
+      wasTried = true;
+      const recipient = (recipients[n] as Mailbox).address;
+      const detail = outcome.reply.text;
+      events.push({ type: EVENT_OF[outcome.kind], at: new Date(at).toISOString(), recipient, detail });
+      marks[n] = MARK_OF[outcome.kind];
+      count(counts, outcome);
+    });
+    const status = statusOf(marks);
+    const isOpen = status === "deferred";
+    const nextAt = !isOpen
+      ? null
+      : wasTried
+        ? nextAttempt(retrySchedule, email.attempts + 1, Math.random(), at)
+        : at + UNSENT_RETRY_MS * (1 + Math.random());
+    const firstOpen = marks.indexOf("o");
+    settler.note({
+      bag,
+      emailId: email.id,
+      bulk: email.bulk,
+      weight: email.weight,
+      bytes: email.bytes,
+      status,
+      marks: marks.join(""),
+      attemptedAt: wasTried ? attemptedAt : null,
+      at,
+      events,
+      nextAt,
+      domain: isOpen ? ((recipients[firstOpen] as Mailbox | undefined)?.domain ?? null) : null,
+      reply: isOpen ? replyText(last) : null,
+      counts: wasTried ? counts : {},
+    });
+  }
+
+  #fail(bag: Held, email: OpenEmail, reason: string): void {
+    const at = this.#parts.clock.now();
+    this.#parts.settler.note({
+      bag,
+      emailId: email.id,
+      bulk: email.bulk,
+      weight: email.weight,
+      bytes: email.bytes,
+      status: "failed",
+      marks: marksOf(email).replaceAll("o", "f"),
+      attemptedAt: null,
+      at,
+      events: [{ type: "failed", at: new Date(at).toISOString(), detail: reason }],
+      nextAt: null,
+      domain: null,
+      reply: null,
+      counts: { failed: 1 },
+    });
+  }
+
+  async #room(): Promise<void> {
+    while (this.#inFlight >= this.#parts.emailsInFlightMax && !this.#isClosing)
+      await new Promise<void>((resolve) => this.#onRoom.push(resolve));
+  }
+}
+
+const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
+const MARK_OF = { delivered: "d", deferred: "o", bounced: "b" } as const;
+
+function count(counts: Partial<TallyCounts>, outcome: Outcome): void {
+  const add = (name: keyof TallyCounts): void => {
+    counts[name] = (counts[name] ?? 0) + 1;
+  };
+  if (outcome.kind === "delivered" || outcome.kind === "deferred") add(outcome.kind);
+  if (outcome.kind === "bounced") add(BOUNCE_COUNT[outcome.category]);
+}
+
+const BOUNCE_COUNT = {
+  hard: "hardBounced",
+  soft: "softBounced",
+  block: "blocked",
+  expired: "softBounced",
+} as const;
+
+/** While any recipient is open the mail is deferred; after that the gravest that occurred. */
+function statusOf(marks: readonly string[]): Note["status"] {
+  if (marks.includes("o")) return "deferred";
+  if (marks.includes("b")) return "bounced";
+  if (marks.includes("f")) return "failed";
+  if (marks.includes("s")) return "suppressed";
+  return "delivered";
+}
+
+function replyText(outcome: Outcome | null): string | null {
+  if (!outcome) return null;
+  return outcome.kind === "unsent" ? outcome.why : outcome.reply.text;
+}
+
+function marksOf(email: OpenEmail): string {
+  return email.marks ?? "o".repeat(email.weight);
+}
+
+/** Everyone the mail goes to, each once: to before cc before bcc. */
+function recipientsOf({ to, cc, bcc }: Head): Mailbox[] {
+  const seen = new Map<string, Mailbox>();
+  for (const mailbox of mailboxes([...to, ...cc, ...bcc]))
+    if (!seen.has(mailbox.address)) seen.set(mailbox.address, mailbox);
+  return [...seen.values()];
+}
+
+/** The sender, and the recipients that are still open. */
+function envelopeOf(email: OpenEmail): { from: string; to: string[]; utf8: boolean } | null {
+  const from = parseMailbox(email.head.from);
+  if (!from) return null;
+  const marks = marksOf(email);
+  const open = recipientsOf(email.head).filter((_, n) => marks[n] === "o");
+  return {
+    from: from.address,
+    to: open.map((mailbox) => mailbox.address),
+    utf8: from.utf8 || open.some((mailbox) => mailbox.utf8),
+  };
+}
+
+function mailboxes(texts: readonly string[]): Mailbox[] {
+  return texts.flatMap((text) => parseMailbox(text) ?? []);
+}

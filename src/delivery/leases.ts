@@ -1,0 +1,59 @@
+/**
+ * The leases this worker holds, renewed together every three seconds. No e-mail may begin its DATA when the last
+ * renewal is over ten seconds old: by then another worker may soon take the bag. Time is monotonic here.
+ */
+import { type Held, renewLeases } from "../record/claimbag.ts";
+import type { Sql } from "../record/connect.ts";
+
+const RENEW_EVERY_MS = 3_000;
+const FRESH_MS_MAX = 10_000;
+
+export class Leases {
+  readonly #sql: Sql;
+  readonly #onFault: (error: unknown) => void;
+  readonly #held = new Map<string, { bag: Held; renewedAt: number }>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(sql: Sql, onFault: (error: unknown) => void) {
+    this.#sql = sql;
+    this.#onFault = onFault;
+    this.#timer = setInterval(() => this.#renew().catch(onFault), RENEW_EVERY_MS);
+  }
+
+  /** `claimedAt`: when the claim was asked for, since the lease counts from some time after it. */
+  hold(bag: Held, claimedAt: number): void {
+    this.#held.set(bag.token, { bag, renewedAt: claimedAt });
+  }
+
+  drop(bag: Held): void {
+    this.#held.delete(bag.token);
+  }
+
+  isFresh(bag: Held): boolean {
+    const held = this.#held.get(bag.token);
+    return held !== undefined && performance.now() - held.renewedAt < FRESH_MS_MAX;
+  }
+
+  all(): Held[] {
+    return [...this.#held.values()].map(({ bag }) => bag);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#held.size === 0) return;
+    const askedAt = performance.now();
+    const bags = this.all();
+    const kept = await renewLeases(this.#sql, bags);
+    for (const bag of bags) {
+      const held = this.#held.get(bag.token);
+      if (!held) continue;
+      if (kept.has(bag.id)) held.renewedAt = askedAt;
+      else this.#held.delete(bag.token);
+    }
+    if (kept.size < bags.length)
+      this.#onFault(new Error(`${bags.length - kept.size} bags are no longer held`));
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * The keeper: plain timers in every process that has the role. Each tick takes an advisory lock in Postgres, so that
+ * it runs once in the fleet, and survives whatever Redis loses. What a tick moves is bounded; when it moved all it
+ * may, it runs again at once.
+ */
+
+import type { Reservations } from "../admission/reserve.ts";
+import type { Clock } from "../clock.ts";
+import { newId } from "../ids.ts";
+import type { BagRef, Line } from "../queue/line.ts";
+import { type Bag, noteEpoch } from "../record/bags.ts";
+import { dropOldClaims } from "../record/claims.ts";
+import type { Sql, Tx } from "../record/connect.ts";
+import {
+  accountsToRelease,
+  countQueued,
+  endExpiredLeases,
+  onlyOne,
+  packDeferred,
+  packScheduled,
+  queuedAfter,
+  release,
+  strays,
+  type TickName,
+  unqueue,
+  unqueueOtherEpochs,
+  workspacesWithStrays,
+} from "../record/keeping.ts";
+import { makePartitions } from "../record/partitions.ts";
+import { dropOldPartitions, type RetentionDays } from "../record/retention.ts";
+
+const DUE_MAX = 5_000;
+const RELEASE_WORKSPACES_MAX = 200;
+const STRAY_WORKSPACES_MAX = 1_000;
+const STRAY_BAGS_MAX = 1_000;
+const AUDIT_BAGS_MAX = 1_000;
+const RECOUNT_EVERY_TICKS = 30;
+const CLAIMS_DROPPED_MAX = 5_000;
+/** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
+const GRACE_MS = 2_000;
+
+export type KeeperParts = {
+  sql: Sql;
+  line: Line;
+  shards: number;
+  reservations: Reservations;
+  clock: Clock;
+  retention: RetentionDays;
+  onFault(error: unknown): void;
+};
+
+type Tick = { name: TickName; everyMs: number; run(): Promise<boolean> };
+
+export class Keeper {
+  readonly #parts: KeeperParts;
+  readonly #ticks: readonly Tick[];
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #running = new Set<Promise<void>>();
+  #isStopped = false;
+  #auditAt = new Map<number, { workspaceId: string; id: string }>();
+  #audits = 0;
+
+  constructor(parts: KeeperParts) {
+    this.#parts = parts;
+    this.#ticks = [
+      { name: "pack", everyMs: 500, run: () => this.pack() },
+      { name: "release", everyMs: 500, run: () => this.release() },
+      { name: "queue", everyMs: 500, run: () => this.queue() },
+      { name: "leases", everyMs: 1_000, run: () => this.leases() },
+      { name: "audit", everyMs: 1_000, run: () => this.audit() },
+      { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
+      { name: "retention", everyMs: 600_000, run: () => this.retention() },
+    ];
+  }
+
+  start(): void {
+    for (const tick of this.#ticks) this.#after(0, tick);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.all(this.#running);
+  }
+
+  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
+  async pack(): Promise<boolean> {
+    const now = this.#parts.clock.now();
+    const id = () => newId(now);
+    const deferred = await this.#only("pack", (tx) => packDeferred(tx, now, DUE_MAX, id));
+    const scheduled = await this.#only("pack", (tx) => packScheduled(tx, now, DUE_MAX, id));
+    await this.#lineUp([...(deferred?.bags ?? []), ...(scheduled?.bags ?? [])]);
+    return (deferred?.moved ?? 0) + (scheduled?.moved ?? 0) >= DUE_MAX;
+  }
+
+  /** Mail that waited for the caps goes as far as there is room. */
+  async release(): Promise<boolean> {
+    const { sql, clock, reservations, onFault } = this.#parts;
+    const now = clock.now();
+    let isMore = false;
+    for (const workspaceId of await accountsToRelease(sql, now, RELEASE_WORKSPACES_MAX)) {
+      const released = await sql.begin((tx) => release(tx, workspaceId, now, DUE_MAX, () => newId(now)));
+      await this.#lineUp(released.bags);
+      if (released.handle) await reservations.forget(released.handle).catch(onFault);
+      isMore ||= released.moved >= DUE_MAX;
+    }
+    return isMore;
+  }
+
+  /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
+  async queue(): Promise<boolean> {
+    for (let shard = 0; shard < this.#parts.shards; shard++) await this.#queueShard(shard);
+    return false;
+  }
+
+  async leases(): Promise<boolean> {
+    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, STRAY_BAGS_MAX));
+    return (ended ?? 0) >= STRAY_BAGS_MAX;
+  }
+
+  /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
+  async audit(): Promise<boolean> {
+    const { sql, line, shards, clock } = this.#parts;
+    const before = new Date(clock.now() - GRACE_MS);
+    this.#audits++;
+    for (let shard = 0; shard < shards; shard++) {
+      const from = this.#auditAt.get(shard) ?? FIRST;
+      const bags = await queuedAfter(sql, shard, from, before, AUDIT_BAGS_MAX);
+      const last = bags.at(-1);
+      if (last && bags.length === AUDIT_BAGS_MAX) this.#auditAt.set(shard, last);
+      else this.#auditAt.delete(shard);
+      const missing = bags.length > 0 ? await line.missing(bags) : [];
+      if (missing.length > 0) await unqueue(sql, missing);
+      if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
+    }
+    return false;
+  }
+
+  async partitions(): Promise<boolean> {
+    await this.#only("partitions", (tx) => makePartitions(tx, this.#parts.clock.now()));
+    return false;
+  }
+
+  async retention(): Promise<boolean> {
+    const { retention, clock } = this.#parts;
+    const now = clock.now();
+    const claims = await this.#only("retention", (tx) =>
+      dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
+    );
+    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
+    return (claims ?? 0) >= CLAIMS_DROPPED_MAX;
+  }
+
+  async #queueShard(shard: number): Promise<void> {
+    const { sql, line, clock } = this.#parts;
+    const epoch = await line.openEpoch(shard);
+    while ((await unqueueOtherEpochs(sql, shard, epoch, STRAY_BAGS_MAX)) >= STRAY_BAGS_MAX) {}
+    const workspaceIds = await workspacesWithStrays(sql, shard, STRAY_WORKSPACES_MAX);
+    if (workspaceIds.length === 0) return;
+    const rooms = await line.rooms(shard, workspaceIds);
+    const before = new Date(clock.now() - GRACE_MS);
+    for (const [n, workspaceId] of workspaceIds.entries()) {
+      const room = Math.min(rooms[n] ?? 0, STRAY_BAGS_MAX);
+      if (room === 0) continue;
+      await this.#queueBags(await strays(sql, shard, workspaceId, before, room));
+    }
+  }
+
+  async #lineUp(bags: readonly Bag[]): Promise<void> {
+    await this.#queueBags(
+      bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 })),
+    );
+  }
+
+  async #queueBags(bags: readonly BagRef[]): Promise<void> {
+    if (bags.length === 0) return;
+    for (const { epoch, queued } of await this.#parts.line.lineUp(bags))
+      if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
+  }
+
+  async #recount(shard: number): Promise<void> {
+    const { sql, line } = this.#parts;
+    const epoch = await line.openEpoch(shard);
+    await line.recount(shard, epoch, await countQueued(sql, shard, epoch));
+  }
+
+  #only<T>(name: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
+    return onlyOne(this.#parts.sql, name, run);
+  }
+
+  #after(ms: number, tick: Tick): void {
+    if (this.#isStopped) return;
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      const run = this.#run(tick).finally(() => this.#running.delete(run));
+      this.#running.add(run);
+    }, ms);
+    this.#timers.add(timer);
+  }
+
+  async #run(tick: Tick): Promise<void> {
+    let isMore = false;
+    try {
+      isMore = await tick.run();
+    } catch (error) {
+      this.#parts.onFault(error);
+    }
+    this.#after(isMore ? 0 : tick.everyMs, tick);
+  }
+}
+
+const FIRST = {
+  workspaceId: "00000000-0000-0000-0000-000000000000",
+  id: "00000000-0000-0000-0000-000000000000",
+};
