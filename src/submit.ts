@@ -55,6 +55,8 @@ export type SubmitParts = {
   commit: GroupCommit;
   reads: Sql;
   clock: Clock;
+  /** Why sends are refused for now; null in good times. */
+  brake(): string | null;
   /** Redis could not be told something it will find out by itself. */
   onLag(error: unknown): void;
 };
@@ -65,6 +67,8 @@ export function submitter(parts: SubmitParts): Submit {
   const { admitter, reservations, commit, reads, clock } = parts;
 
   return async function submit(caller, outgoing) {
+    const reason = parts.brake();
+    if (reason !== null) throw new Unavailable(reason);
     const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
     if (!room) throw new Unavailable("the commit is full");
     try {

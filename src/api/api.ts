@@ -31,6 +31,8 @@ export type ApiParts = {
   port: number;
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
+  /** Why sends are refused for now; null in good times. */
+  brake(): string | null;
   onBags(bags: Bag[]): void;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
   log: {
@@ -51,6 +53,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     commit,
     reads,
     clock,
+    brake: parts.brake,
     onLag: (error) => parts.log.fault(null, error),
   };
   const router = new Router([...emailRoutes({ submit: submitter(submitParts), reads, clock })]);

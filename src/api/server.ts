@@ -10,7 +10,7 @@ import { bodyOf, INTERNAL, type Problem, problem, Refusal, UNAVAILABLE } from ".
 import type { Answer } from "./routes.ts";
 
 const IN_FLIGHT_MAX = 10_000;
-const DRAIN_MS_MAX = 8_000;
+const DRAIN_MS_MAX = 4_000;
 const EXCLUSIVE_PORT = 1;
 const SHARED_PORT = 0;
 

@@ -9,6 +9,7 @@ import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { BagRef, Line } from "../queue/line.ts";
 import { type Bag, noteEpoch } from "../record/bags.ts";
+import { type BrakeLimits, watchBrake } from "../record/brake.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
 import {
@@ -46,6 +47,7 @@ export type KeeperParts = {
   reservations: Reservations;
   clock: Clock;
   retention: RetentionDays;
+  brake: BrakeLimits;
   onFault(error: unknown): void;
 };
 
@@ -68,6 +70,7 @@ export class Keeper {
       { name: "queue", everyMs: 500, run: () => this.queue() },
       { name: "leases", everyMs: 1_000, run: () => this.leases() },
       { name: "audit", everyMs: 1_000, run: () => this.audit() },
+      { name: "brake", everyMs: 2_000, run: () => this.brake() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
     ];
@@ -133,6 +136,13 @@ export class Keeper {
       if (missing.length > 0) await unqueue(sql, missing);
       if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
     }
+    return false;
+  }
+
+  /** A backlog or a disk beyond its bound refuses sends until it is better. */
+  async brake(): Promise<boolean> {
+    const { brake, clock } = this.#parts;
+    await this.#only("brake", (tx) => watchBrake(tx, brake, new Date(clock.now())));
     return false;
   }
 

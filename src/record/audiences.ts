@@ -14,3 +14,9 @@ export async function insertAudience(
     where id = ${audience.workspaceId} returning id`;
   return rows.length > 0;
 }
+
+export async function listAudiences(sql: Sql, workspaceId: string): Promise<Audience[]> {
+  return sql<Audience[]>`
+    select id, name, double_opt_in as "doubleOptIn", created_at as "createdAt" from audience
+    where workspace_id = ${workspaceId} order by id desc`;
+}

@@ -9,8 +9,16 @@ import postgres from "postgres";
 export type Sql = postgres.Sql;
 export type Tx = postgres.TransactionSql;
 
-export type Pool = "commits" | "reads" | "keeper" | "setup";
-const POOL_CONNECTIONS: Record<Pool, number> = { commits: 3, reads: 6, keeper: 3, setup: 1 };
+export type Pool = "commits" | "reads" | "delivery" | "settling" | "leases" | "keeper" | "setup";
+const POOL_CONNECTIONS: Record<Pool, number> = {
+  commits: 2,
+  reads: 6,
+  delivery: 4,
+  settling: 1,
+  leases: 1,
+  keeper: 3,
+  setup: 1,
+};
 
 export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);

@@ -1,0 +1,319 @@
+/**
+ * One process with some roles: opens the connections, builds the parts by hand and hands them down, and takes them
+ * apart in the order that finishes what is under way.
+ */
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { Logger } from "pino";
+import { Keyring } from "./admission/keyring.ts";
+import { Reservations } from "./admission/reserve.ts";
+import { startApi } from "./api/api.ts";
+import type { Clock } from "./clock.ts";
+import type { Config } from "./config.ts";
+import { Deliverer } from "./delivery/deliver.ts";
+import { Leases } from "./delivery/leases.ts";
+import { relayCourier } from "./delivery/relay.ts";
+import { Keeper } from "./keeper/keeper.ts";
+import { Settler } from "./outcome/settler.ts";
+import { Departures } from "./queue/departures.ts";
+import { Line } from "./queue/line.ts";
+import { work } from "./queue/work.ts";
+import { type Bag, noteEpoch } from "./record/bags.ts";
+import { Brake } from "./record/brake.ts";
+import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
+import { isMigrated, migrate } from "./record/migrate.ts";
+import { SHARDS } from "./record/shards.ts";
+import { connectRedis, type Purpose } from "./redis/connect.ts";
+import type { RedisClient } from "./redis/scripts.ts";
+
+export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "console"] as const;
+export type Role = (typeof ROLES)[number];
+
+const STORE_WAIT_MS = 30_000;
+const STORE_POLL_MS = 250;
+const STOP_MS = 4_000;
+const DELIVER_JOBS = 24;
+const RUN_CHECK_MS = 1_000;
+
+export type Serving = { port: number | null; stop(): Promise<void> };
+
+/** What a process needs and does not have: said in one line, with exit status 1. */
+export class StartError extends Error {}
+
+export async function serve(
+  config: Config,
+  roles: readonly Role[],
+  log: Logger,
+  clock: Clock = systemClock,
+): Promise<Serving> {
+  const { databaseUrl, redisUrl, secret } = required(config, roles);
+  const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
+  const stops: (() => Promise<void>)[] = [];
+  try {
+    await stores.ready();
+    const setup = stores.sql("setup");
+    await migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated"));
+    const onFault = (error: unknown) => log.error({ err: error }, "fault");
+    let port: number | null = null;
+    if (roles.includes("api")) {
+      const api = await startApiRole(config, secret, stores, clock, log);
+      port = api.port;
+      stops.push(api.stop);
+    }
+    if (roles.includes("deliver")) stops.push(startDeliverRole(config, stores, clock, onFault));
+    if (roles.includes("keeper")) stops.push(startKeeperRole(config, stores, clock, onFault));
+    return {
+      port,
+      async stop() {
+        for (const stop of stops) await stop();
+        await stores.close();
+      },
+    };
+  } catch (error) {
+    for (const stop of stops) await stop();
+    await stores.close();
+    throw error;
+  }
+}
+
+const systemClock: Clock = { now: () => Date.now(), given: () => 0 };
+
+async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+  const redis = stores.redis("admission");
+  const reads = stores.sql("reads");
+  const line = new Line(stores.redis("queue"), SHARDS);
+  const lineUp = (bags: Bag[]) =>
+    putInLine(line, reads, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+  const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
+  const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
+  const api = await startApi({
+    redis,
+    connectCommits: () => stores.sql("commits"),
+    reads,
+    clock,
+    serverSecret,
+    timeoutMs: config.storeTimeoutMs,
+    bodyBytesInFlightMax: config.bodyBytesInFlightMax,
+    host: config.host,
+    port: config.port,
+    sharesPort: config.sharedPort,
+    brake: () => brake.reason,
+    onBags: lineUp,
+    isReady: () => stores.check(),
+    log: {
+      answered: (exchange, ms) => {
+        const { requestId, method, path, status } = exchange;
+        log.debug({ request_id: requestId, method, path, status, ms: Math.round(ms * 10) / 10 }, "answered");
+      },
+      fault: (exchange, error) => log.error({ request_id: exchange?.requestId, err: error }, "fault"),
+    },
+  });
+  return {
+    port: api.port,
+    async stop() {
+      await api.stop();
+      watch.stop();
+      brake.stop();
+      await line.close();
+    },
+  };
+}
+
+function startDeliverRole(config: Config, stores: Stores, clock: Clock, onFault: (error: unknown) => void) {
+  if (config.smtpUrl === null) throw new StartError("SMTP_URL must name the smarthost that takes the mail");
+  const sql = stores.sql("delivery");
+  const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const settler = new Settler(stores.sql("settling"), worker, onFault);
+  const line = new Line(stores.redis("queue"), SHARDS);
+  const departures = new Departures(line, onFault);
+  const deliverer = new Deliverer({
+    sql,
+    courier: relayCourier(config.smtpUrl, config, onFault),
+    settler,
+    leases: new Leases(stores.sql("leases"), onFault),
+    clock,
+    retrySchedule: config.retrySchedule,
+    lifetimeMs: config.emailLifetimeHours * 3_600_000,
+    emailsInFlightMax: config.deliveryConcurrency,
+    onFault,
+  });
+  const working = work({
+    redis: stores.redis("worker"),
+    shards: SHARDS,
+    concurrency: DELIVER_JOBS,
+    handle: async (bag) => {
+      try {
+        await deliverer.deliver(bag);
+      } finally {
+        departures.note(bag);
+      }
+    },
+    onFault,
+  });
+  return async () => {
+    const stopped = working.stop(STOP_MS);
+    await deliverer.close(STOP_MS);
+    await stopped;
+    await departures.flush();
+    await line.close();
+  };
+}
+
+function startKeeperRole(config: Config, stores: Stores, clock: Clock, onFault: (error: unknown) => void) {
+  const sql = stores.sql("keeper");
+  const line = new Line(stores.redis("queue"), SHARDS);
+  const keeper = new Keeper({
+    sql,
+    line,
+    shards: SHARDS,
+    reservations: new Reservations(stores.redis("admission"), sql, clock),
+    clock,
+    retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    brake: {
+      backlogMax: config.backlogMax,
+      diskFreeMinBytes: config.diskFreeMinMb * 1024 * 1024,
+      dataFolder: config.postgresDataFolder,
+    },
+    onFault,
+  });
+  keeper.start();
+  return async () => {
+    await keeper.stop();
+    await line.close();
+  };
+}
+
+/** Bags that were just committed go in line; what fails here the keeper finds. */
+async function putInLine(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
+  const refs = bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 }));
+  for (const { epoch, queued } of await line.lineUp(refs))
+    if (queued.length > 0) await noteEpoch(sql, queued, epoch);
+}
+
+/** A Redis that comes back as another run may hold old keys: what changed lately is told again. */
+function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger): { stop(): void } {
+  let known: string | null = null;
+  const look = async () => {
+    const info = String(await redis.info("server"));
+    const run = /^run_id:(\S+)/m.exec(info)?.[1] ?? null;
+    if (run === known) return;
+    if (known !== null) {
+      log.warn({ run }, "Redis is another run: recent changes are told again");
+      await replay();
+    }
+    known = run;
+  };
+  const onReady = () =>
+    void look().catch((error: unknown) => log.warn({ err: error }, "Redis could not be asked for its run"));
+  redis.on("ready", onReady);
+  const timer = setInterval(onReady, RUN_CHECK_MS);
+  onReady();
+  return {
+    stop: () => {
+      clearInterval(timer);
+      redis.off("ready", onReady);
+    },
+  };
+}
+
+function required(config: Config, roles: readonly Role[]) {
+  const { databaseUrl, redisUrl, secret } = config;
+  const missing = [
+    databaseUrl === null && "DATABASE_URL",
+    redisUrl === null && "REDIS_URL",
+    secret === null && roles.includes("api") && "POSTRIDER_SECRET",
+  ].filter(Boolean);
+  if (databaseUrl === null || redisUrl === null || missing.length > 0)
+    throw new StartError(
+      `${missing.join(" and ")} must be set to serve (or use \`npm start\`, which brings its own)`,
+    );
+  return { databaseUrl, redisUrl, secret: secret ?? "" };
+}
+
+/** Every connection of the process. */
+class Stores {
+  readonly #databaseUrl: string;
+  readonly #redisUrl: string;
+  readonly #timeoutMs: number;
+  readonly #log: Logger;
+  readonly #pools: Sql[] = [];
+  readonly #clients: RedisClient[] = [];
+
+  constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
+    this.#databaseUrl = databaseUrl;
+    this.#redisUrl = redisUrl;
+    this.#timeoutMs = timeoutMs;
+    this.#log = log;
+  }
+
+  sql(pool: Pool): Sql {
+    const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs);
+    this.#pools.push(sql);
+    return sql;
+  }
+
+  redis(purpose: Purpose): RedisClient {
+    const client = connectRedis(this.#redisUrl, purpose, this.#timeoutMs);
+    // lost connections show in the commands that fail
+    client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** Waits for stores that are still starting; says which one is not there. */
+  async ready(): Promise<void> {
+    const sql = this.sql("setup");
+    await until("Postgres (DATABASE_URL)", () => sql`select 1`);
+    const redis = this.redis("admission");
+    await until("Redis (REDIS_URL)", () => redis.ping());
+  }
+
+  async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
+    const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
+    const results = await Promise.all([
+      named("postgres", this.#timeoutMs, async () => void (await sql`select 1`)),
+      named("redis", this.#timeoutMs, async () => void (await redis.ping())),
+      named("migrations", this.#timeoutMs, async () => {
+        if (!(await isMigrated(sql))) throw new Error("not applied");
+      }),
+    ]);
+    return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#pools.map((sql) => sql.end({ timeout: 1 }).catch(() => {})));
+    for (const client of this.#clients) client.disconnect();
+  }
+}
+
+async function named(name: string, ms: number, check: () => Promise<void>): Promise<[string, string]> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("no answer")), ms);
+  });
+  try {
+    await Promise.race([check(), late]);
+    return [name, "ok"];
+  } catch (error) {
+    return [name, error instanceof Error && error.message === "not applied" ? "not applied" : "no answer"];
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function until(name: string, ask: () => PromiseLike<unknown>): Promise<void> {
+  const deadline = performance.now() + STORE_WAIT_MS;
+  for (;;) {
+    try {
+      await ask();
+      return;
+    } catch (error) {
+      if (performance.now() > deadline)
+        throw new StartError(
+          `${name} did not answer within ${STORE_WAIT_MS / 1000} s: ${error instanceof Error ? error.message : error}`,
+        );
+      await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
+    }
+  }
+}
