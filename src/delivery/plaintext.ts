@@ -1,0 +1,312 @@
+/**
+ * The plain text of an HTML mail, for the part that readers without HTML see.
+ *
+ * Paragraphs, headings and tables become lines with at most one blank line between them, lists get their markers, links
+ * read `text (url)`, images their alternative text, quotes `> `. What a reader of the HTML would not see is left out:
+ * head, style, script, comments, `display:none` and `data-skip-in-text` (the hidden preview line of most templates).
+ *
+ * Our own, because html-to-text takes about 40 us for half a kilobyte, a third of a core at 8,000 mails/s, and this a tenth
+ * of that. One pass, linear in the input whatever it holds, bounded output, and it never fails: HTML of any quality yields
+ * some text.
+ */
+const TEXT_CHARS_MAX = 256 * 1024;
+/** Lists and quotes nested deeper no longer indent: otherwise the output could grow with the square of the input. */
+const NESTING_MAX = 10;
+
+export function plaintextOf(html: string): string {
+  const text = convert(html, true);
+  // A hidden element that never ends would hide the rest of the mail.
+  return text ?? convert(html, false) ?? "";
+}
+
+const tags = (names: string): Set<string> => new Set(names.split(" "));
+/** A blank line around these, a line break around BLOCKS. */
+const PARAGRAPHS = tags("p h1 h2 h3 h4 h5 h6 table pre dl figure");
+const BLOCKS = tags(
+  "address article aside body caption center dd div dt fieldset figcaption footer form header html main nav section tbody tfoot thead tr",
+);
+const CELLS = tags("td th");
+const CONTAINERS = tags("ul ol li blockquote");
+/** Not text, and not HTML inside either: skipped as they stand to their end tag. */
+const RAW = tags("script style title template svg math");
+const VOID = tags("area base br col embed hr img input link meta source wbr");
+
+const HIDDEN = /display\s*:\s*none|data-skip-in-text/i;
+const TAG_NAME = /[a-zA-Z][a-zA-Z0-9:-]*/y;
+
+/** null: a hidden element was never closed. */
+function convert(html: string, hide: boolean): string | null {
+  const page = new Page();
+  let hiddenTag = "";
+  let hiddenDepth = 0;
+  let at = 0;
+  while (at < html.length && page.text.length < TEXT_CHARS_MAX) {
+    let open = html.indexOf("<", at);
+    if (open < 0) open = html.length;
+    if (open > at && hiddenDepth === 0) page.read(html.slice(at, open));
+    if (open === html.length) break;
+
+    const closing = html.charCodeAt(open + 1) === 0x2f; // /
+    TAG_NAME.lastIndex = open + (closing ? 2 : 1);
+    const tag = TAG_NAME.exec(html)?.[0].toLowerCase();
+    if (tag === undefined) {
+      at = skipMarkup(html, open);
+      if (at === open + 1 && hiddenDepth === 0) page.read("<");
+      continue;
+    }
+    const end = tagEnd(html, TAG_NAME.lastIndex);
+    const attributes = html.slice(TAG_NAME.lastIndex, end - 1);
+    at = end;
+
+    if (hiddenDepth > 0) {
+      if (tag === hiddenTag) hiddenDepth += closing ? -1 : 1;
+    } else if (closing) {
+      page.close(tag);
+    } else if (RAW.has(tag) && !attributes.endsWith("/")) {
+      at = rawEnd(html, tag, end);
+    } else if (hide && attributes !== "" && HIDDEN.test(attributes) && !VOID.has(tag)) {
+      hiddenTag = tag;
+      hiddenDepth = 1;
+    } else {
+      page.open(tag, attributes);
+    }
+  }
+  return hiddenDepth > 0 ? null : page.end();
+}
+
+/** Past a comment or declaration; only past the `<` where it is text, as in `a < b`. */
+function skipMarkup(html: string, open: number): number {
+  const next = html.charAt(open + 1);
+  if (next !== "!" && next !== "?" && next !== "/") return open + 1;
+  const mark = html.startsWith("<!--", open) ? "-->" : ">";
+  const found = html.indexOf(mark, open + 2);
+  return found < 0 ? html.length : found + mark.length;
+}
+
+/** Past the `>` of a tag. One inside a quoted value does not count. */
+function tagEnd(html: string, from: number): number {
+  let afterEquals = false;
+  for (let at = from; at < html.length; at++) {
+    const code = html.charCodeAt(at);
+    if (code === 0x3e) return at + 1; // >
+    if (afterEquals && (code === 0x22 || code === 0x27)) {
+      at = html.indexOf(code === 0x22 ? '"' : "'", at + 1);
+      if (at < 0) return html.length;
+    }
+    afterEquals = code === 0x3d || (afterEquals && code <= 0x20); // = and white space
+  }
+  return html.length;
+}
+
+function rawEnd(html: string, tag: string, from: number): number {
+  for (let at = html.indexOf("</", from); at >= 0; at = html.indexOf("</", at + 2)) {
+    if (html.slice(at + 2, at + 2 + tag.length).toLowerCase() === tag)
+      return tagEnd(html, at + 2 + tag.length);
+  }
+  return html.length;
+}
+
+/** `number` is that of the last item. */
+type Container = { tag: string; number: number; indent: string };
+type Link = { href: string; text: string };
+
+/** Text as it grows: breaks and spaces are owed, and paid only before the next word. */
+class Page {
+  text = "";
+  #breaks = 0;
+  #space = false;
+  #indent = "";
+  /** What the next line starts with instead of the indent: a list item's marker. */
+  #lead: string | null = null;
+  #containers: Container[] = [];
+  #link: Link | null = null;
+  #preformatted = 0;
+
+  read(raw: string): void {
+    const text = decode(raw);
+    if (this.#preformatted > 0) this.#readLines(text);
+    else this.#readWords(text);
+  }
+
+  #readWords(text: string): void {
+    const tidy = /^[!-~]+(?: [!-~]+)*$/.test(text) ? text : text.replace(INVISIBLE, "").replace(SPACES, " ");
+    const words = tidy.trim();
+    if (words === "") {
+      if (tidy !== "") this.#space = true;
+      return;
+    }
+    if (tidy.startsWith(" ")) this.#space = true;
+    this.#write(words);
+    if (tidy.endsWith(" ")) this.#space = true;
+  }
+
+  open(tag: string, attributes: string): void {
+    if (tag === "br") this.#breaks = Math.min(this.#breaks + 1, 2);
+    else if (tag === "a") this.#openLink(attributes);
+    else if (tag === "img") this.read(attribute(attributes, "alt"));
+    else if (tag === "hr") this.#rule();
+    else if (CONTAINERS.has(tag)) this.#openContainer(tag);
+    else this.#edge(tag);
+    if (tag === "pre") this.#preformatted++;
+  }
+
+  close(tag: string): void {
+    if (tag === "a") this.#closeLink();
+    else if (CONTAINERS.has(tag)) this.#closeContainer(tag);
+    else this.#edge(tag);
+    if (tag === "pre" && this.#preformatted > 0) this.#preformatted--;
+  }
+
+  end(): string {
+    this.#closeLink();
+    return this.text.length > TEXT_CHARS_MAX
+      ? this.text.slice(0, TEXT_CHARS_MAX).replace(/[\ud800-\udbff]$/, "")
+      : this.text;
+  }
+
+  #write(words: string): void {
+    let before = "";
+    if (this.text === "" || this.#breaks > 0) {
+      if (this.text !== "") before = this.#breaks === 1 ? "\n" : "\n\n";
+      before += this.#lead ?? this.#indent;
+      this.#lead = null;
+    } else if (this.#space) {
+      before = " ";
+    }
+    this.text += before + words;
+    if (this.#link) this.#link.text += (this.#link.text === "" ? "" : before) + words;
+    this.#breaks = 0;
+    this.#space = false;
+  }
+
+  #readLines(text: string): void {
+    text.split(/\r\n?|\n/).forEach((line, n) => {
+      if (n > 0) this.#breaks = Math.min(this.#breaks + 1, 2);
+      const words = line.trimEnd();
+      if (words !== "") this.#write(words);
+      if (words.length < line.length) this.#space = true;
+    });
+  }
+
+  #break(lines: number): void {
+    this.#breaks = Math.max(this.#breaks, lines);
+    this.#space = false;
+  }
+
+  #edge(tag: string): void {
+    if (CELLS.has(tag)) this.#space = true;
+    // A paragraph that opens a list item stays beside the marker.
+    else if (PARAGRAPHS.has(tag)) this.#break(this.#lead === null ? 2 : 1);
+    else if (BLOCKS.has(tag)) this.#break(1);
+  }
+
+  #rule(): void {
+    this.#break(2);
+    this.#write("---");
+    this.#break(2);
+  }
+
+  #openContainer(tag: string): void {
+    const outermost = this.#containers.length === 0;
+    this.#break(tag === "blockquote" || (outermost && tag !== "li") ? 2 : 1);
+    if (tag === "li") this.#closeItem();
+    if (this.#containers.length >= NESTING_MAX) return;
+    const list = this.#containers.at(-1);
+    this.#containers.push({ tag, number: 0, indent: this.#indent });
+    if (tag === "blockquote") this.#indent += "> ";
+    if (tag !== "li") return;
+    const marker = list?.tag === "ol" ? `${++list.number}. ` : "- ";
+    this.#lead = this.#indent + marker;
+    this.#indent += " ".repeat(marker.length);
+  }
+
+  /** An item ends where the next begins, with or without its end tag. */
+  #closeItem(): void {
+    const item = this.#containers.at(-1);
+    if (item?.tag === "li") this.#closeContainer("li");
+  }
+
+  #closeContainer(tag: string): void {
+    const n = this.#containers.findLastIndex((container) => container.tag === tag);
+    const container = this.#containers[n];
+    if (container) {
+      this.#indent = container.indent;
+      this.#containers.length = n;
+      this.#lead = null;
+    }
+    this.#break(tag === "li" || (tag !== "blockquote" && this.#containers.length > 0) ? 1 : 2);
+  }
+
+  #openLink(attributes: string): void {
+    this.#closeLink();
+    const href = attribute(attributes, "href").trim().replace(SPACES, "%20");
+    if (href !== "" && !/^(?:#|javascript:)/i.test(href)) this.#link = { href, text: "" };
+  }
+
+  #closeLink(): void {
+    if (this.#link === null) return;
+    const { href, text } = this.#link;
+    this.#link = null;
+    const target = /^mailto:/i.test(href)
+      ? (href.slice(7).split("?")[0] as string)
+      : href.replace(/^tel:/i, "");
+    if (text === "") {
+      this.#write(target);
+    } else if (bareUrl(text) !== bareUrl(target)) {
+      this.#space = true;
+      this.#write(`(${target})`);
+    }
+  }
+}
+
+function bareUrl(url: string): string {
+  return url
+    .toLowerCase()
+    .replace(/^https?:\/\/|^mailto:/, "")
+    .replace(/\/$/, "");
+}
+
+const ATTRIBUTE = /([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g;
+
+function attribute(attributes: string, wanted: string): string {
+  for (const [, name, double, single, bare] of attributes.matchAll(ATTRIBUTE)) {
+    if (name?.toLowerCase() === wanted) return decode(double ?? single ?? bare ?? "");
+  }
+  return "";
+}
+
+const SPACES = /[ \t\n\f\r\u00a0\u2000-\u200a\u202f]+/g;
+const INVISIBLE = /\u00ad|\u034f|\u200b|\u2060|\ufeff/g;
+const REFERENCE = /&(?:#([0-9]{1,7});?|#[xX]([0-9a-fA-F]{1,6});?|([a-zA-Z][a-zA-Z0-9]{1,7});)/g;
+
+function decode(text: string): string {
+  if (!text.includes("&")) return text;
+  return text.replace(REFERENCE, (all, decimal?: string, hex?: string, name?: string) => {
+    if (name !== undefined) return NAMED.get(name) ?? all;
+    return character(decimal === undefined ? Number.parseInt(hex as string, 16) : Number(decimal));
+  });
+}
+
+/** 128 to 159 are controls that every browser shows as windows-1252 does. */
+const WINDOWS_1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ";
+
+function character(code: number): string {
+  if (code >= 0x80 && code <= 0x9f) return WINDOWS_1252.charAt(code - 0x80);
+  const valid = code > 0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return valid ? String.fromCodePoint(code) : "\ufffd";
+}
+
+/** The names that mails use: the marks of HTML itself, Latin-1 from 160 on in its order, then punctuation and signs. */
+const NAMED = new Map<string, string>([
+  ["amp", "&"],
+  ["lt", "<"],
+  ["gt", ">"],
+  ["quot", '"'],
+  ["apos", "'"],
+  ..."nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml"
+    .split(" ")
+    .map((name, n) => [name, String.fromCharCode(160 + n)] as const),
+  ..."OElig:Œ oelig:œ Scaron:Š scaron:š Yuml:Ÿ ensp:\u2002 emsp:\u2003 thinsp:\u2009 zwnj:\u200c zwj:\u200d lrm:\u200e rlm:\u200f ndash:– mdash:— lsquo:‘ rsquo:’ sbquo:‚ ldquo:“ rdquo:” bdquo:„ dagger:† Dagger:‡ bull:• hellip:… permil:‰ prime:′ Prime:″ lsaquo:‹ rsaquo:› euro:€ trade:™ larr:← uarr:↑ rarr:→ darr:↓ harr:↔ minus:− infin:∞ asymp:≈ ne:≠ le:≤ ge:≥ check:✓ starf:★ star:☆ hearts:♥"
+    .split(" ")
+    .map((pair) => [pair.slice(0, -2), pair.slice(-1)] as const),
+]);
