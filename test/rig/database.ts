@@ -1,4 +1,4 @@
-/** Databases on the server of the test run: migrated once into a template, and cloned from it in a tenth of a second. */
+/** Databases on the server of the test run: migrated once into a template, and cloned from it in 200 ms. */
 import { connectRecord } from "../../src/record/connect.ts";
 import { createDatabase } from "../../src/record/create.ts";
 import { migrate } from "../../src/record/migrate.ts";

@@ -1,0 +1,210 @@
+/**
+ * The shape of the code, held by an ordinary test: imports point one way, what is special has one place, and nothing
+ * is filed by kind. Sources are read as text; comments are left out of account.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+/** A part is a folder or a file right under src. It imports from lower ranks, and from itself; never from its own rank. */
+const RANKS = [
+  /* 0 */ ["config", "plans", "address", "ids", "clock"],
+  /* 1 */ ["redis", "record"],
+  /* 2 */ ["admission", "queue", "template", "capacity/policy"],
+  /* 3 */ ["submit", "outcome", "capacity", "audience"],
+  /* 4 */ ["api", "automation", "delivery", "inbound", "console", "keeper"],
+  /* 5 */ ["main", "run", "serve", "cli", "embedded"],
+];
+/** Here the parts are put together: these may import everything, each other too, and they read the clock. */
+const ROOT_RANK = 5;
+
+const PLACES = [
+  { thing: "the Postgres client", isUsed: imports("postgres"), place: "src/record/" },
+  // `select 1` only asks whether anyone is there
+  {
+    thing: "SQL",
+    isUsed: contains(
+      /\b\w+`\s*(?!select 1`)(select|insert|update|delete|with|create|alter|drop|truncate)\b/i,
+    ),
+    place: "src/record/",
+  },
+  { thing: "BullMQ", isUsed: imports("bullmq"), place: "src/queue/" },
+  { thing: "uWebSockets.js", isUsed: imports("uWebSockets.js"), place: "src/api/" },
+  { thing: "process.env", isUsed: contains(/\bprocess\.env\b/), place: "src/config.ts" },
+];
+
+/** Files below the root that may read the wall clock all the same, each with its reason. */
+const CLOCK_READERS: Record<string, string> = {};
+
+const FOLDERS_BY_KIND = [
+  "utils",
+  "util",
+  "helpers",
+  "services",
+  "types",
+  "interfaces",
+  "classes",
+  "common",
+  "misc",
+];
+
+type Source = { path: string; text: string; imports: string[] };
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const src = sourcesBelow("src");
+const tests = sourcesBelow("test");
+const bench = sourcesBelow("bench");
+
+test("every part of src has a rank", () => {
+  const unknown = src.filter(({ path }) => partOf(path) === null).map(({ path }) => path);
+  hold(
+    "Name the part in RANKS at the top of this file, at the lowest rank that lets it import what it needs.",
+    unknown,
+  );
+});
+
+test("imports point to lower ranks", () => {
+  const wrong = src.flatMap(({ path, imports }) =>
+    imports
+      .filter((name) => name.startsWith("."))
+      .map((name) => join(dirname(path), name))
+      .filter((imported) => !mayImport(path, imported))
+      .map(
+        (imported) =>
+          `${path} (rank ${rankOf(path)}) imports ${imported} (rank ${rankOf(imported) ?? "none"})`,
+      ),
+  );
+  hold(
+    "A part imports from lower ranks and from itself. Move what both need down, or hand it in from serve.ts.",
+    wrong,
+  );
+});
+
+test.each(PLACES)("$thing stays in $place", ({ thing, isUsed, place }) => {
+  const elsewhere = src.filter((source) => isUsed(source) && !source.path.startsWith(place));
+  hold(
+    `${thing} belongs in ${place}: give that a function with a name, and call it.`,
+    elsewhere.map(({ path }) => path),
+  );
+});
+
+test("only the root reads the clock", () => {
+  const readers = src.filter(
+    ({ path, text }) =>
+      rankOf(path) !== ROOT_RANK && !(path in CLOCK_READERS) && /\bDate\.now\b|\bnew Date\(\s*\)/.test(text),
+  );
+  hold(
+    "Take `now` as a parameter, so that a test can say what time it is.",
+    readers.map(({ path }) => path),
+  );
+});
+
+test("there are no barrels", () => {
+  const barrels = [...src, ...tests, ...bench].filter(
+    ({ path, text }) => /(^|\/)index\.ts$/.test(path) || /^\s*export \* from/m.test(text),
+  );
+  hold(
+    "Import from the file that has it.",
+    barrels.map(({ path }) => path),
+  );
+});
+
+test("no folder is named after a kind of thing", () => {
+  const folders = [...src, ...tests, ...bench].filter(({ path }) =>
+    dirname(path)
+      .split("/")
+      .some((folder) => FOLDERS_BY_KIND.includes(folder)),
+  );
+  hold(
+    "Put the file where its subject is: folders are stages of the flow.",
+    folders.map(({ path }) => path),
+  );
+});
+
+test("every test runs", () => {
+  const partial = tests.filter(({ text }) =>
+    /\b(test|it|describe|suite)(\.\w+)*\.(skip|only|todo)\b/.test(text),
+  );
+  hold(
+    "A test that does not run proves nothing: repair it or delete it.",
+    partial.map(({ path }) => path),
+  );
+});
+
+test("no test sleeps", () => {
+  const sleepers = tests.filter(
+    ({ path, text, imports }) =>
+      !path.startsWith("test/rig/") &&
+      (imports.includes("node:timers/promises") || /new Promise\b[^;]{0,60}\bsetTimeout\(/.test(text)),
+  );
+  hold(
+    "Wait for the signal itself: test/rig has a ledger, a proxy and a clock to wait on.",
+    sleepers.map(({ path }) => path),
+  );
+});
+
+function hold(advice: string, violations: string[]): void {
+  expect(violations, `${advice}\n  ${violations.join("\n  ")}\n`).toEqual([]);
+}
+
+function mayImport(path: string, imported: string): boolean {
+  const [from, to] = [rankOf(path), rankOf(imported)];
+  if (from === null) return true; // an unranked part is reported by a test of its own
+  if (to === null) return false;
+  return to < from || from === ROOT_RANK || partOf(path) === partOf(imported);
+}
+
+function rankOf(path: string): number | null {
+  const part = partOf(path);
+  return part === null ? null : RANKS.findIndex((parts) => parts.includes(part));
+}
+
+/** The longest part of the table that holds the file, so that a file may rank apart from its folder. */
+function partOf(path: string): string | null {
+  const name = path.replace(/^src\//, "").replace(/\.ts$/, "");
+  const holders = RANKS.flat().filter((part) => name === part || name.startsWith(`${part}/`));
+  return holders.sort((a, b) => b.length - a.length)[0] ?? null;
+}
+
+function imports(name: string): (source: Source) => boolean {
+  return (source) => source.imports.some((found) => found === name || found.startsWith(`${name}/`));
+}
+
+function contains(pattern: RegExp): (source: Source) => boolean {
+  return ({ text }) => pattern.test(text);
+}
+
+function sourcesBelow(folder: string): Source[] {
+  return filesBelow(join(ROOT, folder))
+    .filter((file) => file.endsWith(".ts"))
+    .map((file) => {
+      const text = withoutComments(readFileSync(file, "utf8"));
+      return { path: relative(ROOT, file), text, imports: importsIn(text) };
+    });
+}
+
+function filesBelow(folder: string): string[] {
+  try {
+    const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .sort();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/** Whole-line comments and those at the end of a line; a `/*` within a line may well be a route. */
+function withoutComments(text: string): string {
+  return text.replace(/^\s*\/\*[\s\S]*?\*\//gm, "").replace(/(^|\s)\/\/ .*$/gm, "");
+}
+
+function importsIn(text: string): string[] {
+  const statements = text.matchAll(
+    /^\s*(?:import|export)\b[^"';]*?\bfrom\s*"([^"]+)"|\bimport\s*\(?\s*"([^"]+)"/gm,
+  );
+  return [...statements].map(([, from, bare]) => from ?? (bare as string));
+}
