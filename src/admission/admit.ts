@@ -17,6 +17,7 @@ import { Unavailable } from "./unavailable.ts";
 
 export const RECORD_LIVES_MS = 60_000;
 const LOADS_MAX = 64;
+const ATTEMPTS_MAX = 4;
 
 export type Caller = {
   bearer: Bearer;
@@ -79,12 +80,12 @@ export class Admitter {
   }
 
   async admit(bearer: Bearer): Promise<Admission> {
-    const first = await this.#ask(bearer);
-    if (first) return first;
-    if (!(await this.load(bearer))) return { kind: "unknown key" };
-    const second = await this.#ask(bearer);
-    if (second) return second;
-    throw new Unavailable("Redis forgot a key at once");
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const admission = await this.#ask(bearer);
+      if (admission) return admission;
+      if (!(await this.load(bearer))) return { kind: "unknown key" };
+    }
+    throw new Unavailable("Redis forgets a key at once");
   }
 
   /** Brings key and workspace from the record into Redis; null when there is no such key or it is revoked. */

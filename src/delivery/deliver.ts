@@ -26,9 +26,9 @@ import {
   splitBag,
 } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
-import { type Head, messageIdOf } from "../record/emails.ts";
+import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts";
 import type { TallyCounts } from "../record/settle.ts";
-import { type Attachment, compose } from "./compose.ts";
+import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier } from "./courier.ts";
 import type { Leases } from "./leases.ts";
 
@@ -157,14 +157,17 @@ export class Deliverer {
 
   async #send({ bag }: Trip, email: OpenEmail): Promise<void> {
     const { courier, leases, clock } = this.#parts;
-    const envelope = envelopeOf(email);
-    if (!envelope) {
+    const from = parseMailbox(email.head.from);
+    if (!from) {
       this.#fail(bag, email, "The e-mail has no valid sender.");
       return;
     }
+    const letter = this.#letter(email, from);
     let message: Buffer;
     try {
-      message = await this.#compose(bag.workspaceId, email);
+      const refs = email.extra?.attachments;
+      const attachments = refs ? await this.#attachments(bag.workspaceId, refs) : [];
+      message = await compose({ ...letter, attachments });
     } catch (error) {
       this.#fail(
         bag,
@@ -174,19 +177,17 @@ export class Deliverer {
       return;
     }
     const attemptedAt = clock.now();
-    const replies = await courier.send(envelope, message, {
-      mayBegin: () => leases.isFresh(bag) && !this.#isClosing,
-    });
-    this.#note(bag, email, replies, attemptedAt);
+    const envelope = { from: from.address, to: openAddresses(email), utf8: needsUtf8(letter) };
+    const permit = { mayBegin: () => leases.isFresh(bag) && !this.#isClosing };
+    this.#note(bag, email, await courier.send(envelope, message, permit), attemptedAt);
   }
 
-  #compose(workspaceId: string, email: OpenEmail): Buffer | Promise<Buffer> {
-    const { head, html, plain, extra } = email;
-    const letter = {
-      messageId: messageIdOf(email.id, head.from),
+  #letter({ id, head, html, plain, extra, sentAt }: OpenEmail, from: Mailbox): Omit<Letter, "attachments"> {
+    return {
+      messageId: messageIdOf(id, head.from),
       // the first attempt's, so that a retry is the same mail
-      date: email.sentAt ?? new Date(this.#parts.clock.now()),
-      from: parseMailbox(head.from) as Mailbox,
+      date: sentAt ?? new Date(this.#parts.clock.now()),
+      from,
       to: mailboxes(head.to),
       cc: mailboxes(head.cc),
       replyTo: mailboxes(head.reply_to),
@@ -195,15 +196,9 @@ export class Deliverer {
       text: plain,
       headers: extra?.headers ?? {},
     };
-    const refs = extra?.attachments;
-    if (!refs) return compose({ ...letter, attachments: [] });
-    return this.#attachments(workspaceId, refs).then((attachments) => compose({ ...letter, attachments }));
   }
 
-  async #attachments(
-    workspaceId: string,
-    refs: NonNullable<NonNullable<OpenEmail["extra"]>["attachments"]>,
-  ): Promise<Attachment[]> {
+  async #attachments(workspaceId: string, refs: readonly AttachmentRef[]): Promise<Attachment[]> {
     return Promise.all(
       refs.map(async ({ filename, hash, content_type, content_id }) => {
         const content = await loadAttachment(this.#parts.sql, workspaceId, hash);
@@ -332,17 +327,10 @@ function recipientsOf({ to, cc, bcc }: Head): Mailbox[] {
   return [...seen.values()];
 }
 
-/** The sender, and the recipients that are still open. */
-function envelopeOf(email: OpenEmail): { from: string; to: string[]; utf8: boolean } | null {
-  const from = parseMailbox(email.head.from);
-  if (!from) return null;
+/** Where it still has to go. */
+function openAddresses(email: OpenEmail): string[] {
   const marks = marksOf(email);
-  const open = recipientsOf(email.head).filter((_, n) => marks[n] === "o");
-  return {
-    from: from.address,
-    to: open.map((mailbox) => mailbox.address),
-    utf8: from.utf8 || open.some((mailbox) => mailbox.utf8),
-  };
+  return recipientsOf(email.head).flatMap((mailbox, n) => (marks[n] === "o" ? mailbox.address : []));
 }
 
 function mailboxes(texts: readonly string[]): Mailbox[] {
