@@ -1,0 +1,107 @@
+/**
+ * What a reply makes of a mail: all policy about failure, as one pure function.
+ *
+ *   2xx to the final dot                     delivered; nothing else is
+ *   no connection, or not let in             unsent: nothing of the mail was tried
+ *   4xx, or the connection broke             deferred
+ *   421                                      deferred; the conversation ends itself politely
+ *   complete, and no answer came             deferred, "lost answer": it may have arrived, a retry may repeat it
+ *   5xx that blames the recipient or mail    bounced: hard, soft or block
+ *   5xx that blames us                       deferred, "our standing": an operator can mend it, and it would otherwise
+ *                                            bounce everybody's mail
+ *   deferred or unsent, and too old          bounced, expired, with that last reply
+ *
+ * To whom a 5xx belongs: before MAIL always to us. To MAIL, to us as well (the sender's domain is not set up, the account
+ * is barred: the recipients have no part in it), unless it names the mail's size, its content or its sender's syntax. To
+ * RCPT, DATA and the dot, to the recipient or the mail, unless it says that we must log in, may not relay or are suspended.
+ *
+ * The first digit of the reply decides between 4xx and 5xx even where the enhanced code contradicts it (Postfix does the
+ * same). Hard is said only where the reply is sure of it, since hard means suppression: an enhanced code that says so,
+ * or, from a receiver without useful codes, the plain words.
+ */
+import type { BounceCategory, Outcome, Phase, Reply } from "./outcome.ts";
+
+export function classify(reply: Reply, isExpired: boolean): Outcome {
+  const outcome = judge(reply);
+  if (!isExpired || outcome.kind === "delivered" || outcome.kind === "bounced") return outcome;
+  return { kind: "bounced", reply, why: "expired", category: "expired" };
+}
+
+/** Outcomes that no retry mends by itself. */
+export function concernsOperator(outcome: Outcome): boolean {
+  return (
+    (outcome.kind === "deferred" && outcome.why === "our standing") ||
+    (outcome.kind === "unsent" && outcome.why === "turned away")
+  );
+}
+
+function judge(reply: Reply): Outcome {
+  const { phase, code } = reply;
+  if (phase === "session") return judgeStop(reply);
+  if (BEFORE_MAIL.has(phase)) {
+    return { kind: "unsent", reply, why: isTurnedAway(reply) ? "turned away" : "unreachable" };
+  }
+  if (code === null) {
+    return { kind: "deferred", reply, why: phase === "dot" ? "lost answer" : "network" };
+  }
+  if (code >= 200 && code < 300 && phase === "dot") return { kind: "delivered", reply };
+  if (code === 421) return { kind: "deferred", reply, why: "closing" };
+  if (code < 500) return { kind: "deferred", reply, why: "temporary" };
+  if (blamesUs(reply)) return { kind: "deferred", reply, why: "our standing" };
+  return { kind: "bounced", reply, why: "refused", category: categoryOf(reply) };
+}
+
+const BEFORE_MAIL: ReadonlySet<Phase> = new Set(["connect", "tls", "greeting", "helo", "auth"]);
+
+/** Stopped on our side. */
+function judgeStop(reply: Reply): Outcome {
+  switch (reply.error) {
+    case "ADDRESS_UNSAFE":
+    case "SMTPUTF8_NOT_OFFERED":
+    case "SIZE_EXCEEDED":
+      return { kind: "bounced", reply, why: "unsendable", category: "soft" };
+    case "BUSY":
+      return { kind: "unsent", reply, why: "busy" };
+    default:
+      return { kind: "unsent", reply, why: "stopped" };
+  }
+}
+
+/** A host that is not there comes back; a refusal, a certificate or a password is mended by somebody. */
+function isTurnedAway({ phase, code, error }: Reply): boolean {
+  if (code !== null) return code >= 500;
+  if (error === "TLS_NOT_OFFERED" || error === "AUTH_NOT_OFFERED") return true;
+  return phase === "tls" && error !== null && /CERT|SIGNATURE|ERR_TLS|ERR_SSL|EPROTO/.test(error);
+}
+
+/** 500-504: the conversation itself; 530-538: log in first. */
+const CODES_ABOUT_US = new Set([500, 502, 503, 504, 530, 534, 535, 538]);
+/** 5.1: wrong order of commands; 7.8-7.14: credentials and encryption; 7.54: Exchange does not relay. */
+const DETAILS_ABOUT_US = new Set(["5.1", "7.8", "7.9", "7.10", "7.11", "7.12", "7.13", "7.14", "7.54"]);
+const WORDS_ABOUT_US =
+  /relay(?:ing)? (?:access )?(?:is )?(?:denied|prohibited|not (?:allowed|permitted))|unable to relay|not (?:allowed|permitted) to relay|authentication (?:is )?required|must (?:first )?(?:log ?in|authenticate)|sending (?:is |has been )?(?:paused|suspended)|(?:email address|domain) is not verified/i;
+/** 1.7: sender's syntax; 2.3 and 3.4: too big; 6.x: content. */
+const DETAILS_ABOUT_MAIL = /^(?:1\.7|2\.3|3\.4|6\.\d+)$/;
+
+function blamesUs({ phase, code, enhanced, text }: Reply): boolean {
+  const detail = enhanced?.slice(2) ?? "";
+  if (phase === "mail") return !(code === 552 || DETAILS_ABOUT_MAIL.test(detail));
+  return CODES_ABOUT_US.has(code as number) || DETAILS_ABOUT_US.has(detail) || WORDS_ABOUT_US.test(text);
+}
+
+/** No such mailbox, system or domain; moved away; the domain takes no mail; disabled. */
+const HARD = new Set(["1.1", "1.2", "1.3", "1.6", "1.10", "2.1"]);
+/** "Other": as good as no code. */
+const VAGUE = new Set(["", "0.0", "1.0"]);
+const WORDS_OF_BLOCK = /spam|block(?:ed|list)|blacklist|\b(?:dns|r)bl\b|reputation|banned|policy/i;
+const WORDS_OF_HARD =
+  /\b(?:no such|unknown|invalid|non-?existent) (?:local )?(?:user|mailbox|recipient|account)\b|\b(?:user|mailbox|recipient|account)\b.{0,60}\b(?:unknown|not found|(?:does not|doesn't) exist)\b/i;
+
+function categoryOf({ enhanced, text }: Reply): BounceCategory {
+  const detail = enhanced?.slice(2) ?? "";
+  if (HARD.has(detail)) return "hard";
+  if (detail.startsWith("7.")) return "block";
+  if (!VAGUE.has(detail)) return "soft";
+  if (WORDS_OF_BLOCK.test(text)) return "block";
+  return WORDS_OF_HARD.test(text) ? "hard" : "soft";
+}

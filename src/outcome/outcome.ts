@@ -1,0 +1,129 @@
+/**
+ * What a receiver said about one recipient, and what that makes of the mail: the values that travel unchanged from the
+ * SMTP conversation to status, event, counters and log.
+ *
+ * A `Reply` is a fact, without judgement: the receiver's own words, or what kept us from having any. An `Outcome` is
+ * the judgement, made in classify.ts and nowhere else.
+ *
+ * Promises: `text` can be stored and shown anywhere: no control characters, no lone surrogates, bounded.
+ */
+
+/** Where in the conversation it happened. `session` is outside of any: the mail was stopped on our side. */
+export type Phase =
+  | "connect"
+  | "tls"
+  | "greeting"
+  | "helo"
+  | "auth"
+  | "mail"
+  | "rcpt"
+  | "data"
+  | "dot"
+  | "session";
+
+export type Reply = {
+  readonly phase: Phase;
+  /** Of the reply; null when there was none, and `error` says why. */
+  readonly code: number | null;
+  /** RFC 3463, as `5.1.1`. */
+  readonly enhanced: string | null;
+  /** The literal reply, or the trouble in words. */
+  readonly text: string;
+  /** A code of the system (ECONNREFUSED, CERT_HAS_EXPIRED, ...) or a `Trouble`. */
+  readonly error: string | null;
+};
+
+/** What stops a mail besides a reply and the network. */
+export type Trouble =
+  /** No answer in the time allowed. */
+  | "TIMEOUT"
+  /** What came was no SMTP, or no answer to what was asked. */
+  | "GARBLED"
+  | "TLS_NOT_OFFERED"
+  | "AUTH_NOT_OFFERED"
+  /** Too much is waiting already, or it has waited for too long. */
+  | "BUSY"
+  | "CLOSING"
+  /** Whoever asked for the sending took it back before it began. */
+  | "WITHDRAWN"
+  /** An address that would break out of its command. */
+  | "ADDRESS_UNSAFE"
+  | "SMTPUTF8_NOT_OFFERED"
+  | "SIZE_EXCEEDED";
+
+export type Outcome =
+  | { readonly kind: "delivered"; readonly reply: Reply }
+  /** It was tried and will be tried again. */
+  | { readonly kind: "deferred"; readonly reply: Reply; readonly why: DeferralReason }
+  | {
+      readonly kind: "bounced";
+      readonly reply: Reply;
+      readonly why: BounceReason;
+      readonly category: BounceCategory;
+    }
+  /** Nothing of this mail was tried: it is no attempt and costs no capacity. */
+  | { readonly kind: "unsent"; readonly reply: Reply; readonly why: UnsentReason };
+
+export type DeferralReason =
+  | "temporary"
+  /** The receiver is closing the connection (421). */
+  | "closing"
+  /** The connection broke before the message was complete. */
+  | "network"
+  /** The message was complete and no answer came: it may have been delivered, and trying again may repeat it. */
+  | "lost answer"
+  /** Refused for good, but because of us and not of this mail: an operator has to look. */
+  | "our standing";
+
+export type UnsentReason =
+  /** No connection could be had. */
+  | "unreachable"
+  /** The receiver does not let us in: banner, EHLO, TLS, credentials. An operator has to look. */
+  | "turned away"
+  | "busy"
+  | "stopped";
+
+export type BounceReason =
+  | "refused"
+  /** The receiver cannot take a mail like this one. */
+  | "unsendable"
+  | "expired";
+
+/** `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from us. */
+export type BounceCategory = "hard" | "soft" | "block" | "expired";
+
+const TEXT_CHARS_MAX = 500;
+
+/** What the peer said: whole lines, as they came over the wire, one byte per character. */
+export function replyOf(phase: Phase, code: number, wire: string): Reply {
+  const text = readable(wire);
+  return {
+    phase,
+    code,
+    enhanced: /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text)?.[1] ?? null,
+    text,
+    error: null,
+  };
+}
+
+export function troubleOf(phase: Phase, error: Trouble | (string & {}), text: string): Reply {
+  return { phase, code: null, enhanced: null, text: clean(text), error };
+}
+
+/** Lines become one, without the code that all of them repeat. */
+function readable(wire: string): string {
+  const bytes = wire.slice(0, 4 * TEXT_CHARS_MAX);
+  const text = PRINTABLE_ASCII.test(bytes) ? bytes : Buffer.from(bytes, "latin1").toString("utf8");
+  return clean(text.replace(/\n\d{3}[ -]?/g, " "));
+}
+
+function clean(text: string): string {
+  const short = text.slice(0, TEXT_CHARS_MAX);
+  if (PRINTABLE_ASCII.test(short)) return short;
+  return short
+    .replace(/\p{Cc}+/gu, " ")
+    .toWellFormed()
+    .trim();
+}
+
+const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
