@@ -1,44 +1,188 @@
-/** A workspace nobody else uses, with a key and a client that calls with it: how test files keep apart from each other. */
-import type { Keyring } from "../../src/admission/keyring.ts";
+/**
+ * An api in this process, and fresh workspaces on it: the way a test isolates itself. Stores, clock and deadlines can
+ * be a test's own; by default they are those of the run.
+ */
+import { randomUUID } from "node:crypto";
+import { Keyring } from "../../src/admission/keyring.ts";
 import type { Permission } from "../../src/admission/permissions.ts";
+import { type Api, startApi } from "../../src/api/api.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { Overrides, Plan } from "../../src/plans.ts";
-import { Client } from "./client.ts";
+import { Line } from "../../src/queue/line.ts";
+import { type Bag, noteEpoch } from "../../src/record/bags.ts";
+import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import type { RedisClient } from "../../src/redis/scripts.ts";
+import { services } from "./services.ts";
 
-/** Limits that no test meets by accident. A test about limits names its own; `{}` leaves those of the plan. */
-export const AMPLE: Overrides = {
-  requests_per_second: 100_000,
-  requests_per_minute: 1_000_000,
-  emails_per_day: 100_000_000,
-  emails_per_month: 100_000_000,
-  cap_hour: 100_000_000,
-  cap_day: 100_000_000,
+const SECRET = "a secret of the tests, long enough for any use";
+
+export type Answer<T = unknown> = { status: number; headers: Headers; body: T };
+export type Refusal = {
+  statusCode: number;
+  name: string;
+  message: string;
+  details?: Record<string, unknown>;
 };
 
-export type Wanted = { plan?: Plan; limits?: Overrides; permissions?: readonly Permission[] };
+/** A caller with one key. */
+export class Client {
+  readonly #base: string;
+  readonly key: string;
+  constructor(base: string, key: string) {
+    this.#base = base;
+    this.key = key;
+  }
+  get<T>(path: string, headers: Record<string, string> = {}): Promise<Answer<T>> {
+    return this.call("GET", path, undefined, headers);
+  }
+  post<T>(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<T>> {
+    return this.call("POST", path, body, headers);
+  }
+  async call<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Answer<T>> {
+    const response = await fetch(`${this.#base}/api/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json", ...headers },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    return { status: response.status, headers: response.headers, body: (await response.json()) as T };
+  }
+}
 
-export type Workspace = {
+export type TestWorkspace = {
   id: string;
   handle: string;
-  /** The first key, and a client that calls with it. */
-  key: string;
-  api: Client;
-  newKey(permissions: readonly Permission[], audienceIds?: string[]): Promise<NewKey>;
+  keyId: string;
+  client: Client;
+  /** Another key of the same workspace. */
+  key(
+    permissions: readonly Permission[],
+    audienceIds?: string[] | null,
+  ): Promise<{ id: string; client: Client }>;
 };
-export type NewKey = { id: string; key: string; api: Client };
 
-export async function freshWorkspace(keyring: Keyring, origin: string, wanted: Wanted): Promise<Workspace> {
-  const { plan = "pro", limits = AMPLE, permissions = ["full"] } = wanted;
-  const { id, handle } = await keyring.createWorkspace("test", plan, limits);
-  const newKey = async (permissions: readonly Permission[], audienceIds?: string[]): Promise<NewKey> => {
-    const name = permissions.join(" ");
-    const made = await keyring.createKey(
-      id,
-      { name, permissions, audienceIds: audienceIds ?? null },
+export type TestApi = {
+  url: string;
+  sql: Sql;
+  redis: RedisClient;
+  keyring: Keyring;
+  /** What the api committed, in the order of the commits. */
+  bags: Bag[];
+  faults: unknown[];
+  workspace(plan?: Plan, limits?: Overrides): Promise<TestWorkspace>;
+  stop(): Promise<void>;
+};
+
+export type TestApiOptions = {
+  databaseUrl?: string;
+  redisUrl?: string;
+  clock?: Clock;
+  timeoutMs?: number;
+  port?: number;
+  /** Whether bags go in line, for a delivery in the test. */
+  queues?: boolean;
+};
+
+/** Rates that no test meets by accident. */
+export const AMPLE: Overrides = { requests_per_second: 100_000, requests_per_minute: 1_000_000 };
+const systemClock: Clock = { now: () => Date.now(), given: () => 0 };
+
+export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
+  const databaseUrl = options.databaseUrl ?? services().databaseUrl;
+  const redisUrl = options.redisUrl ?? services().redisUrl;
+  const clock = options.clock ?? systemClock;
+  const timeoutMs = options.timeoutMs ?? 2_000;
+  const sql = connectRecord(databaseUrl, "reads", timeoutMs);
+  const redis = connectRedis(redisUrl, "admission", timeoutMs);
+  const faults: unknown[] = [];
+  redis.on("error", (error) => faults.push(error));
+  await new Promise((resolve) => redis.once("ready", resolve));
+  const line = options.queues ? new Line(connectRedis(redisUrl, "queue", timeoutMs), 1) : null;
+  const keyring = new Keyring({ redis, sql, serverSecret: SECRET, clock });
+  const bags: Bag[] = [];
+  const api: Api = await startApi({
+    redis,
+    connectCommits: () => connectRecord(databaseUrl, "commits", timeoutMs),
+    reads: sql,
+    clock,
+    serverSecret: SECRET,
+    timeoutMs,
+    bodyBytesInFlightMax: 256 * 1024 * 1024,
+    host: "127.0.0.1",
+    port: options.port ?? 0,
+    sharesPort: false,
+    brake: () => null,
+    onBags: (some) => {
+      bags.push(...some);
+      if (line) lineUp(line, sql, some).catch((error) => faults.push(error));
+    },
+    isReady: async () => ({ ready: true, checks: {} }),
+    log: { answered: () => {}, fault: (_, error) => faults.push(error) },
+  });
+  const url = `http://127.0.0.1:${api.port}`;
+
+  async function newKey(
+    workspaceId: string,
+    permissions: readonly Permission[],
+    audienceIds: string[] | null,
+  ) {
+    const created = await keyring.createKey(
+      workspaceId,
+      { name: "test", permissions, audienceIds },
       "operator",
     );
-    if ("status" in made) throw new Error(`no key: ${made.message}`);
-    return { id: made.id, key: made.key, api: new Client(origin, made.key) };
+    if (!("key" in created)) throw new Error(created.message);
+    return { id: created.id, client: new Client(url, created.key) };
+  }
+
+  return {
+    url,
+    sql,
+    redis,
+    keyring,
+    bags,
+    faults,
+    async workspace(plan = "pro", limits = {}) {
+      const { id, handle } = await keyring.createWorkspace(`test ${randomUUID()}`, plan, {
+        ...AMPLE,
+        ...limits,
+      });
+      const first = await newKey(id, ["full"], null);
+      return {
+        id,
+        handle,
+        keyId: first.id,
+        client: first.client,
+        key: (permissions, audienceIds = null) => newKey(id, permissions, audienceIds),
+      };
+    },
+    async stop() {
+      await api.stop();
+      await line?.close();
+      await sql.end({ timeout: 1 });
+      redis.disconnect();
+    },
   };
-  const first = await newKey(permissions);
-  return { id, handle, key: first.key, api: first.api, newKey };
+}
+
+async function lineUp(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
+  const refs = bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 }));
+  for (const { epoch, queued } of await line.lineUp(refs))
+    if (queued.length > 0) await noteEpoch(sql, queued, epoch);
+}
+
+/** A mail that is accepted as it is. */
+export function mail(more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    from: "Acme <orders@example.com>",
+    to: "one@example.net",
+    subject: "Order 1",
+    html: "<p>Thanks</p>",
+    ...more,
+  };
 }
