@@ -37,12 +37,23 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
     backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, 1),
     connection: {
       application_name: `postrider ${pool}`,
-      ...(pool === "setup"
-        ? {}
-        : { statement_timeout: timeoutMs, idle_in_transaction_session_timeout: 2 * timeoutMs }),
+      ...(pool === "setup" ? {} : hotStatements(timeoutMs)),
     },
   };
   return postgres(href, options);
+}
+
+/**
+ * Statements that run thousands of times are planned once, by index. A plan made while a day's partition was still
+ * empty scans it, and went on scanning it at 100,000 rows: settling fell from 7,000 to 2,000 e-mails/s.
+ */
+function hotStatements(timeoutMs: number) {
+  return {
+    statement_timeout: timeoutMs,
+    idle_in_transaction_session_timeout: 2 * timeoutMs,
+    plan_cache_mode: "force_generic_plan",
+    enable_seqscan: "off",
+  };
 }
 
 function withoutSocket(url: string): { href: string; socketFolder: string | null } {
