@@ -126,20 +126,6 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   });
   const url = `http://127.0.0.1:${api.port}`;
 
-  async function newKey(
-    workspaceId: string,
-    permissions: readonly Permission[],
-    audienceIds: string[] | null,
-  ) {
-    const created = await keyring.createKey(
-      workspaceId,
-      { name: "test", permissions, audienceIds },
-      "operator",
-    );
-    if (!("key" in created)) throw new Error(created.message);
-    return { id: created.id, client: new Client(url, created.key) };
-  }
-
   return {
     url,
     sql,
@@ -147,20 +133,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     keyring,
     bags,
     faults,
-    async workspace(plan = "pro", limits = {}) {
-      const { id, handle } = await keyring.createWorkspace(`test ${randomUUID()}`, plan, {
-        ...AMPLE,
-        ...limits,
-      });
-      const first = await newKey(id, ["full"], null);
-      return {
-        id,
-        handle,
-        keyId: first.id,
-        client: first.client,
-        key: (permissions, audienceIds = null) => newKey(id, permissions, audienceIds),
-      };
-    },
+    workspace: (plan, limits) => freshWorkspace(keyring, url, plan, limits),
     async stop() {
       await api.stop();
       await line?.close();
@@ -168,6 +141,24 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
       redis.disconnect();
     },
   };
+}
+
+/** On any api: its keyring makes it, its url is what the clients call. */
+export async function freshWorkspace(
+  keyring: Keyring,
+  url: string,
+  plan: Plan = "pro",
+  limits: Overrides = {},
+): Promise<TestWorkspace> {
+  const name = `test ${randomUUID()}`;
+  const { id, handle } = await keyring.createWorkspace(name, plan, { ...AMPLE, ...limits });
+  const newKey = async (permissions: readonly Permission[], audienceIds: string[] | null = null) => {
+    const created = await keyring.createKey(id, { name: "test", permissions, audienceIds }, "operator");
+    if (!("key" in created)) throw new Error(created.message);
+    return { id: created.id, client: new Client(url, created.key) };
+  };
+  const first = await newKey(["full"]);
+  return { id, handle, keyId: first.id, client: first.client, key: newKey };
 }
 
 async function lineUp(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {

@@ -1,0 +1,98 @@
+/**
+ * The engine in the process of the test: its roles served as in production, on the stores of the run or on others, with
+ * fresh workspaces to use it with. What it complains about in its log is kept.
+ */
+import pino from "pino";
+import { Keyring } from "../../src/admission/keyring.ts";
+import type { Clock } from "../../src/clock.ts";
+import { type Env, loadConfig } from "../../src/config.ts";
+import type { Overrides, Plan } from "../../src/plans.ts";
+import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import type { RedisClient } from "../../src/redis/scripts.ts";
+import { type Role, type Serving, serve } from "../../src/serve.ts";
+import { services } from "./services.ts";
+import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
+
+const LOOK_MS_MAX = 5_000;
+const SERVER_SECRET = "a secret of the tests, long enough";
+
+export type EngineOptions = {
+  databaseUrl?: string;
+  redisUrl?: string;
+  smtpUrl?: string;
+  clock?: Clock;
+  /** Settings by the names of their environment variables. */
+  settings?: Env;
+};
+
+/** These work on whatever is due in a store, so they would take what belongs to other test files. */
+const GREEDY: readonly Role[] = ["deliver", "keeper", "automate"];
+
+/** What the engine's environment would say. Its secret is the same for all processes of the tests. */
+export function settingsOf(options: EngineOptions): Env {
+  const { databaseUrl, redisUrl } = { ...services(), ...options };
+  return {
+    DATABASE_URL: databaseUrl,
+    REDIS_URL: redisUrl,
+    SMTP_URL: options.smtpUrl,
+    POSTRIDER_SECRET: SERVER_SECRET,
+    PORT: "0",
+    ...options.settings,
+  };
+}
+
+export async function startEngine(
+  roles: readonly Role[] = ["api"],
+  options: EngineOptions = {},
+): Promise<Engine> {
+  const isSharing = options.databaseUrl === undefined || options.redisUrl === undefined;
+  if (isSharing && roles.some((role) => GREEDY.includes(role)))
+    throw new Error(`an engine with the roles ${roles} needs ownDatabase() and ownRedis()`);
+  const { clock = { now: Date.now, given: () => 0 } } = options;
+  const complaints: Complaint[] = [];
+  const log = pino({ level: "error" }, { write: (line: string) => complaints.push(JSON.parse(line)) });
+  const serving = await serve(loadConfig(settingsOf(options)), roles, log, clock);
+  const { databaseUrl, redisUrl } = { ...services(), ...options };
+  return new Engine(serving, databaseUrl, redisUrl, clock, complaints);
+}
+
+/** A line of the log, errors and worse. */
+export type Complaint = { level: number; msg: string; err?: { message: string; stack: string } };
+
+export class Engine {
+  /** Where the api listens. */
+  readonly url: string;
+  readonly complaints: readonly Complaint[];
+  /** Connections of the test's own, to look into the stores behind the engine's back. */
+  readonly sql: Sql;
+  readonly redis: RedisClient;
+  readonly keyring: Keyring;
+  readonly #serving: Serving;
+
+  constructor(
+    serving: Serving,
+    databaseUrl: string,
+    redisUrl: string,
+    clock: Clock,
+    complaints: readonly Complaint[],
+  ) {
+    this.#serving = serving;
+    this.url = `http://127.0.0.1:${serving.port}`;
+    this.complaints = complaints;
+    this.sql = connectRecord(databaseUrl, "setup", LOOK_MS_MAX);
+    this.redis = connectRedis(redisUrl, "worker", LOOK_MS_MAX);
+    this.redis.on("error", () => {}); // commands that fail say so themselves
+    this.keyring = new Keyring({ redis: this.redis, sql: this.sql, serverSecret: SERVER_SECRET, clock });
+  }
+
+  workspace(plan?: Plan, limits?: Overrides): Promise<TestWorkspace> {
+    return freshWorkspace(this.keyring, this.url, plan, limits);
+  }
+
+  async stop(): Promise<void> {
+    await this.#serving.stop();
+    this.redis.disconnect();
+    await this.sql.end({ timeout: 1 });
+  }
+}

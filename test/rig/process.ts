@@ -1,0 +1,47 @@
+/**
+ * A process of the engine that a test may kill: the roles run as in production, on the leash of the test file, so that
+ * none is left behind.
+ */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { Report } from "../../src/embedded/leash.ts";
+import type { Role } from "../../src/serve.ts";
+import { type EngineOptions, settingsOf } from "./engine.ts";
+
+export type EngineProcess = {
+  pid: number;
+  /** Of its api, when it has one. */
+  port: number | null;
+  /** As a power cut would. */
+  kill(): Promise<void>;
+  /** It finishes what is under way. */
+  stop(): Promise<void>;
+  /** SIGSTOP and SIGCONT: it stands still and does not know. */
+  freeze(): void;
+  thaw(): void;
+};
+
+export async function startProcess(roles: readonly Role[], options: EngineOptions): Promise<EngineProcess> {
+  const child = fork(fileURLToPath(new URL("role.ts", import.meta.url)), roles, {
+    execArgv: ["--import", "tsx"],
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+    env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...settingsOf(options) },
+  });
+  const ended = once(child, "exit");
+  const [report] = (await Promise.race([once(child, "message"), ended])) as [Report | number | null];
+  if (typeof report !== "object" || report?.kind !== "ready")
+    throw new Error(`a process with the roles ${roles} did not start: ${JSON.stringify(report)}`);
+  const end = async (signal: NodeJS.Signals) => {
+    child.kill(signal);
+    await ended;
+  };
+  return {
+    pid: child.pid as number,
+    port: report.port,
+    kill: () => end("SIGKILL"),
+    stop: () => end("SIGTERM"),
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
+  };
+}
