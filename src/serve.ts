@@ -3,6 +3,7 @@
  * apart in the order that finishes what is under way.
  */
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import { Keyring } from "./admission/keyring.ts";
@@ -60,8 +61,8 @@ export async function serve(
       port = api.port;
       stops.push(api.stop);
     }
-    if (roles.includes("deliver")) stops.push(startDeliverRole(config, stores, clock, onFault));
-    if (roles.includes("keeper")) stops.push(startKeeperRole(config, stores, clock, onFault));
+    if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, clock, onFault));
+    if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, clock, onFault));
     return {
       port,
       async stop() {
@@ -79,9 +80,9 @@ export async function serve(
 const systemClock: Clock = { now: () => Date.now(), given: () => 0 };
 
 async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
-  const redis = stores.redis("admission");
+  const redis = await stores.redis("admission");
   const reads = stores.sql("reads");
-  const line = new Line(stores.redis("queue"), SHARDS);
+  const line = new Line(await stores.redis("queue"), SHARDS);
   const lineUp = (bags: Bag[]) =>
     putInLine(line, reads, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
   const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
@@ -120,12 +121,17 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   };
 }
 
-function startDeliverRole(config: Config, stores: Stores, clock: Clock, onFault: (error: unknown) => void) {
+async function startDeliverRole(
+  config: Config,
+  stores: Stores,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+) {
   if (config.smtpUrl === null) throw new StartError("SMTP_URL must name the smarthost that takes the mail");
   const sql = stores.sql("delivery");
   const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const settler = new Settler(stores.sql("settling"), worker, onFault);
-  const line = new Line(stores.redis("queue"), SHARDS);
+  const line = new Line(await stores.redis("queue"), SHARDS);
   const departures = new Departures(line, onFault);
   const deliverer = new Deliverer({
     sql,
@@ -139,7 +145,7 @@ function startDeliverRole(config: Config, stores: Stores, clock: Clock, onFault:
     onFault,
   });
   const working = work({
-    redis: stores.redis("worker"),
+    redis: await stores.redis("worker"),
     shards: SHARDS,
     concurrency: DELIVER_JOBS,
     handle: async (bag) => {
@@ -160,14 +166,19 @@ function startDeliverRole(config: Config, stores: Stores, clock: Clock, onFault:
   };
 }
 
-function startKeeperRole(config: Config, stores: Stores, clock: Clock, onFault: (error: unknown) => void) {
+async function startKeeperRole(
+  config: Config,
+  stores: Stores,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+) {
   const sql = stores.sql("keeper");
-  const line = new Line(stores.redis("queue"), SHARDS);
+  const line = new Line(await stores.redis("queue"), SHARDS);
   const keeper = new Keeper({
     sql,
     line,
     shards: SHARDS,
-    reservations: new Reservations(stores.redis("admission"), sql, clock),
+    reservations: new Reservations(await stores.redis("admission"), sql, clock),
     clock,
     retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
     brake: {
@@ -253,11 +264,12 @@ class Stores {
     return sql;
   }
 
-  redis(purpose: Purpose): RedisClient {
+  async redis(purpose: Purpose): Promise<RedisClient> {
     const client = connectRedis(this.#redisUrl, purpose, this.#timeoutMs);
     // lost connections show in the commands that fail
     client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(client);
+    if (client.status !== "ready") await once(client, "ready");
     return client;
   }
 
@@ -265,7 +277,9 @@ class Stores {
   async ready(): Promise<void> {
     const sql = this.sql("setup");
     await until("Postgres (DATABASE_URL)", () => sql`select 1`);
-    const redis = this.redis("admission");
+    const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
+    redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
+    this.#clients.push(redis);
     await until("Redis (REDIS_URL)", () => redis.ping());
   }
 
