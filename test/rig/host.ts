@@ -18,15 +18,15 @@ chmodSync(folder, 0o755); // Postgres runs as a user of its own and has to get i
 const said: string[] = [];
 const log = (line: string) => said.push(line);
 
-const starting = Promise.all([
+const starting = [
   startPostgres({ folder: join(folder, "postgres"), durable: false, log }),
   startRedis({ folder: join(folder, "redis"), durable: false, log }),
-]);
+] as const;
 process.once("disconnect", end);
 process.once("SIGTERM", end);
 
 try {
-  const [postgres, redis] = await starting;
+  const [postgres, redis] = await Promise.all(starting);
   await makeTemplate(postgres.url, Date.now());
   const databaseUrl = await cloneTemplate(postgres.url, "shared");
   const services: Services = { folder, databaseUrl, redisUrl: redis.url };
@@ -39,9 +39,9 @@ try {
 }
 
 async function end(): Promise<void> {
-  const servers = await Promise.allSettled([starting]);
-  for (const outcome of servers)
-    if (outcome.status === "fulfilled") await Promise.all(outcome.value.map((server) => server.stop()));
+  // one may have started although the other could not
+  for (const server of await Promise.allSettled(starting))
+    if (server.status === "fulfilled") await server.value.stop();
   endForgotten();
   rmSync(folder, { recursive: true, force: true });
   process.exit();
