@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { settled } from "../rig/settled.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let sink: Sink;
+let engine: Engine;
+beforeAll(async () => {
+  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink({ seed: 7 })]);
+  engine = await startEngine(["api", "deliver", "keeper"], {
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    smtpUrl: `${sink.url}?pool=20`,
+    settings: { RETRY_SCHEDULE: "1" },
+  });
+});
+afterAll(async () => {
+  await engine.stop();
+  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+});
+
+async function send(ws: TestWorkspace, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n += 100) {
+    const { body } = await ws.client.post<{ data: { id: string }[] }>(
+      "/emails/batch",
+      Array(100).fill(mail()),
+    );
+    ids.push(...body.data.map(({ id }) => `${id}@example.com`));
+  }
+  return ids;
+}
+
+const fullCaps = { cap_hour: 1_000_000, cap_day: 1_000_000 };
+
+test("with 20% of 4xx, 2% of 5xx and connections that break in DATA, each mail is delivered once or bounces", async () => {
+  const ws = await engine.workspace("pro", fullCaps);
+  sink.turn({ deferPercent: 20, refusePercent: 2, dropInDataPercent: 1 });
+  const ids = await send(ws, 2_000);
+  const counts = await settled(engine.sql, ws.id, 90_000);
+  sink.clearUp();
+  expect((counts.delivered ?? 0) + (counts.bounced ?? 0)).toBe(ids.length);
+  expect(counts.bounced).toBeGreaterThan(0);
+  const { missing, repeated } = sink.ledger.compare(ids);
+  expect(missing.length).toBe(counts.bounced);
+  expect(repeated).toEqual([]);
+}, 120_000);
+
+test("a sink that is down for a while costs time and no mail", async () => {
+  const ws = await engine.workspace("pro", fullCaps);
+  await sink.down();
+  const ids = await send(ws, 500);
+  await sink.up();
+  expect(await settled(engine.sql, ws.id, 90_000)).toEqual({ delivered: ids.length });
+  expect(sink.ledger.compare(ids).missing).toHaveLength(0);
+}, 120_000);
+
+test("an emptied Redis in the middle loses no mail", async () => {
+  const ws = await engine.workspace("pro", fullCaps);
+  const before = sink.ledger.mails.length;
+  const sending = send(ws, 3_000);
+  for (let n = 1; n <= 5; n++) {
+    await sink.ledger.received(before + n * 300, undefined, 60_000);
+    await engine.redis.flushall();
+  }
+  const ids = await sending;
+  expect(await settled(engine.sql, ws.id, 90_000)).toEqual({ delivered: ids.length });
+  expect(sink.ledger.compare(ids).missing).toHaveLength(0);
+}, 180_000);
