@@ -1,0 +1,67 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { claimBag } from "../../src/record/claimbag.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { settled } from "../rig/settled.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { mail } from "../rig/workspace.ts";
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let sink: Sink;
+beforeAll(async () => {
+  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+});
+afterAll(async () => {
+  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+});
+
+/** A worker that takes every bag and dies with it: the leases run out at once. */
+async function die(engine: Engine, workspaceId: string): Promise<void> {
+  const bags = await engine.sql<{ id: string; generation: number }[]>`
+    select id, generation from bag where workspace_id = ${workspaceId}`;
+  for (const bag of bags) await claimBag(engine.sql, { workspaceId, ...bag, token: randomUUID() });
+  await engine.sql`update bag set lease_until = now() - interval '1 second' where workspace_id = ${workspaceId}`;
+  await engine.sql`update bag set token = null, epoch = null, generation = generation + 1 where workspace_id = ${workspaceId}`;
+}
+
+test("a bag that ends three workers is split into ones, and a mail that ends three more fails visibly", async () => {
+  const options = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
+  const api = await startEngine(["api"], options);
+  const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  const { body } = await ws.client.post<{ data: { id: string }[] }>("/emails/batch", Array(3).fill(mail()));
+  for (let n = 0; n < 3; n++) await die(api, ws.id);
+
+  // the fourth worker splits the bag; one of the three mails ends three more
+  const [bag] = await api.sql<{ claims: number }[]>`select claims from bag where workspace_id = ${ws.id}`;
+  expect(bag?.claims).toBe(3);
+  const [poison] = body.data as [{ id: string }];
+  await api.sql`delete from bag where workspace_id = ${ws.id}`;
+  await api.sql`insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, claims)
+    select ${ws.id}, gen_random_uuid(), 0, array[id], 1, now() - interval '1 minute', case when id = ${poison.id} then 3 else 0 end
+    from email where workspace_id = ${ws.id}`;
+  const worker = await startEngine(["deliver", "keeper"], options);
+  expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 2, failed: 1 });
+  const { body: failed } = await ws.client.get<{ last_event: string; events: { detail?: string }[] }>(
+    `/emails/${poison.id}`,
+  );
+  expect(failed.last_event).toBe("failed");
+  expect(failed.events.at(-1)?.detail).toContain("workers ended");
+  await worker.stop();
+  await api.stop();
+});
+
+test("the bag is split by whoever takes it for the fourth time", async () => {
+  const options = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
+  const api = await startEngine(["api"], options);
+  const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  await ws.client.post("/emails/batch", Array(3).fill(mail()));
+  for (let n = 0; n < 3; n++) await die(api, ws.id);
+  await api.sql`update bag set created_at = now() - interval '1 minute' where workspace_id = ${ws.id}`;
+  const worker = await startEngine(["deliver", "keeper"], options);
+  expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 3 });
+  expect(await api.sql`select 1 from bag where workspace_id = ${ws.id}`).toHaveLength(0);
+  await worker.stop();
+  await api.stop();
+});

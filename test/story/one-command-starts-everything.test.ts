@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+
+const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+const READY_MS_MAX = 20_000;
+const STOP_MS_MAX = 10_000;
+const ORPHANS_MS_MAX = 5_000;
+
+// as `mktemp -d` makes it: only its owner may enter, and Postgres runs as somebody else
+const home = mkdtempSync(join(tmpdir(), "postrider-start-"));
+let root: ChildProcess | null = null;
+afterAll(() => {
+  root?.kill("SIGTERM");
+  rmSync(home, { recursive: true, force: true });
+});
+
+type Ready = { base_url: string; api_key: string; mailbox_url: string; pids: Record<string, number> };
+
+async function start(): Promise<{ ready: Ready; said: string }> {
+  const child = spawn(process.execPath, [MAIN], {
+    env: { PATH: process.env.PATH, POSTRIDER_HOME: home, PORT: "0" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  root = child;
+  let said = "";
+  await new Promise<void>((resolve, reject) => {
+    child.once("exit", () => reject(new Error(`it ended:\n${said}`)));
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+      if (said.includes("Ctrl-C")) resolve();
+    });
+  });
+  return { ready: JSON.parse(readFileSync(join(home, "ready.json"), "utf8")) as Ready, said };
+}
+
+/** Resolves when none of the processes is there any more; with how long that took. */
+async function gone(pids: readonly number[], patienceMs: number): Promise<number> {
+  const began = performance.now();
+  for (;;) {
+    const left = pids.filter((pid) => existsSync(`/proc/${pid}`) && !isZombie(pid));
+    const ms = performance.now() - began;
+    if (left.length === 0) return ms;
+    if (ms > patienceMs) throw new Error(`after ${Math.round(ms)} ms there are still ${left}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function isZombie(pid: number): boolean {
+  try {
+    return / Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return true;
+  }
+}
+
+async function caught(ready: Ready, subject: string): Promise<boolean> {
+  const deadline = performance.now() + 5_000;
+  while (performance.now() < deadline) {
+    const messages = (await (await fetch(`${ready.mailbox_url}/messages`)).json()) as { subject: string }[];
+    if (messages.some((message) => message.subject === subject)) return true;
+  }
+  return false;
+}
+
+function send({ base_url, api_key }: Ready, subject: string) {
+  return fetch(`${base_url}/api/v1/emails`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${api_key}`, "content-type": "application/json" },
+    body: JSON.stringify({
+      from: "demo@example.com",
+      to: "you@example.com",
+      subject,
+      html: "<p>It works.</p>",
+    }),
+  });
+}
+
+test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, starts again with its key, and stops", async () => {
+  const began = performance.now();
+  const first = await start();
+  expect(performance.now() - began).toBeLessThan(READY_MS_MAX);
+  expect(first.said).toContain(first.ready.api_key);
+  expect(statSync(join(home, "ready.json")).mode & 0o777).toBe(0o600);
+  expect((await send(first.ready, "first")).status).toBe(200);
+  expect(await caught(first.ready, "first")).toBe(true);
+
+  const pids = Object.values(first.ready.pids);
+  process.kill(first.ready.pids.root as number, "SIGKILL");
+  await gone(pids, ORPHANS_MS_MAX);
+
+  const second = await start();
+  expect(second.ready.api_key).toBe(first.ready.api_key);
+  expect((await send(second.ready, "second")).status).toBe(200);
+  expect(await caught(second.ready, "second")).toBe(true);
+  process.kill(second.ready.pids.root as number, "SIGINT");
+  await gone(Object.values(second.ready.pids), STOP_MS_MAX);
+  expect(existsSync(join(home, "ready.json"))).toBe(false);
+}, 90_000);
