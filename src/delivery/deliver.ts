@@ -107,7 +107,7 @@ export class Deliverer {
     claim: { emailIds: string[]; claims: number },
     emails: readonly OpenEmail[],
   ): Promise<boolean> {
-    const { sql, clock } = this.#parts;
+    const { sql, clock, settler } = this.#parts;
     if (emails.length > 0 && emails.length < claim.emailIds.length) {
       await narrowBag(
         sql,
@@ -124,7 +124,8 @@ export class Deliverer {
     }
     for (const email of emails)
       this.#fail(bag, email, "Three workers ended while this e-mail was in their hands.");
-    return false;
+    settler.finish(bag);
+    return true;
   }
 
   #sendAll(bag: Held, emails: readonly OpenEmail[]): Promise<void> {

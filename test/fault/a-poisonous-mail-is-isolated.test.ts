@@ -61,7 +61,7 @@ test("the bag is split by whoever takes it for the fourth time", async () => {
   await api.sql`update bag set created_at = now() - interval '1 minute' where workspace_id = ${ws.id}`;
   const worker = await startEngine(["deliver", "keeper"], options);
   expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 3 });
-  expect(await api.sql`select 1 from bag where workspace_id = ${ws.id}`).toHaveLength(0);
   await worker.stop();
+  expect(await api.sql`select 1 from bag where workspace_id = ${ws.id}`).toHaveLength(0);
   await api.stop();
 });
