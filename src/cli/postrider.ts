@@ -1,17 +1,52 @@
 #!/usr/bin/env node
-/** The `postrider` command. */
-import { Command } from "commander";
-import { runRoles } from "../run.ts";
-import type { Role } from "../serve.ts";
+/**
+ * The `postrider` command. One line on stderr and exit status 1 for bad input, 2 for bad usage, 78 for bad settings.
+ */
+import { Command, CommanderError } from "commander";
+import { CONFIG_EXIT, ConfigError } from "../config.ts";
+import { audienceCommand } from "./audience.ts";
+import { doctorCommand } from "./doctor.ts";
+import { keyCommand } from "./key.ts";
+import { migrateCommand } from "./migrate.ts";
+import { queueCommand } from "./queue.ts";
+import { serveCommand } from "./serve.ts";
+import { usageCommand } from "./usage.ts";
+import { workspaceCommand } from "./workspace.ts";
 
-const program = new Command("postrider").description("Postrider, an engine that sends transactional e-mail");
-program
-  .command("serve")
-  .description("serve some roles in this process")
-  .requiredOption("--role <roles>", "api, deliver, keeper, with commas between")
-  .action(async ({ role }: { role: string }) => {
-    const status = await runRoles(role.split(",") as Role[]);
-    if (status !== null) process.exit(status);
-  });
+const USAGE_EXIT = 2;
 
-await program.parseAsync();
+const program = new Command("postrider").description("Postrider sends transactional e-mail at high rate.");
+for (const make of [
+  serveCommand,
+  migrateCommand,
+  doctorCommand,
+  workspaceCommand,
+  keyCommand,
+  audienceCommand,
+  usageCommand,
+  queueCommand,
+])
+  program.addCommand(make());
+
+for (const command of everyCommand(program)) command.exitOverride();
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = statusOf(error);
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0;
+    return error.code === "commander.invalidArgument" ? 1 : USAGE_EXIT;
+  }
+  process.stderr.write(
+    `${error instanceof Error ? error.message || String((error as { code?: string }).code) : error}\n`,
+  );
+  return error instanceof ConfigError ? CONFIG_EXIT : 1;
+}
+
+function everyCommand(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(everyCommand)];
+}

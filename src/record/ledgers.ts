@@ -101,3 +101,8 @@ function accountOf(row: AccountRow): Account {
 function slots(values: readonly number[]): string {
   return `{${values.join(",")}}`;
 }
+
+/** Capacity may have appeared: what waits is looked at with the keeper's next tick. */
+export async function expectReleaseNow(sql: Sql, workspaceId: string, now: Date): Promise<void> {
+  await sql`update ledger set next_release_at = ${now} where workspace_id = ${workspaceId} and waiting + waiting_bulk > 0`;
+}

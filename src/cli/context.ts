@@ -1,0 +1,105 @@
+/**
+ * What a command works with: the stores named by the environment, or those of the running `npm start`, found through
+ * its ready.json; and how it speaks: a table for people, JSON for programs, one line for what went wrong.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Keyring } from "../admission/keyring.ts";
+import { Reservations } from "../admission/reserve.ts";
+import type { Clock } from "../clock.ts";
+import { type Config, homeFolder, loadConfig } from "../config.ts";
+import { connectRecord, type Sql } from "../record/connect.ts";
+import { connectRedis } from "../redis/connect.ts";
+import type { RedisClient } from "../redis/scripts.ts";
+
+const COMMAND_MS_MAX = 10_000;
+
+/** Said in one line, with exit status 1. */
+export class CommandError extends Error {}
+
+export type Context = {
+  config: Config;
+  sql: Sql;
+  redis: RedisClient;
+  keyring: Keyring;
+  reservations: Reservations;
+  clock: Clock;
+};
+
+type Ready = { database_url: string; redis_url: string; smtp_url: string | null };
+
+/** The settings, with what a running `npm start` says where the environment says nothing. */
+export function settings(): Config {
+  const config = loadConfig();
+  const home = homeFolder(config);
+  const readyFile = join(home, "ready.json");
+  const secretFile = join(home, "secret");
+  const ready = existsSync(readyFile) ? (JSON.parse(readFileSync(readyFile, "utf8")) as Ready) : null;
+  return {
+    ...config,
+    databaseUrl: config.databaseUrl ?? ready?.database_url ?? null,
+    redisUrl: config.redisUrl ?? ready?.redis_url ?? null,
+    smtpUrl: config.smtpUrl ?? ready?.smtp_url ?? null,
+    secret: config.secret ?? (existsSync(secretFile) ? readFileSync(secretFile, "utf8").trim() : null),
+  };
+}
+
+/** Runs a command with its stores, and lets go of them. */
+export async function withContext<T>(run: (context: Context) => Promise<T>): Promise<T> {
+  const config = settings();
+  const { databaseUrl, redisUrl, secret } = config;
+  if (databaseUrl === null || redisUrl === null)
+    throw new CommandError(
+      "Nothing runs here: set DATABASE_URL and REDIS_URL, or start the engine with `npm start`.",
+    );
+  const sql = connectRecord(databaseUrl, "setup", COMMAND_MS_MAX);
+  const redis = connectRedis(redisUrl, "worker", COMMAND_MS_MAX);
+  redis.on("error", () => {}); // what matters shows in the commands that fail
+  const clock = { now: () => Date.now(), given: () => 0 };
+  const late = setTimeout(() => {
+    process.stderr.write("Redis or Postgres does not answer.\n");
+    process.exit(1);
+  }, COMMAND_MS_MAX);
+  try {
+    const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
+    const reservations = new Reservations(redis, sql, clock);
+    return await run({ config, sql, redis, keyring, reservations, clock });
+  } finally {
+    clearTimeout(late);
+    await sql.end({ timeout: 1 });
+    redis.disconnect();
+  }
+}
+
+/** The secret that keys are made under. */
+export function requireSecret({ config }: Context): void {
+  if (config.secret === null)
+    throw new CommandError("POSTRIDER_SECRET must be set to make keys: the same as that of the api.");
+}
+
+export type Output = { json?: boolean };
+
+/** `text` is what people see; programs get `value`. */
+export function say({ json }: Output, value: unknown, text: string): void {
+  process.stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : `${text}\n`);
+}
+
+export function table(rows: readonly (readonly unknown[])[], head: readonly string[]): string {
+  if (rows.length === 0) return "None.";
+  const cells = [head, ...rows].map((row) =>
+    row.map((cell) => (cell === null || cell === undefined ? "-" : String(cell))),
+  );
+  const widths = head.map((_, n) => Math.max(...cells.map((row) => row[n]?.length ?? 0)));
+  return cells
+    .map((row) =>
+      row
+        .map((cell, n) => cell.padEnd(widths[n] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+export function time(date: Date | null): string | null {
+  return date === null ? null : date.toISOString();
+}

@@ -1,0 +1,166 @@
+/** `postrider doctor`: whether this machine and what it reaches can carry the engine, a line each. */
+import { once } from "node:events";
+import { statfs } from "node:fs/promises";
+import { connect } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { Command } from "commander";
+import { type Config, homeFolder } from "../config.ts";
+import { connectRecord } from "../record/connect.ts";
+import { askServer } from "../record/doctor.ts";
+import { isMigrated } from "../record/migrate.ts";
+import { connectRedis } from "../redis/connect.ts";
+import { CommandError, type Output, say, settings, table } from "./context.ts";
+
+const ASK_MS_MAX = 5_000;
+const SKEW_MS_MAX = 1_000;
+const POSTGRES_MIN = 15;
+
+type Finding = { what: string; state: "ok" | "warn" | "fail"; detail: string };
+
+export function doctorCommand(): Command {
+  return new Command("doctor")
+    .description("check this machine, Postgres, Redis and the smarthost")
+    .option("--json", "as JSON")
+    .action(async (options: Output) => {
+      const config = settings();
+      const findings = (
+        await Promise.all([
+          node(),
+          native(),
+          postgres(config),
+          redis(config),
+          smarthost(config),
+          disk(config),
+        ])
+      ).flat();
+      const rows = findings.map(({ state, what, detail }) => [state, what, detail]);
+      say(options, findings, table(rows, ["", "what", "found"]));
+      const failed = findings.filter(({ state }) => state === "fail");
+      if (failed.length > 0) throw new CommandError(`${failed.length} of ${findings.length} checks failed.`);
+    });
+}
+
+function node(): Finding {
+  const major = Number(process.versions.node.split(".")[0]);
+  return {
+    what: "Node",
+    state: major >= 20 ? "ok" : "fail",
+    detail: `${process.versions.node}, 20 or newer is needed`,
+  };
+}
+
+async function native(): Promise<Finding> {
+  try {
+    await import("uWebSockets.js");
+    return { what: "uWebSockets.js", state: "ok", detail: "its binary loads" };
+  } catch {
+    return {
+      what: "uWebSockets.js",
+      state: "fail",
+      detail: `no binary for Node ${process.versions.node} on this machine`,
+    };
+  }
+}
+
+async function postgres({ databaseUrl }: Config): Promise<Finding[]> {
+  if (databaseUrl === null)
+    return [{ what: "Postgres", state: "fail", detail: "DATABASE_URL is not set and nothing runs here" }];
+  const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
+  try {
+    const { version, now } = await inTime(askServer(sql));
+    const isMigratedNow = await isMigrated(sql).catch(() => false);
+    return [
+      {
+        what: "Postgres",
+        state: version >= POSTGRES_MIN ? "ok" : "fail",
+        detail: `version ${version}, ${POSTGRES_MIN} or newer is needed`,
+      },
+      {
+        what: "migrations",
+        state: isMigratedNow ? "ok" : "warn",
+        detail: isMigratedNow ? "applied" : "missing: run postrider migrate",
+      },
+      skew("clock of Postgres", now.getTime()),
+    ];
+  } catch (error) {
+    return [{ what: "Postgres", state: "fail", detail: reason(error) }];
+  } finally {
+    sql.end({ timeout: 0 }).catch(() => {});
+  }
+}
+
+async function redis({ redisUrl }: Config): Promise<Finding[]> {
+  if (redisUrl === null)
+    return [{ what: "Redis", state: "fail", detail: "REDIS_URL is not set and nothing runs here" }];
+  const client = connectRedis(redisUrl, "worker", ASK_MS_MAX);
+  client.on("error", () => {});
+  try {
+    const info = await inTime(client.info());
+    const version = /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
+    const policy = /^maxmemory_policy:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
+    const [seconds, micros] = (await inTime(client.time())).map(Number) as [number, number];
+    return [
+      {
+        what: "Redis",
+        state: Number.parseFloat(version) >= 6.2 ? "ok" : "warn",
+        detail: `version ${version}, 6.2 or newer is needed`,
+      },
+      {
+        what: "memory policy",
+        state: policy === "noeviction" ? "ok" : "fail",
+        detail: policy === "noeviction" ? policy : `${policy}: set maxmemory-policy noeviction`,
+      },
+      skew("clock of Redis", seconds * 1000 + micros / 1000),
+    ];
+  } catch (error) {
+    return [{ what: "Redis", state: "fail", detail: reason(error) }];
+  } finally {
+    client.disconnect();
+  }
+}
+
+async function smarthost({ smtpUrl }: Config): Promise<Finding> {
+  if (smtpUrl === null) return { what: "smarthost", state: "warn", detail: "SMTP_URL is not set" };
+  const { hostname: host, port, protocol } = new URL(smtpUrl);
+  const isTls = protocol === "smtps:";
+  const socket = isTls
+    ? connectTls({ host, port: Number(port || 465), rejectUnauthorized: false })
+    : connect({ host, port: Number(port || 25) });
+  try {
+    const [greeting] = (await inTime(once(socket, "data"))) as [Buffer];
+    const line = greeting.toString("latin1").split("\r\n")[0] ?? "";
+    return { what: "smarthost", state: line.startsWith("220") ? "ok" : "fail", detail: line };
+  } catch (error) {
+    return { what: "smarthost", state: "fail", detail: reason(error) };
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function disk(config: Config): Promise<Finding> {
+  const folder = config.postgresDataFolder ?? homeFolder(config);
+  const stats = await statfs(folder).catch(() => statfs("."));
+  const freeMb = Math.round((stats.bavail * stats.bsize) / 1048576);
+  return {
+    what: "disk",
+    state: freeMb >= config.diskFreeMinMb ? "ok" : "warn",
+    detail: `${freeMb} MB free, sends stop below ${config.diskFreeMinMb}`,
+  };
+}
+
+function skew(what: string, theirs: number): Finding {
+  const ms = Math.round(theirs - Date.now());
+  return { what, state: Math.abs(ms) <= SKEW_MS_MAX ? "ok" : "warn", detail: `${ms} ms from ours` };
+}
+
+function inTime<T>(promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("no answer")), ASK_MS_MAX);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error);
+}

@@ -1,0 +1,26 @@
+/** `postrider migrate`: brings the schema up to date. */
+import { Command } from "commander";
+import { connectRecord } from "../record/connect.ts";
+import { migrate } from "../record/migrate.ts";
+import { CommandError, type Output, say, settings } from "./context.ts";
+
+const MIGRATE_MS_MAX = 600_000;
+
+export function migrateCommand(): Command {
+  return new Command("migrate")
+    .description("apply the migrations that are missing")
+    .option("--json", "as JSON")
+    .action(async (options: Output) => {
+      const { databaseUrl } = settings();
+      if (databaseUrl === null)
+        throw new CommandError("Set DATABASE_URL, or start the engine with `npm start`.");
+      const sql = connectRecord(databaseUrl, "setup", MIGRATE_MS_MAX);
+      const applied: string[] = [];
+      try {
+        await migrate(sql, Date.now(), (name) => applied.push(name));
+      } finally {
+        await sql.end({ timeout: 1 });
+      }
+      say(options, { applied }, applied.length > 0 ? `Applied ${applied.join(", ")}.` : "Nothing to apply.");
+    });
+}

@@ -1,0 +1,69 @@
+/** `postrider queue`: what is on its way and what is stuck, and what to do about deferred mail. */
+import { Command } from "commander";
+import { cancelDeferred, type QueueView, retryDeferred, viewQueue } from "../record/queueview.ts";
+import { type Output, say, table, withContext } from "./context.ts";
+import { readId } from "./workspace.ts";
+
+export function queueCommand(): Command {
+  const command = new Command("queue").description("mail that is not settled");
+  command.option("--json", "as JSON").action((options: Output) =>
+    withContext(async ({ sql }) => {
+      const view = await viewQueue(sql);
+      say(options, view, text(view));
+    }),
+  );
+  command
+    .command("retry")
+    .description("try deferred mail again now")
+    .option("--workspace <id>", "only of this workspace", readId)
+    .option("--domain <domain>", "only to this domain")
+    .option("--json", "as JSON")
+    .action((_, sub: Command) => {
+      const options = sub.optsWithGlobals<Output & { workspace?: string; domain?: string }>();
+      return withContext(async ({ sql, clock }) => {
+        const chosen = { workspaceId: options.workspace ?? null, domain: options.domain ?? null };
+        const count = await retryDeferred(sql, chosen, new Date(clock.now()));
+        say(options, { retried: count }, `${count} e-mails are due now.`);
+      });
+    });
+  command
+    .command("cancel")
+    .description("give deferred mail up")
+    .requiredOption("--workspace <id>", "of this workspace", readId)
+    .option("--domain <domain>", "only to this domain")
+    .option("--json", "as JSON")
+    .action((_, sub: Command) => {
+      const options = sub.optsWithGlobals<Output & { workspace: string; domain?: string }>();
+      return withContext(async ({ sql, clock }) => {
+        const count = await cancelDeferred(
+          sql,
+          options.workspace,
+          options.domain ?? null,
+          new Date(clock.now()),
+        );
+        say(options, { canceled: count }, `${count} e-mails are canceled.`);
+      });
+    });
+  return command;
+}
+
+function text({ bags, emails, destinations }: QueueView): string {
+  const counts = [
+    ["bags in line", bags.in_line],
+    ["bags held back", bags.held_back],
+    ["bags in flight", bags.leased],
+    ["oldest bag", bags.oldest?.toISOString() ?? null],
+    ["e-mails in bags", emails.in_bags],
+    ["e-mails in flight", emails.in_flight],
+    ["scheduled", emails.scheduled],
+    ["waiting for a cap", emails.waiting],
+    ["deferred", emails.deferred],
+  ];
+  const stuck = destinations.map((one) => [
+    one.domain,
+    one.count,
+    one.next_attempt_at.toISOString(),
+    one.last_reply,
+  ]);
+  return `${table(counts, ["", ""]).trimStart()}\n\n${table(stuck, ["deferred to", "e-mails", "next attempt", "last reply"])}`;
+}

@@ -1,0 +1,32 @@
+/** `postrider usage`: what a workspace has used of its quota and its caps, and what waits. */
+import { Command } from "commander";
+import { advance, sum } from "../record/ledger.ts";
+import { readAccount } from "../record/ledgers.ts";
+import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
+import { readId } from "./workspace.ts";
+
+export function usageCommand(): Command {
+  return new Command("usage")
+    .description("what a workspace has used, of what it may")
+    .requiredOption("--workspace <id>", "whose", readId)
+    .option("--json", "as JSON")
+    .action((options) => withContext((context) => usage(context, options)));
+}
+
+async function usage({ sql, clock }: Context, options: Output & { workspace: string }) {
+  const account = await readAccount(sql, options.workspace);
+  if (!account) throw new CommandError(`There is no workspace ${options.workspace}.`);
+  const { ledger, allowance, plan } = account;
+  advance(ledger, clock.now());
+  const value = {
+    plan,
+    emails_per_day: { used: ledger.dayUsed, limit: allowance.dayLimit },
+    emails_per_month: { used: ledger.monthUsed, limit: allowance.monthLimit },
+    cap_hour: { used: sum(ledger.hourUsed), limit: allowance.capHour },
+    cap_day: { used: ledger.capDayUsed, limit: allowance.capDay },
+    waiting: ledger.waiting + ledger.waitingBulk,
+  };
+  const { plan: _plan, waiting, ...counts } = value;
+  const rows = Object.entries(counts).map(([name, { used, limit }]) => [name, used, limit ?? "no limit"]);
+  say(options, value, `${table(rows, ["", "used", "limit"])}\nwaiting for the caps: ${waiting}`);
+}
