@@ -190,6 +190,12 @@ export function settingsTable(): string {
   return ["| variable | default | unit | allows | what for |", "|---|---|---|---|---|", ...rows].join("\n");
 }
 
+/** uWebSockets.js reads its limit for request headers from the environment, once, when it is loaded. */
+export function allowLargeHeaders(): void {
+  process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= String(HEADERS_BYTES_MAX);
+}
+const HEADERS_BYTES_MAX = 16 * 1024;
+
 /** What children of a process get: its own environment, and what it found out. */
 export function childEnv(found: Env): Record<string, string> {
   const env: Record<string, string> = {};

@@ -3,7 +3,7 @@
  * stops in order on a signal or when its leash is lost, and never hangs while stopping.
  */
 import pino from "pino";
-import { CONFIG_EXIT, ConfigError, loadConfig } from "./config.ts";
+import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "./config.ts";
 import { onLeashLost, report } from "./embedded/leash.ts";
 import type { Role, Serving } from "./serve.ts";
 
@@ -18,6 +18,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
       { level: config.logLevel, base: { roles: roles.join(",") } },
       pino.destination({ sync: false, minLength: 0 }),
     );
+    allowLargeHeaders();
     const { serve } = await import("./serve.ts");
     survive(log);
     const serving = await serve(config, roles, log);

@@ -164,3 +164,7 @@ test("every answer carries an id of ours, every authenticated one the rate heade
   expect(answer.headers.get("retry-after")).toBeNull();
   expect((await raw("GET", "/api/v1/emails", {})).headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
 });
+
+test("headers may have 16 KB", async () => {
+  expect((await ws.client.get("/emails", { "x-long": "a".repeat(12_000) })).status).toBe(200);
+});
