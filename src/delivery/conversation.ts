@@ -137,7 +137,7 @@ export class Conversation {
   readonly #dispatcher: Dispatcher;
   readonly pace: Pace;
   readonly openedAt: number;
-  /** Errands answered. */
+  /** Errands begun. */
   carried = 0;
 
   #socket: Socket;
@@ -192,10 +192,6 @@ export class Conversation {
       (error: unknown) =>
         this.#end(error instanceof Halt ? error.reply : this.#systemTrouble(error as Error)),
     );
-  }
-
-  get isIdle(): boolean {
-    return this.#isReady && this.#errand === null && !this.#isOver;
   }
 
   /** What the peer cannot take of this errand, before anything is said about it. */
@@ -350,6 +346,7 @@ export class Conversation {
   // ---- carrying
 
   #begin(errand: Errand): void {
+    this.carried++;
     this.#errand = errand;
     this.#awaited = this.#mustReset ? "rset" : "mail";
     this.#mustReset = false;
@@ -552,7 +549,6 @@ export class Conversation {
     const errand = this.#errand as Errand;
     const replies = this.#replies as Reply[];
     const chained = this.#chained;
-    this.carried++;
     this.#errand = null;
     this.#awaited = null;
     this.#chained = null;
@@ -604,7 +600,7 @@ export class Conversation {
 
   /** A connection that had been used before, and broke before its first word about this errand: it was stale. */
   #isUntouched(): boolean {
-    return this.carried > 0 && (this.#awaited === "mail" || this.#awaited === "rset");
+    return this.carried > 1 && (this.#awaited === "mail" || this.#awaited === "rset");
   }
 
   #close(isPolite: boolean): void {

@@ -31,6 +31,7 @@ export type Limits = Patience & {
   conversationMsMax: number;
   conversationErrandsMax: number;
   waitingMax: number;
+  /** Without any mail getting through: where a rate makes them wait, they wait. */
   waitMsMax: number;
 };
 
@@ -43,7 +44,7 @@ const LIMITS: Limits = {
   idleMsMax: 10_000,
   conversationMsMax: 300_000,
   conversationErrandsMax: 1_000,
-  waitingMax: 5_000,
+  waitingMax: 10_000,
   waitMsMax: 30_000,
 };
 
@@ -85,10 +86,12 @@ export class Relay implements Courier {
   #failures = 0;
   #connectAt = Number.NEGATIVE_INFINITY;
   #trouble: Reply | null = null;
+  /** When an errand was last handed out. */
+  #progressAt = Number.NEGATIVE_INFINITY;
   #ticker: NodeJS.Timeout | null = null;
   #paceTimer: NodeJS.Timeout | null = null;
   #isClosing = false;
-  #onEmpty: (() => void) | null = null;
+  #onEmpty: (() => void)[] = [];
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -125,7 +128,7 @@ export class Relay implements Courier {
       for (const conversation of [...this.#all]) conversation.abort();
     }, deadlineMs);
     await new Promise<void>((resolve) => {
-      this.#onEmpty = resolve;
+      this.#onEmpty.push(resolve);
     });
     clearTimeout(timer);
   }
@@ -156,6 +159,7 @@ export class Relay implements Courier {
   /** The idle conversation that may carry one now. */
   #takeIdle(): Conversation | null {
     const now = this.#options.now();
+    this.#endIdle(now);
     for (let n = this.#idle.length - 1; n >= 0; n--) {
       const { conversation } = this.#idle[n] as { conversation: Conversation };
       if (conversation.pace.waitMs(now) > 0) continue;
@@ -187,6 +191,7 @@ export class Relay implements Courier {
       if (!objection) {
         this.#pace.spend(now);
         conversation.pace.spend(now);
+        this.#progressAt = now;
         return errand;
       }
       answer(errand, objection);
@@ -268,7 +273,7 @@ export class Relay implements Courier {
         this.#failures++;
         this.#connectAt = this.#options.now() + backoffMs;
       }
-      if (this.#all.size === 0) this.#onEmpty?.();
+      if (this.#all.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
       if (this.#waiting.length > 0) this.#openMore();
       this.#setTicker();
     },
@@ -296,15 +301,29 @@ export class Relay implements Courier {
   #tick(): void {
     const now = this.#options.now();
     for (const conversation of [...this.#all]) conversation.tick(now);
-    const { idleMsMax, waitMsMax } = this.#limits;
-    for (const { conversation, since } of [...this.#idle])
-      if (now - since >= idleMsMax || this.#isWorn(conversation)) conversation.retire();
-    while (this.#waiting.length > 0 && now - (this.#waiting[0] as Errand).since >= waitMsMax)
-      answer(
-        this.#waiting.shift() as Errand,
-        this.#all.size > this.#opening.size ? BUSY : (this.#trouble ?? BUSY),
-      );
+    this.#endIdle(now);
+    this.#giveUpWaiting(now);
     this.#dispatch();
+  }
+
+  #endIdle(now: number): void {
+    for (
+      let first = this.#idle[0];
+      first && now - first.since >= this.#limits.idleMsMax;
+      first = this.#idle[0]
+    )
+      first.conversation.retire();
+  }
+
+  #giveUpWaiting(now: number): void {
+    const isConnected = this.#all.size > this.#opening.size;
+    const reason = (!isConnected && this.#trouble) || BUSY;
+    for (;;) {
+      const first = this.#waiting[0];
+      if (!first || now - Math.max(first.since, this.#progressAt) < this.#limits.waitMsMax) return;
+      this.#waiting.shift();
+      answer(first, reason);
+    }
   }
 }
 

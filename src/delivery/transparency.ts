@@ -20,7 +20,7 @@ function isWireForm(message: Buffer): boolean {
   let start = 0;
   while (start < message.length) {
     const end = message.indexOf(LF, start);
-    if (end < 0 || message[start] === DOT || message.indexOf(CR, start) !== end - 1) return false;
+    if (end < 1 || message[start] === DOT || message.indexOf(CR, start) !== end - 1) return false;
     start = end + 1;
   }
   return true;

@@ -17,7 +17,7 @@ export class Talk {
   #socket: Socket;
   #input = "";
   #isGone = false;
-  #onInput: () => void = () => {};
+  #waiting: (() => void)[] = [];
 
   constructor(socket: Socket, number: number) {
     this.#socket = socket;
@@ -102,16 +102,19 @@ export class Talk {
   }
 
   #listen(): void {
+    const wake = (): void => {
+      for (const resolve of this.#waiting.splice(0)) resolve();
+    };
     const leave = (): void => {
       this.#isGone = true;
-      this.#onInput();
+      wake();
     };
     this.#socket.on("error", leave);
     this.#socket.on("close", leave);
     this.#socket.on("end", leave);
     this.#socket.on("data", (chunk) => {
       this.#input += chunk.toString("latin1");
-      this.#onInput();
+      wake();
     });
   }
 
@@ -130,7 +133,7 @@ export class Talk {
 
   #more(): Promise<void> {
     return new Promise((resolve) => {
-      this.#onInput = resolve;
+      this.#waiting.push(resolve);
     });
   }
 }
@@ -176,10 +179,15 @@ export async function openPeer(script: Script): Promise<ScriptedPeer> {
   return peer;
 }
 
+const FLY_MS = 20_000;
+const FLY_EVERY_MS = 50;
+
 export type RelayUnderTest = {
   relay: Relay;
   /** Moves the relay's clock. */
   pass(ms: number): void;
+  /** Moves it on and on until this is settled: for waits whose beginning the test cannot see. */
+  until<T>(settled: Promise<T>): Promise<T>;
   faults: unknown[];
 };
 
@@ -216,7 +224,11 @@ export function relayTo(
   const pass = (ms: number): void => {
     aheadMs += ms;
   };
-  return { relay, pass, faults };
+  const until = <T>(settled: Promise<T>): Promise<T> => {
+    const timer = setInterval(pass, FLY_EVERY_MS, FLY_MS);
+    return settled.finally(() => clearInterval(timer));
+  };
+  return { relay, pass, until, faults };
 }
 
 export const ALWAYS = { mayBegin: () => true };

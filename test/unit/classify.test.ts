@@ -1,0 +1,198 @@
+/** What a reply makes of a mail. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { classify, concernsOperator } from "../../src/outcome/classify.ts";
+import { type Outcome, type Phase, replyOf, troubleOf } from "../../src/outcome/outcome.ts";
+
+const PHASES: Phase[] = [
+  "connect",
+  "tls",
+  "greeting",
+  "helo",
+  "auth",
+  "mail",
+  "rcpt",
+  "data",
+  "dot",
+  "session",
+];
+
+function said(phase: Phase, wire: string): Outcome {
+  return classify(replyOf(phase, Number(wire.slice(0, 3)), wire), false);
+}
+
+/** `kind why category`, as far as it has them. */
+function inShort(outcome: Outcome): string {
+  if (outcome.kind === "delivered") return "delivered";
+  if (outcome.kind === "bounced") return `bounced ${outcome.why} ${outcome.category}`;
+  return `${outcome.kind} ${outcome.why}`;
+}
+
+describe("a reply", () => {
+  test.each<[Phase, string, string]>([
+    ["dot", "250 2.0.0 Ok: queued as 4F1A", "delivered"],
+    ["dot", "251 taken", "delivered"],
+
+    ["rcpt", "450 4.2.0 greylisted", "deferred temporary"],
+    ["rcpt", "452 4.5.3 too many recipients", "deferred temporary"],
+    ["mail", "451 4.3.0 try later", "deferred temporary"],
+    ["data", "451 4.3.0 try later", "deferred temporary"],
+    ["dot", "454 Throttling failure: Maximum sending rate exceeded.", "deferred temporary"],
+    ["mail", "421 4.7.0 too many connections", "deferred closing"],
+    ["dot", "421 4.4.2 timeout exceeded", "deferred closing"],
+
+    ["rcpt", "550 5.1.1 <x@y.test>: user unknown", "bounced refused hard"],
+    ["rcpt", "550 5.1.10 the domain takes no mail", "bounced refused hard"],
+    ["rcpt", "550 5.2.1 the mailbox is disabled", "bounced refused hard"],
+    ["rcpt", "552 5.2.2 mailbox full", "bounced refused soft"],
+    ["dot", "552 5.3.4 message too big", "bounced refused soft"],
+    ["dot", "554 5.7.1 rejected as spam", "bounced refused block"],
+    ["rcpt", "554 5.7.1 client host blocked using zen.spamhaus.org", "bounced refused block"],
+    ["dot", "554 5.6.0 malformed", "bounced refused soft"],
+    ["data", "554 5.5.0 not here", "bounced refused soft"],
+    ["rcpt", "550 5.4.1 Recipient address rejected: Access denied", "bounced refused soft"],
+
+    ["rcpt", "550 No such user here", "bounced refused hard"],
+    ["rcpt", "550 Unknown recipient", "bounced refused hard"],
+    ["rcpt", "550 5.1.0 Address rejected: user x@y.test does not exist", "bounced refused hard"],
+    ["rcpt", "550 Requested action not taken: mailbox unavailable", "bounced refused soft"],
+    ["rcpt", "554 Your host is listed: blacklisted", "bounced refused block"],
+    ["rcpt", "550 unknown user, or blocked by policy", "bounced refused block"],
+
+    ["mail", "550 5.7.1 sender domain not allowed", "deferred our standing"],
+    ["mail", "553 5.7.1 not owned by user", "deferred our standing"],
+    ["mail", "530 5.7.0 must issue STARTTLS first", "deferred our standing"],
+    ["mail", "501 5.1.7 bad sender address syntax", "bounced refused soft"],
+    ["mail", "552 message size exceeds fixed maximum", "bounced refused soft"],
+    ["mail", "550 5.6.7 non-ASCII addresses not permitted", "bounced refused soft"],
+    ["rcpt", "554 5.7.1 <x@y.test>: Relay access denied", "deferred our standing"],
+    ["rcpt", "550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain", "deferred our standing"],
+    ["rcpt", "550 relay not permitted", "deferred our standing"],
+    ["rcpt", "503 5.5.1 MAIL first", "deferred our standing"],
+    ["data", "530 5.7.0 Authentication required", "deferred our standing"],
+    ["dot", "554 Transaction failed: Sending paused for this account.", "deferred our standing"],
+    [
+      "dot",
+      "554 Message rejected: Email address is not verified. The following identities failed",
+      "deferred our standing",
+    ],
+
+    ["greeting", "554 5.7.1 go away", "unsent turned away"],
+    ["greeting", "421 too busy", "unsent unreachable"],
+    ["helo", "550 your name is not welcome", "unsent turned away"],
+    ["tls", "454 TLS not available", "unsent unreachable"],
+    ["auth", "535 5.7.8 bad credentials", "unsent turned away"],
+    ["auth", "454 4.7.0 temporary authentication failure", "unsent unreachable"],
+  ])("%s %s", (phase, wire, expected) => {
+    expect(inShort(said(phase, wire))).toBe(expected);
+  });
+
+  test("its first digit wins over an enhanced code of another class", () => {
+    expect(inShort(said("rcpt", "450 5.1.1 user unknown"))).toBe("deferred temporary");
+    expect(inShort(said("rcpt", "550 4.1.1 user unknown"))).toBe("bounced refused hard");
+  });
+
+  test("a 2xx delivers nothing before the dot", () => {
+    for (const phase of PHASES)
+      if (phase !== "dot") expect(said(phase, "250 fine").kind).not.toBe("delivered");
+  });
+});
+
+describe("without a reply", () => {
+  test.each<[Phase, string, string]>([
+    ["connect", "ECONNREFUSED", "unsent unreachable"],
+    ["connect", "TIMEOUT", "unsent unreachable"],
+    ["tls", "DEPTH_ZERO_SELF_SIGNED_CERT", "unsent turned away"],
+    ["tls", "ECONNRESET", "unsent unreachable"],
+    ["tls", "TLS_NOT_OFFERED", "unsent turned away"],
+    ["auth", "AUTH_NOT_OFFERED", "unsent turned away"],
+    ["greeting", "GARBLED", "unsent unreachable"],
+    ["mail", "ECONNRESET", "deferred network"],
+    ["rcpt", "TIMEOUT", "deferred network"],
+    ["data", "ECONNRESET", "deferred network"],
+    ["dot", "ECONNRESET", "deferred lost answer"],
+    ["dot", "TIMEOUT", "deferred lost answer"],
+    ["dot", "GARBLED", "deferred lost answer"],
+    ["session", "BUSY", "unsent busy"],
+    ["session", "CLOSING", "unsent stopped"],
+    ["session", "WITHDRAWN", "unsent stopped"],
+    ["session", "ADDRESS_UNSAFE", "bounced unsendable soft"],
+    ["session", "SMTPUTF8_NOT_OFFERED", "bounced unsendable soft"],
+    ["session", "SIZE_EXCEEDED", "bounced unsendable soft"],
+  ])("%s %s", (phase, error, expected) => {
+    expect(inShort(classify(troubleOf(phase, error, "words"), false))).toBe(expected);
+  });
+});
+
+test("what is too old bounces with its last reply, unless it is decided already", () => {
+  const greylisted = replyOf("rcpt", 450, "450 4.2.0 greylisted");
+  expect(classify(greylisted, true)).toEqual({
+    kind: "bounced",
+    reply: greylisted,
+    why: "expired",
+    category: "expired",
+  });
+  const away = troubleOf("connect", "ECONNREFUSED", "connect ECONNREFUSED");
+  expect(inShort(classify(away, true))).toBe("bounced expired expired");
+  expect(inShort(classify(replyOf("dot", 250, "250 taken"), true))).toBe("delivered");
+  expect(inShort(classify(replyOf("rcpt", 550, "550 5.1.1 unknown"), true))).toBe("bounced refused hard");
+});
+
+test("an operator is called for what waiting does not mend", () => {
+  expect(concernsOperator(said("auth", "535 5.7.8 bad credentials"))).toBe(true);
+  expect(concernsOperator(said("mail", "550 5.7.1 sender not allowed"))).toBe(true);
+  expect(concernsOperator(said("rcpt", "550 5.1.1 user unknown"))).toBe(false);
+  expect(concernsOperator(said("rcpt", "450 4.2.0 greylisted"))).toBe(false);
+});
+
+test("whatever is said, only 2xx to the dot delivers and nothing below 500 bounces before its time", () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...PHASES),
+      fc.integer({ min: 200, max: 599 }),
+      fc.string({ unit: "binary", maxLength: 80 }),
+      fc.boolean(),
+      (phase, code, words, isExpired) => {
+        const outcome = classify(replyOf(phase, code, `${code} ${words}`), isExpired);
+        if (code < 500 && outcome.kind === "bounced") expect(outcome.why).toBe("expired");
+        if (outcome.kind === "delivered") expect([phase, Math.floor(code / 100)]).toEqual(["dot", 2]);
+      },
+    ),
+  );
+});
+
+describe("the text of a reply", () => {
+  test("is the receiver's own words, on one line", () => {
+    expect(replyOf("rcpt", 550, "550-5.1.1 The mailbox\n550-5.1.1 does not\n550 5.1.1 exist")).toEqual({
+      phase: "rcpt",
+      code: 550,
+      enhanced: "5.1.1",
+      text: "550-5.1.1 The mailbox 5.1.1 does not 5.1.1 exist",
+      error: null,
+    });
+  });
+
+  test("is read as UTF-8", () => {
+    const wire = Buffer.from("550 5.1.1 Postfach für Zoë unbekannt").toString("latin1");
+    expect(replyOf("rcpt", 550, wire).text).toBe("550 5.1.1 Postfach für Zoë unbekannt");
+  });
+
+  test("has no enhanced code where none stands", () => {
+    expect(replyOf("rcpt", 550, "550 5.1.1.1 no").enhanced).toBeNull();
+    expect(replyOf("rcpt", 550, "550 version 5.1.1").enhanced).toBeNull();
+    expect(replyOf("rcpt", 550, "550").enhanced).toBeNull();
+  });
+
+  test("can be stored anywhere, whatever came over the wire", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 3_000 }), (words) => {
+        const wire = Buffer.from(words).toString("latin1");
+        for (const { text } of [replyOf("dot", 550, `550 ${wire}`), troubleOf("dot", "GARBLED", words)]) {
+          expect(text.length).toBeLessThanOrEqual(500);
+          expect(text).not.toMatch(/\p{Cc}/u);
+          expect(text.isWellFormed()).toBe(true);
+        }
+      }),
+    );
+  });
+});
