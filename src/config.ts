@@ -39,9 +39,6 @@ export const SETTINGS = {
   home: text("POSTRIDER_HOME", ".postrider", "where development keeps its data, key and logs"),
   host: text("HOST", "127.0.0.1", "the address to listen on; 0.0.0.0 behind a firewall or in a container"),
   port: whole("PORT", 3000, 0, 65_535, "port", "of the API; 0 picks a free one"),
-  publicUrl: optional(
-    url("PUBLIC_URL", ["http:", "https:"], "where the world reaches this service: the base of links in mail"),
-  ),
   secret: optional(
     minimum(
       "POSTRIDER_SECRET",
@@ -152,7 +149,6 @@ export const SETTINGS = {
   postgresDataFolder: optional(
     text("POSTGRES_DATA_FOLDER", "", "the folder whose disk is watched; `npm start` sets it"),
   ),
-  metricsPort: whole("METRICS_PORT", 0, 0, 65_535, "port", "of Prometheus metrics; 0: none"),
 } as const satisfies Record<string, Setting<unknown>>;
 
 export type Config = {
