@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { Command } from "commander";
+import { hasServerBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { connectRecord } from "../record/connect.ts";
 import { askServer } from "../record/doctor.ts";
@@ -50,16 +51,9 @@ function node(): Finding {
 }
 
 async function native(): Promise<Finding> {
-  try {
-    await import("uWebSockets.js");
-    return { what: "uWebSockets.js", state: "ok", detail: "its binary loads" };
-  } catch {
-    return {
-      what: "uWebSockets.js",
-      state: "fail",
-      detail: `no binary for Node ${process.versions.node} on this machine`,
-    };
-  }
+  if (await hasServerBinary()) return { what: "uWebSockets.js", state: "ok", detail: "its binary loads" };
+  const detail = `no binary for Node ${process.versions.node} on this machine`;
+  return { what: "uWebSockets.js", state: "fail", detail };
 }
 
 async function postgres({ databaseUrl }: Config): Promise<Finding[]> {

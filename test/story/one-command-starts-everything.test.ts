@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
+import { gone } from "../rig/gone.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const READY_MS_MAX = 20_000;
@@ -35,26 +36,6 @@ async function start(): Promise<{ ready: Ready; said: string }> {
     });
   });
   return { ready: JSON.parse(readFileSync(join(home, "ready.json"), "utf8")) as Ready, said };
-}
-
-/** Resolves when none of the processes is there any more; with how long that took. */
-async function gone(pids: readonly number[], patienceMs: number): Promise<number> {
-  const began = performance.now();
-  for (;;) {
-    const left = pids.filter((pid) => existsSync(`/proc/${pid}`) && !isZombie(pid));
-    const ms = performance.now() - began;
-    if (left.length === 0) return ms;
-    if (ms > patienceMs) throw new Error(`after ${Math.round(ms)} ms there are still ${left}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-function isZombie(pid: number): boolean {
-  try {
-    return / Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return true;
-  }
 }
 
 async function caught(ready: Ready, subject: string): Promise<boolean> {
