@@ -1,323 +1,236 @@
 /**
  * The root of `npm start`: everything on one machine, for development. Brings what the environment does not name,
- * makes a demo workspace on the first run, starts each role as a process of its own, says how to send the first mail,
- * and ends all of it with itself.
+ * makes a demo workspace on the first run, runs each role as a process of its own, says how to send the first mail,
+ * and ends all of it with itself. A role that dies is started again; one that keeps dying ends the whole.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import {
-  CONFIG_EXIT,
-  type Config,
-  ConfigError,
-  childEnv,
-  type Env,
-  homeFolder,
-  loadConfig,
-} from "./config.ts";
+import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "./config.ts";
+import { banner } from "./embedded/banner.ts";
+import { type Child, StartError, startChild } from "./embedded/child.ts";
 import { type Demo, demoWorkspace } from "./embedded/demo.ts";
-import type { Report } from "./embedded/leash.ts";
+import { Home, type Place } from "./embedded/home.ts";
+import type { Report, StoresReport } from "./embedded/leash.ts";
+import { isPortFree } from "./embedded/port.ts";
+import { endProcess } from "./embedded/process.ts";
 
-const ROLE_PROCESSES = { api: "api", deliver: "deliver", keeper: "keeper" } as const;
-const STOP_ROLES_MS = 5_000;
-const STOP_STORES_MS = 4_000;
-const RESTARTS_MAX = 5;
-const RESTARTS_WITHIN_MS = 60_000;
+const ROLES = ["api", "deliver", "keeper"] as const;
+type Role = (typeof ROLES)[number];
 
-class StartError extends Error {}
+const READY_MS_MAX = 10_000;
+const READY_POLL_MS = 25;
+const DEATHS_MAX = 5;
+const DEATHS_WITHIN_MS = 60_000;
+const RESTART_MS_MIN = 100;
+/** The api stops taking requests before the others stop; all of it takes less than 10 s. */
+const API_HEAD_START_MS = 1_000;
+const ROLE_STOP_MS_MAX = 5_000;
+const STORES_STOP_MS_MAX = 3_000;
 
 class Root {
   readonly #config: Config;
-  readonly #home: string;
-  readonly #children = new Map<string, ChildProcess>();
-  readonly #pids: Record<string, number> = { root: process.pid };
-  #found: Env = {};
+  readonly #home: Home;
+  readonly #children = new Map<string, Child>();
+  #env: Record<string, string> = {};
+  #place: Place | null = null;
   #isStopping = false;
 
   constructor(config: Config) {
     this.#config = config;
-    this.#home = homeFolder(config);
+    this.#home = new Home(homeFolder(config));
   }
 
   async start(): Promise<void> {
-    mkdirSync(join(this.#home, "logs"), { recursive: true });
-    this.#refuseSecondRoot();
-    rmSync(this.#readyFile(), { force: true });
-    process.on("SIGINT", () => this.stop(0));
-    process.on("SIGTERM", () => this.stop(0));
-    process.on("SIGHUP", () => this.stop(0));
-    this.#found = {
-      POSTRIDER_SECRET: this.#config.secret ?? this.#secret(),
-      ...this.#given(),
-      ...(await this.#startStores()),
-    };
-    say("Applying migrations");
-    const demo = await demoWorkspace(this.#found as Record<string, string>, this.#home, say);
+    const { host, port, secret } = this.#config;
+    await this.#home.enter(say);
+    if (port !== 0 && !(await isPortFree(port, host)))
+      throw new StartError(`Port ${port} on ${host} is taken: end what listens there, or set PORT.`);
+    const stores = await this.#startStores();
+    this.#env = childEnv({ ...stores.env, POSTRIDER_SECRET: secret ?? this.#home.secret() });
+
     say("Starting the engine");
-    const [port] = await Promise.all([
-      this.#startRole("api"),
-      this.#startRole("deliver"),
-      this.#startRole("keeper"),
-    ]);
-    const baseUrl = `http://${this.#config.host === "0.0.0.0" ? "127.0.0.1" : this.#config.host}:${port}`;
-    this.#found = { ...this.#found, PORT: String(port) };
-    await untilReady(baseUrl);
-    this.#writeReady(baseUrl, demo);
-    banner(baseUrl, demo, this.#found.mailbox_url ?? null, this.#home);
-  }
-
-  async stop(status: number): Promise<void> {
-    if (this.#isStopping) return;
-    this.#isStopping = true;
-    rmSync(this.#readyFile(), { force: true });
-    say("Stopping");
-    const roles = [...this.#children].filter(([name]) => name !== "stores").map(([, child]) => child);
-    await Promise.all(roles.map((child) => end(child, STOP_ROLES_MS)));
-    const stores = this.#children.get("stores");
-    if (stores) await end(stores, STOP_STORES_MS);
-    this.#killStores();
-    process.exit(status);
-  }
-
-  #given(): Env {
-    const { databaseUrl, redisUrl, smtpUrl } = this.#config;
-    return {
-      ...(databaseUrl !== null && { DATABASE_URL: databaseUrl, database_url: databaseUrl }),
-      ...(redisUrl !== null && { REDIS_URL: redisUrl, redis_url: redisUrl }),
-      ...(smtpUrl !== null && { SMTP_URL: smtpUrl }),
-    };
-  }
-
-  async #startStores(): Promise<Env> {
-    const { databaseUrl, redisUrl, smtpUrl } = this.#config;
-    const wanted = [
-      databaseUrl === null && "postgres",
-      redisUrl === null && "redis",
-      smtpUrl === null && "mailbox",
-    ].filter(Boolean);
-    if (wanted.length === 0) return {};
-    const child = this.#spawn(
-      "stores",
-      ["embedded/guard.js", "--role", "stores", this.#home, wanted.join(",")],
-      {},
-    );
-    const report = await firstReport(child, "stores");
-    if (report.kind !== "stores")
-      throw new StartError(report.kind === "failed" ? report.reason : "The stores did not start");
-    Object.assign(this.#pids, report.pids);
-    child.once("exit", () => this.#fail("Postgres, Redis or the mail catcher ended: see the logs"));
-    return report.found;
-  }
-
-  /** Starts a role, and again when it dies; hands back its port. */
-  async #startRole(name: keyof typeof ROLE_PROCESSES, deaths: number[] = []): Promise<number | null> {
-    const child = this.#spawn(
-      name,
-      ["cli/postrider.js", "serve", "--role", ROLE_PROCESSES[name]],
-      this.#found,
-    );
-    const report = await firstReport(child, name);
-    if (report.kind === "failed") throw new StartError(report.reason);
-    child.once("exit", () => {
-      if (this.#isStopping) return;
-      const recent = [...deaths, performance.now()].filter(
-        (at) => performance.now() - at < RESTARTS_WITHIN_MS,
-      );
-      if (recent.length > RESTARTS_MAX) {
-        this.#fail(`The ${name} process keeps ending: see ${join(this.#home, "logs", `${name}.log`)}`);
-        return;
-      }
-      say(`The ${name} process ended and is started again`);
-      setTimeout(
-        () => {
-          this.#startRole(name, recent).catch((error: unknown) =>
-            this.#fail(error instanceof Error ? error.message : String(error)),
-          );
-        },
-        100 * 2 ** recent.length,
-      );
+    const [baseUrl] = await Promise.all(ROLES.map((role) => this.#startRole(role)));
+    const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
+    const demo = await demoWorkspace({
+      databaseUrl: DATABASE_URL as string,
+      redisUrl: REDIS_URL as string,
+      secret: POSTRIDER_SECRET as string,
+      home: this.#home,
+      say,
     });
-    return report.kind === "ready" ? report.port : null;
+    this.#place = placeOf(baseUrl as string, demo, stores, SMTP_URL ?? null);
+    this.#home.announce(this.#place);
+    process.stdout.write(banner(this.#place, this.#home.folder));
   }
 
-  #spawn(name: string, args: readonly string[], found: Env): ChildProcess {
-    const [script, ...rest] = args as [string, ...string[]];
-    const log = openSync(join(this.#home, "logs", `${name}.log`), "a");
-    const env = childEnv(
-      Object.fromEntries(Object.entries(found).filter(([key]) => key === key.toUpperCase())),
-    );
-    // a group of its own: Ctrl-C reaches the root alone, which ends the others in order
-    const child = spawn(process.execPath, ["--enable-source-maps", dist(script), ...rest], {
-      stdio: ["ignore", log, log, "ipc"],
-      detached: true,
-      env,
-    });
-    this.#children.set(name, child);
-    if (child.pid !== undefined) this.#pids[name] = child.pid;
-    if (existsSync(this.#readyFile())) this.#notePids();
-    return child;
-  }
-
-  #fail(reason: string): void {
+  fail(reason: string): void {
     if (this.#isStopping) return;
     process.stderr.write(`${reason}\n`);
     this.stop(1);
   }
 
-  /** The guard may have been killed before it could end what it held. */
-  #killStores(): void {
-    for (const name of ["postgres", "redis"]) {
-      const pid = this.#pids[name];
-      if (pid === undefined) continue;
-      try {
-        process.kill(pid, name === "postgres" ? "SIGQUIT" : "SIGTERM");
-      } catch {
-        // it is gone already
+  async stop(status: number): Promise<void> {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    this.#home.withdraw();
+    if (this.#children.size > 0) say("Stopping");
+    const end = (name: string, msMax: number) => this.#children.get(name)?.end(msMax);
+    const api = end("api", ROLE_STOP_MS_MAX);
+    await Promise.race([api, after(API_HEAD_START_MS)]);
+    await Promise.all([api, ...ROLES.slice(1).map((role) => end(role, ROLE_STOP_MS_MAX))]);
+    await end("stores", STORES_STOP_MS_MAX);
+    await this.#endUnheld();
+    this.#home.leave();
+    process.exit(status);
+  }
+
+  async #startStores(): Promise<StoresReport> {
+    const { databaseUrl, redisUrl, smtpUrl } = this.#config;
+    const given = { env: {}, databaseUrl, redisUrl, mailboxUrl: null, pids: {} };
+    const missing = [
+      ...(databaseUrl === null ? ["postgres"] : []),
+      ...(redisUrl === null ? ["redis"] : []),
+      ...(smtpUrl === null ? ["mailbox"] : []),
+    ];
+    if (missing.length === 0) return given;
+    const args = ["--role", "stores", this.#home.folder, missing.join(",")];
+    const child = this.#spawn("stores", "embedded/guard.js", args, childEnv({}));
+    const report = await child.started;
+    if (report.kind !== "stores") throw new StartError("The stores did not start.");
+    child.ended.then((why) => this.fail(`The stores ended (${why}).`));
+    const { stores } = report;
+    for (const [name, pid] of Object.entries(stores.pids)) this.#home.note(name, pid);
+    return {
+      ...stores,
+      databaseUrl: databaseUrl ?? stores.databaseUrl,
+      redisUrl: redisUrl ?? stores.redisUrl,
+    };
+  }
+
+  /** Its first start must succeed; after that it is kept running. Hands back where the api answers. */
+  async #startRole(role: Role): Promise<string | null> {
+    const child = this.#spawnRole(role);
+    const report = await child.started;
+    this.#keep(role, child);
+    return role === "api" ? this.#apiAnswers(report) : null;
+  }
+
+  async #keep(role: Role, first: Child): Promise<void> {
+    let deaths: number[] = [];
+    for (let child = first; ; ) {
+      const why = await child.ended;
+      if (this.#isStopping) return;
+      if (role === "api") this.#home.withdraw();
+      const now = performance.now();
+      deaths = [...deaths.filter((at) => now - at < DEATHS_WITHIN_MS), now];
+      if (deaths.length > DEATHS_MAX) {
+        this.fail(`The ${role} process keeps ending (${why}): see ${this.#home.logFile(role)}`);
+        return;
       }
+      say(`The ${role} process ended (${why}): starting it again`);
+      await after(RESTART_MS_MIN * 2 ** deaths.length);
+      if (this.#isStopping) return;
+      child = this.#spawnRole(role);
+      if (role === "api") this.#announceAgain(child);
     }
   }
 
-  #secret(): string {
-    const file = join(this.#home, "secret");
-    if (!existsSync(file)) writeFileSync(file, randomBytes(32).toString("hex"), { mode: 0o600 });
-    return readFileSync(file, "utf8").trim();
+  async #announceAgain(api: Child): Promise<void> {
+    try {
+      await this.#apiAnswers(await api.started);
+      if (this.#place && !this.#isStopping) this.#home.announce(this.#place);
+    } catch {
+      await api.end(ROLE_STOP_MS_MAX); // and whoever keeps it running starts it once more
+    }
   }
 
-  #refuseSecondRoot(): void {
-    if (!existsSync(this.#readyFile())) return;
-    const { pids, base_url } = JSON.parse(readFileSync(this.#readyFile(), "utf8")) as {
-      pids: { root: number };
-      base_url: string;
-    };
-    if (isOurRoot(pids.root))
-      throw new StartError(`Postrider already runs here: ${base_url} (pid ${pids.root})`);
+  /** Resolves with the url when the api takes requests; its port stays the same from then on. */
+  async #apiAnswers(report: Report): Promise<string> {
+    if (report.kind !== "ready" || report.port === null) throw new StartError("The api has no port.");
+    this.#env.PORT = String(report.port);
+    const { host } = this.#config;
+    const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
+    const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;
+    const deadline = performance.now() + READY_MS_MAX;
+    while (!(await isReady(baseUrl))) {
+      if (performance.now() > deadline) throw new StartError(`The api at ${baseUrl} does not become ready.`);
+      await after(READY_POLL_MS);
+    }
+    return baseUrl;
   }
 
-  #writeReady(baseUrl: string, demo: Demo): void {
-    const { database_url = null, redis_url = null, mailbox_url = null, SMTP_URL = null } = this.#found;
-    const ready = {
-      base_url: baseUrl,
-      api_key: demo.apiKey,
-      workspace_id: demo.workspaceId,
-      audience_id: demo.audienceId,
-      console_url: null,
-      console_email: null,
-      console_password: null,
-      mailbox_url,
-      database_url,
-      redis_url,
-      smtp_url: SMTP_URL,
-      pids: this.#pids,
-    };
-    writeWhole(this.#readyFile(), JSON.stringify(ready, null, 2));
+  #spawnRole(role: Role): Child {
+    return this.#spawn(role, "cli/postrider.js", ["serve", "--role", role], this.#env);
   }
 
-  /** A role that was started again has another pid. */
-  #notePids(): void {
-    const ready = JSON.parse(readFileSync(this.#readyFile(), "utf8")) as object;
-    writeWhole(this.#readyFile(), JSON.stringify({ ...ready, pids: this.#pids }, null, 2));
+  #spawn(name: string, script: string, args: string[], env: Record<string, string>): Child {
+    if (this.#isStopping) throw new StartError("Postrider is stopping.");
+    const logFile = this.#home.logFile(name);
+    const path = fileURLToPath(new URL(script, import.meta.url));
+    const child = startChild({ name, script: path, args, env, logFile, say });
+    this.#children.set(name, child);
+    this.#home.note(name, child.pid);
+    return child;
   }
 
-  #readyFile(): string {
-    return join(this.#home, "ready.json");
-  }
-}
-
-function firstReport(child: ChildProcess, name: string): Promise<Report> {
-  return new Promise((resolve, reject) => {
-    child.on("message", (message: Report) => {
-      if (message.kind === "progress") say(message.line);
-      else resolve(message);
-    });
-    child.once("exit", (status) =>
-      reject(
-        new StartError(`The ${name} process ended with status ${status} while it was starting: see its log`),
-      ),
-    );
-  });
-}
-
-function end(child: ChildProcess, ms: number): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => child.kill("SIGKILL"), ms);
-    child.once("exit", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-    child.kill("SIGTERM");
-  });
-}
-
-async function untilReady(baseUrl: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  for (;;) {
-    const response = await fetch(`${baseUrl}/readyz`).catch(() => null);
-    if (response?.ok) return;
-    if (performance.now() > deadline) throw new StartError("The api did not become ready");
-    await new Promise((resolve) => setTimeout(resolve, 50));
+  /** Whoever holds the stores may have been killed before it could end them. */
+  async #endUnheld(): Promise<void> {
+    const [postgres, redis] = [this.#home.running("postgres"), this.#home.running("redis")];
+    await Promise.all([
+      postgres && endProcess(postgres, "SIGQUIT"), // the next start recovers
+      redis && endProcess(redis, "SIGKILL"),
+    ]);
   }
 }
 
-function writeWhole(file: string, text: string): void {
-  const making = `${file}.${process.pid}`;
-  writeFileSync(making, text, { mode: 0o600 });
-  renameSync(making, file);
+function placeOf(
+  baseUrl: string,
+  demo: Demo,
+  { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
+  smtpUrl: string | null,
+): Place {
+  return {
+    base_url: baseUrl,
+    api_key: demo.apiKey,
+    workspace_id: demo.workspaceId,
+    audience_id: demo.audienceId,
+    console_url: null,
+    console_email: null,
+    console_password: null,
+    mailbox_url: mailboxUrl,
+    database_url: databaseUrl,
+    redis_url: redisUrl,
+    smtp_url: smtpUrl,
+  };
 }
 
-function isOurRoot(pid: number): boolean {
+async function isReady(baseUrl: string): Promise<boolean> {
   try {
-    process.kill(pid, 0);
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("main.js");
+    return (await fetch(`${baseUrl}/readyz`)).ok;
   } catch {
-    return false;
+    return false; // it does not listen yet
   }
 }
 
-function dist(script: string): string {
-  return fileURLToPath(new URL(script, import.meta.url));
+function after(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function say(line: string): void {
   process.stdout.write(`${line} ...\n`);
 }
 
-function banner(baseUrl: string, demo: Demo, mailboxUrl: string | null, home: string): void {
-  const mail = `{"from":"Demo <demo@example.com>","to":"you@example.com","subject":"Hello","html":"<p>It works.</p>"}`;
-  const curl = (path: string, body: string) =>
-    `curl -X POST ${baseUrl}/api/v1${path} \\\n    -H 'Authorization: Bearer ${demo.apiKey}' \\\n    -H 'Content-Type: application/json' \\\n    -d '${body}'`;
-  process.stdout.write(`
-Postrider is ready.
-
-  API      ${baseUrl}/api/v1
-  key      ${demo.apiKey}
-  mailbox  ${mailboxUrl ? `${mailboxUrl}/messages` : "none: mail goes to SMTP_URL"}
-  data     ${home} (logs in ${join(home, "logs")})
-
-  The demo workspace is on the pro plan, and its sending caps are fixed far above what you need.
-
-  One mail:
-  ${curl("/emails", mail)}
-
-  A batch:
-  ${curl("/emails/batch", `[${mail},${mail.replace("you@", "me@")}]`)}
-
-Ctrl-C stops everything.
-`);
-}
-
-async function start(): Promise<void> {
-  let root: Root | null = null;
+function open(): Root {
   try {
-    root = new Root(loadConfig());
-    await root.start();
+    return new Root(loadConfig());
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
-    if (root && !(error instanceof ConfigError)) await root.stop(1);
     process.exit(error instanceof ConfigError ? CONFIG_EXIT : 1);
   }
 }
 
-await start();
+// `npm start | head` may stop listening to us: that is no reason to end
+process.stdout.on("error", () => {});
+process.stderr.on("error", () => {});
+const root = open();
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
+root.start().catch((error: unknown) => root.fail(error instanceof Error ? error.message : String(error)));

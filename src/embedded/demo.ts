@@ -1,62 +1,64 @@
 /** The demo workspace of `npm start`: made on the first run, found again by its key on every other. Development only. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { hashOf, readKey } from "../admission/bearer.ts";
 import { Keyring } from "../admission/keyring.ts";
+import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { insertAudience, listAudiences } from "../record/audiences.ts";
-import { connectRecord } from "../record/connect.ts";
+import { connectRecord, type Sql } from "../record/connect.ts";
 import { findKeyByHash } from "../record/keys.ts";
-import { migrate } from "../record/migrate.ts";
 import { connectRedis } from "../redis/connect.ts";
+import type { Home } from "./home.ts";
 
 const SETUP_MS_MAX = 20_000;
 const CAP_FAR_ABOVE = 100_000_000;
+const CLOCK: Clock = { now: () => Date.now(), given: () => 0 };
 
 export type Demo = { apiKey: string; workspaceId: string; audienceId: string };
 
-export async function demoWorkspace(
-  env: Record<string, string>,
-  home: string,
-  say: (line: string) => void,
-): Promise<Demo> {
-  const sql = connectRecord(env.DATABASE_URL as string, "setup", SETUP_MS_MAX);
-  const redis = connectRedis(env.REDIS_URL as string, "worker", SETUP_MS_MAX);
+export type DemoParts = {
+  databaseUrl: string;
+  redisUrl: string;
+  secret: string;
+  home: Home;
+  say(line: string): void;
+};
+
+export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }: DemoParts): Promise<Demo> {
+  const sql = connectRecord(databaseUrl, "setup", SETUP_MS_MAX);
+  const redis = connectRedis(redisUrl, "worker", SETUP_MS_MAX);
   redis.on("error", () => {}); // what matters shows in the calls
   try {
-    const clock = { now: () => Date.now(), given: () => 0 };
-    await migrate(sql, clock.now());
-    const serverSecret = env.POSTRIDER_SECRET as string;
-    const file = join(home, "demo-key");
-    const known = existsSync(file) ? readFileSync(file, "utf8").trim() : null;
-    const bearer = known === null ? null : readKey(known, serverSecret);
-    const record = bearer && (await findKeyByHash(sql, bearer.handle, hashOf(known as string)));
-    if (known !== null && record && !record.isRevoked) {
-      const [audience] = await listAudiences(sql, record.workspaceId);
-      if (audience) return { apiKey: known, workspaceId: record.workspaceId, audienceId: audience.id };
-    }
+    const known = await findDemo(sql, home.demoKey(), secret);
+    if (known) return known;
     say("Making a demo workspace");
-    const keyring = new Keyring({ redis, sql, serverSecret, clock });
-    const workspace = await keyring.createWorkspace("Demo", "pro", {
-      cap_hour: CAP_FAR_ABOVE,
-      cap_day: CAP_FAR_ABOVE,
-    });
-    const audienceId = newId(clock.now());
-    await insertAudience(
-      sql,
-      { workspaceId: workspace.id, id: audienceId, name: "Demo", doubleOptIn: false },
-      new Date(clock.now()),
-    );
-    const created = await keyring.createKey(
-      workspace.id,
-      { name: "Demo", permissions: ["full"], audienceIds: null },
-      "operator",
-    );
-    if (!("key" in created)) throw new Error(created.message);
-    writeFileSync(file, created.key, { mode: 0o600 });
-    return { apiKey: created.key, workspaceId: workspace.id, audienceId };
+    const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock: CLOCK }));
+    home.keepDemoKey(made.apiKey);
+    return made;
   } finally {
     await sql.end({ timeout: 1 });
     redis.disconnect();
   }
+}
+
+/** null: the key is not there any more, was revoked, or belongs to another database or secret. */
+async function findDemo(sql: Sql, apiKey: string | null, secret: string): Promise<Demo | null> {
+  const bearer = apiKey === null ? null : readKey(apiKey, secret);
+  if (apiKey === null || bearer === null) return null;
+  const key = await findKeyByHash(sql, bearer.handle, hashOf(apiKey));
+  if (key === null || key.isRevoked) return null;
+  const [audience] = await listAudiences(sql, key.workspaceId);
+  return audience ? { apiKey, workspaceId: key.workspaceId, audienceId: audience.id } : null;
+}
+
+async function makeDemo(sql: Sql, keyring: Keyring): Promise<Demo> {
+  const caps = { cap_hour: CAP_FAR_ABOVE, cap_day: CAP_FAR_ABOVE };
+  const { id: workspaceId } = await keyring.createWorkspace("Demo", "pro", caps);
+  const now = CLOCK.now();
+  const audienceId = newId(now);
+  const audience = { workspaceId, id: audienceId, name: "Demo", doubleOptIn: false };
+  await insertAudience(sql, audience, new Date(now));
+  const wanted = { name: "Demo", permissions: ["full" as const], audienceIds: null };
+  const created = await keyring.createKey(workspaceId, wanted, "operator");
+  if (!("key" in created)) throw new Error(created.message);
+  return { apiKey: created.key, workspaceId, audienceId };
 }

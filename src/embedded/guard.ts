@@ -1,73 +1,87 @@
 /**
  * Holds what `npm start` brings itself (Postgres, Redis, the mail catcher) as children of one process of ours, so that
- * none of them outlives the root: on a lost leash it ends them at once, and Postgres recovers on the next start.
+ * none of them outlives the root: on a lost leash it ends them at once, and Postgres recovers on the next start. When
+ * one of them ends by itself, it says which, and ends the others.
+ *
  * Run by the root with the folder and what is wanted: `--role stores FOLDER postgres,redis,mailbox`.
  */
 import { join } from "node:path";
-import { onLeashLost, report } from "./leash.ts";
+import { onLeashLost, report, type StoresReport } from "./leash.ts";
 import { startMailbox } from "./mailbox.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 
-const wanted = new Set(process.argv.at(-1)?.split(","));
-const home = process.argv.at(-2) ?? ".";
-const log = (line: string): void => report({ kind: "progress", line });
+type Store = { stop(): Promise<void>; ended?: Promise<void> };
 
-const found: Record<string, string> = {};
-const pids: Record<string, number> = {};
-const stops: (() => Promise<void>)[] = [];
+const [home = ".", wanted = ""] = process.argv.slice(-2);
+const stores: StoresReport = { env: {}, databaseUrl: null, redisUrl: null, mailboxUrl: null, pids: {} };
+const held: Store[] = [];
+const atOnce = new AbortController();
 let isEnding = false;
+
+const options = {
+  durable: true,
+  log: (line: string) => report({ kind: "progress", line }),
+  signal: atOnce.signal,
+};
+
+const STARTS: Record<string, () => Promise<Store>> = {
+  async postgres() {
+    options.log("Starting Postgres");
+    const postgres = await startPostgres({ ...options, folder: join(home, "postgres") });
+    Object.assign(stores.env, { DATABASE_URL: postgres.url, POSTGRES_DATA_FOLDER: postgres.folder });
+    stores.databaseUrl = postgres.tcpUrl;
+    stores.pids.postgres = postgres.pid;
+    return postgres;
+  },
+  async redis() {
+    options.log("Starting Redis");
+    const redis = await startRedis({ ...options, folder: join(home, "redis") });
+    stores.env.REDIS_URL = redis.url;
+    stores.redisUrl = redis.tcpUrl;
+    stores.pids.redis = redis.pid;
+    return redis;
+  },
+  async mailbox() {
+    options.log("Starting the mail catcher");
+    const mailbox = await startMailbox();
+    stores.env.SMTP_URL = mailbox.smtpUrl;
+    stores.mailboxUrl = mailbox.url;
+    return mailbox;
+  },
+};
 
 onLeashLost(() => {
   isEnding = true;
-  if (pids.postgres) process.kill(pids.postgres, "SIGQUIT");
-  endAll();
+  atOnce.abort();
+  Promise.all(held.map((store) => store.ended)).finally(() => process.exit(1));
 });
-process.on("SIGTERM", endAll);
-process.on("SIGINT", () => {});
-
-function endAll(): void {
-  isEnding = true;
-  Promise.allSettled(stops.map((stop) => stop())).then(() => process.exit(0));
-}
-
-function endsWithUs(name: string, ended: Promise<void>): void {
-  ended.then(() => {
-    if (isEnding) return;
-    report({ kind: "failed", reason: `${name} ended unexpectedly` });
-    endAll();
-  });
-}
+process.on("SIGINT", () => {}); // Ctrl-C is the root's: it says when
+process.on("SIGTERM", () => end(0));
 
 try {
-  if (wanted.has("postgres")) {
-    log("Starting Postgres");
-    const postgres = await startPostgres({ folder: join(home, "postgres"), durable: true, log });
-    stops.push(postgres.stop);
-    endsWithUs("Postgres", postgres.ended);
-    Object.assign(found, {
-      DATABASE_URL: postgres.url,
-      database_url: postgres.tcpUrl,
-      POSTGRES_DATA_FOLDER: postgres.folder,
-    });
-    pids.postgres = postgres.pid;
+  for (const name of wanted.split(",")) {
+    const store = await STARTS[name]?.();
+    if (!store) throw new Error(`there is no store called ${name}`);
+    held.push(store);
+    store.ended?.then(() => fail(`${name} ended unexpectedly`));
   }
-  if (wanted.has("redis")) {
-    log("Starting Redis");
-    const redis = await startRedis({ folder: join(home, "redis"), durable: true, log });
-    stops.push(redis.stop);
-    endsWithUs("Redis", redis.ended);
-    Object.assign(found, { REDIS_URL: redis.url, redis_url: redis.tcpUrl });
-    pids.redis = redis.pid;
-  }
-  if (wanted.has("mailbox")) {
-    log("Starting the mail catcher");
-    const mailbox = await startMailbox();
-    stops.push(mailbox.stop);
-    Object.assign(found, { SMTP_URL: mailbox.smtpUrl, mailbox_url: mailbox.url });
-  }
-  report({ kind: "stores", found, pids });
+  report({ kind: "stores", stores });
 } catch (error) {
-  report({ kind: "failed", reason: error instanceof Error ? error.message : String(error) });
-  endAll();
+  fail(error instanceof Error ? error.message : String(error));
+}
+
+function fail(reason: string): void {
+  if (isEnding) return;
+  report({ kind: "failed", reason });
+  end(1);
+}
+
+/** Last started, first stopped; what is still starting is not waited for. */
+async function end(status: number): Promise<void> {
+  if (isEnding) return;
+  isEnding = true;
+  for (const store of held.reverse()) await store.stop();
+  atOnce.abort();
+  process.exit(status);
 }

@@ -1,22 +1,38 @@
 /**
  * The leash between the root of `npm start` and its children: an IPC channel. When the root goes, however it goes, the
- * channel closes, and the child ends itself. A process that nobody holds on a leash is its own master.
+ * channel closes, and the child ends: at once while it is still starting, gently once it has said how. A process that
+ * nobody holds on a leash is its own master.
  */
 export type Report =
+  | { kind: "progress"; line: string }
   | { kind: "ready"; port: number | null }
-  | { kind: "failed"; reason: string }
-  | { kind: "stores"; found: Record<string, string>; pids: Record<string, number> }
-  | { kind: "progress"; line: string };
+  | { kind: "stores"; stores: StoresReport }
+  | { kind: "failed"; reason: string };
 
-export function isOnLeash(): boolean {
-  return process.connected === true;
+/** What the process that holds the stores brought up. */
+export type StoresReport = {
+  /** Settings for the processes that use them. */
+  env: Record<string, string>;
+  databaseUrl: string | null;
+  redisUrl: string | null;
+  mailboxUrl: string | null;
+  pids: Record<string, number>;
+};
+
+let end = (): void => process.exit(1);
+let isLost = false;
+if (process.connected)
+  process.once("disconnect", () => {
+    isLost = true;
+    end();
+  });
+
+export function onLeashLost(gently: () => void): void {
+  end = gently;
+  if (isLost) end();
 }
 
 export function report(message: Report): void {
-  // the root may be gone: the disconnect says so too
+  // the root may be gone: the leash says so too
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
-}
-
-export function onLeashLost(end: () => void): void {
-  if (isOnLeash()) process.once("disconnect", end);
 }

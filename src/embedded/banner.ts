@@ -1,0 +1,43 @@
+/** What `npm start` says when it is ready: where everything is, and the first mail to paste. */
+import type { Place } from "./home.ts";
+
+const MAIL = {
+  from: "Demo <demo@example.com>",
+  to: "you@example.com",
+  subject: "Hello",
+  html: "<p>It works.</p>",
+};
+
+export function banner(place: Place, folder: string): string {
+  const curl = (path: string, body: unknown) =>
+    [
+      `  curl ${place.base_url}/api/v1${path} \\`,
+      `    -H 'Authorization: Bearer ${place.api_key}' \\`,
+      "    -H 'Content-Type: application/json' \\",
+      `    -d '${JSON.stringify(body)}'`,
+    ].join("\n");
+  const places = [
+    ["API", `${place.base_url}/api/v1`],
+    ["key", place.api_key],
+    ["mailbox", place.mailbox_url === null ? "none: mail goes to SMTP_URL" : `${place.mailbox_url}/messages`],
+    ...(place.console_url === null ? [] : [["console", place.console_url]]),
+    ["data", `${folder} (logs in ${folder}/logs)`],
+  ];
+  return `
+Postrider is ready.
+
+${places.map(([name = "", where]) => `  ${name.padEnd(8)} ${where}`).join("\n")}
+
+The demo workspace is on the pro plan, and its sending caps are fixed far above what you need.
+
+One mail:
+
+${curl("/emails", MAIL)}
+
+A batch:
+
+${curl("/emails/batch", [MAIL, { ...MAIL, to: "me@example.com" }])}
+
+Ctrl-C stops everything.
+`;
+}

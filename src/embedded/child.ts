@@ -1,0 +1,69 @@
+/**
+ * A process of ours on a leash: started with a log file, heard until it serves or says why it cannot, ended with a
+ * deadline. It is in a group of its own: Ctrl-C reaches the root alone, which ends the others in order.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import type { Report } from "./leash.ts";
+
+/** Why a start failed, in a line for the user. */
+export class StartError extends Error {}
+
+export type ChildOptions = {
+  /** How messages call it. */
+  name: string;
+  script: string;
+  args: readonly string[];
+  env: Record<string, string>;
+  logFile: string;
+  say(line: string): void;
+};
+
+export type Child = {
+  pid: number;
+  /** The report that it serves; rejects with a StartError when it cannot. */
+  started: Promise<Report>;
+  /** Resolves when it has ended, with why. */
+  ended: Promise<string>;
+  end(msMax: number): Promise<void>;
+};
+
+export function startChild({ name, script, args, env, logFile, say }: ChildOptions): Child {
+  const log = openSync(logFile, "a");
+  const child = spawn(process.execPath, ["--enable-source-maps", script, ...args], {
+    stdio: ["ignore", log, log, "ipc"],
+    detached: true,
+    env,
+  });
+  closeSync(log);
+  let failure: string | null = null;
+  const ended = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("exit", (status, signal) => resolve(failure ?? signal ?? `status ${status}`));
+  });
+  const served = new Promise<Report>((resolve) => {
+    child.on("message", (report: Report) => {
+      if (report.kind === "progress") say(report.line);
+      else if (report.kind === "failed") failure = report.reason;
+      else resolve(report);
+    });
+  });
+  const died = ended.then((why) => {
+    throw new StartError(
+      failure ?? `The ${name} process ended while it was starting (${why}): see ${logFile}`,
+    );
+  });
+  const started = Promise.race([served, died]);
+  started.catch(() => {}); // who does not wait for it looks at `ended`
+  return {
+    pid: child.pid ?? 0,
+    started,
+    ended,
+    async end(msMax) {
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), msMax);
+      await ended;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * The folder of `npm start`: what it keeps between runs (the server secret, the demo key, logs) and what it tells
+ * others while it runs. `processes.json` is there from the first moment and keeps a second start out; `ready.json` is
+ * there when, and only when, requests are accepted. Files appear whole, and what is secret is for their owner alone.
+ */
+import { randomBytes } from "node:crypto";
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { StartError } from "./child.ts";
+import { endProcess, type Identity, identify, stillRuns } from "./process.ts";
+
+/** Where everything is. */
+export type Place = {
+  base_url: string;
+  api_key: string;
+  workspace_id: string;
+  audience_id: string;
+  console_url: string | null;
+  console_email: string | null;
+  console_password: string | null;
+  mailbox_url: string | null;
+  database_url: string | null;
+  redis_url: string | null;
+  smtp_url: string | null;
+};
+
+/** What testers and the command line read. */
+export type Ready = Place & { pids: Record<string, number> };
+
+type Processes = Record<string, Identity>;
+
+export class Home {
+  readonly folder: string;
+  readonly #readyFile: string;
+  readonly #processesFile: string;
+  readonly #processes: Processes = {};
+  #isOurs = false;
+  #announced: Place | null = null;
+
+  constructor(folder: string) {
+    this.folder = folder;
+    this.#readyFile = join(folder, "ready.json");
+    this.#processesFile = join(folder, "processes.json");
+  }
+
+  /** Takes the folder for this process; waits for what a run that was killed left behind. */
+  async enter(say: (line: string) => void): Promise<void> {
+    mkdirSync(join(this.folder, "logs"), { recursive: true });
+    this.#processes.root = identify(process.pid) as Identity;
+    while (!createWhole(this.#processesFile, JSON.stringify(this.#processes))) {
+      const { root, ...others } = readProcesses(this.#processesFile);
+      if (root && stillRuns(root))
+        throw new StartError(`Postrider already runs in ${this.folder} (pid ${root.pid}).`);
+      const leftovers = Object.values(others).filter(stillRuns);
+      if (leftovers.length > 0) say("Waiting for what the last run left behind");
+      await Promise.all(leftovers.map((leftover) => endProcess(leftover, "SIGTERM")));
+      rmSync(this.#processesFile, { force: true });
+    }
+    this.#isOurs = true;
+    this.withdraw();
+  }
+
+  leave(): void {
+    this.withdraw();
+    if (this.#isOurs) rmSync(this.#processesFile, { force: true });
+  }
+
+  note(name: string, pid: number): void {
+    const identity = identify(pid);
+    if (identity === null) return; // it ended at once: whoever waits for it says so
+    this.#processes[name] = identity;
+    writeWhole(this.#processesFile, JSON.stringify(this.#processes));
+    if (this.#announced) this.announce(this.#announced);
+  }
+
+  announce(place: Place): void {
+    const pids = Object.fromEntries(Object.entries(this.#processes).map(([name, { pid }]) => [name, pid]));
+    const ready: Ready = { ...place, pids };
+    writeWhole(this.#readyFile, `${JSON.stringify(ready, null, 2)}\n`);
+    this.#announced = place;
+  }
+
+  /** Another run's is left alone. */
+  withdraw(): void {
+    this.#announced = null;
+    if (this.#isOurs) rmSync(this.#readyFile, { force: true });
+  }
+
+  running(name: string): Identity | null {
+    const process = this.#processes[name];
+    return process && stillRuns(process) ? process : null;
+  }
+
+  /** The server secret: made once, since every key carries a check value under it. */
+  secret(): string {
+    const file = join(this.folder, "secret");
+    if (!existsSync(file)) writeWhole(file, randomBytes(32).toString("hex"));
+    return readFileSync(file, "utf8").trim();
+  }
+
+  demoKey(): string | null {
+    const file = join(this.folder, "demo-key");
+    return existsSync(file) ? readFileSync(file, "utf8").trim() : null;
+  }
+
+  keepDemoKey(key: string): void {
+    writeWhole(join(this.folder, "demo-key"), key);
+  }
+
+  logFile(name: string): string {
+    return join(this.folder, "logs", `${name}.log`);
+  }
+}
+
+function readProcesses(file: string): Processes {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as Processes;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return {}; // that run just left
+    throw error;
+  }
+}
+
+function writeWhole(file: string, text: string): void {
+  const making = `${file}.${process.pid}`;
+  writeFileSync(making, text, { mode: 0o600 });
+  renameSync(making, file);
+}
+
+/** false: there is one already. */
+function createWhole(file: string, text: string): boolean {
+  const making = `${file}.${process.pid}`;
+  writeFileSync(making, text, { mode: 0o600 });
+  try {
+    linkSync(making, file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    return false;
+  } finally {
+    rmSync(making);
+  }
+}
