@@ -73,7 +73,7 @@ export const SETTINGS = {
     "DELIVERY_CONCURRENCY",
     1_000,
     1,
-    100_000,
+    10_000,
     "e-mails",
     "in flight in one worker at once",
   ),
@@ -279,10 +279,14 @@ function url(env: string, protocols: readonly string[], reason: string): Setting
 
 function redisUrl(env: string, reason: string): Setting<string> {
   const known = ["redis:", "rediss:", "redis-cluster:", "unix:", "redis+unix:"];
-  const read = (value: string) => {
-    const [first = ""] = value.split(",");
-    return URL.canParse(first) && known.includes(new URL(first).protocol) ? value : undefined;
+  const isNode = (node: string) => {
+    const text = node.includes("://") ? node : `redis://${node}`;
+    if (!URL.canParse(text)) return false;
+    const { protocol, hostname, pathname } = new URL(text);
+    return known.includes(protocol) && (protocol.includes("unix") ? pathname.length > 1 : hostname !== "");
   };
+  const read = (value: string) =>
+    value.includes("://") && value.split(",").every(isNode) ? value : undefined;
   return { env, fallback: "", unit: "", reason, allows: `a url with ${known.join(" or ")}`, read };
 }
 

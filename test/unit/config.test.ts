@@ -1,0 +1,110 @@
+/** Settings: defaults, what each allows, and that everything wrong is said at once without telling a secret. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { ConfigError, type Env, loadConfig, SETTINGS, settingsTable } from "../../src/config.ts";
+
+function problemsOf(env: Env): string[] {
+  try {
+    loadConfig(env);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return error.message.split("\n");
+  }
+}
+
+test("an empty environment is the development on one machine", () => {
+  expect(loadConfig({})).toMatchObject({
+    databaseUrl: null,
+    redisUrl: null,
+    smtpUrl: null,
+    secret: null,
+    home: ".postrider",
+    host: "127.0.0.1",
+    port: 3000,
+    smtpTls: "opportunistic",
+    smtpTlsVerify: true,
+    storeTimeoutMs: 2_000,
+    retrySchedule: [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400],
+  });
+});
+
+test("an empty variable is one that is not set", () => {
+  expect(loadConfig({ PORT: "", REDIS_URL: "" })).toEqual(loadConfig({}));
+});
+
+test("all problems are named together, a line each, with the variable and what it allows", () => {
+  expect(
+    problemsOf({ PORT: "70000", RETENTION_DAYS: "ten", SMTP_TLS: "maybe", RETRY_SCHEDULE: "60,0" }),
+  ).toEqual([
+    "PORT must be a whole number from 0 to 65535, but is `70000`",
+    "RETRY_SCHEDULE must be whole numbers from 1 to 86400 with commas between, but is `60,0`",
+    "SMTP_TLS must be opportunistic, required, off, but is `maybe`",
+    "RETENTION_DAYS must be a whole number from 1 to 3650, but is `ten`",
+  ]);
+});
+
+test("no message repeats a secret or a password", () => {
+  const env = {
+    POSTRIDER_SECRET: "hunter2",
+    DATABASE_URL: "mysql://me:hunter2@db",
+    REDIS_URL: "http://:hunter2@r",
+    SMTP_URL: "hunter2",
+  };
+  const problems = problemsOf(env);
+  expect(problems).toHaveLength(4);
+  expect(problems.join()).not.toContain("hunter2");
+});
+
+test.each([
+  ["postgres://u:p@db:5432/postrider?socket=/run/postgresql", "DATABASE_URL", true],
+  ["postgresql://db/postrider", "DATABASE_URL", true],
+  ["db:5432", "DATABASE_URL", false],
+  ["redis://r", "REDIS_URL", true],
+  ["rediss://:password@r:6380/2", "REDIS_URL", true],
+  ["unix:///run/redis.sock", "REDIS_URL", true],
+  ["redis+unix:///run/redis.sock", "REDIS_URL", true],
+  ["redis-cluster://a:7401,b:7402,c:7403", "REDIS_URL", true],
+  ["redis://a:7401,redis://b:7402", "REDIS_URL", true],
+  ["redis://a:7401,:::", "REDIS_URL", false],
+  ["redis://a:7401,", "REDIS_URL", false],
+  ["unix://", "REDIS_URL", false],
+  ["localhost:6379", "REDIS_URL", false],
+  ["smtp://user:password@relay:587?pool=20", "SMTP_URL", true],
+  ["smtps://relay", "SMTP_URL", true],
+  ["relay:25", "SMTP_URL", false],
+  ["x".repeat(31), "POSTRIDER_SECRET", false],
+  ["x".repeat(32), "POSTRIDER_SECRET", true],
+  ["0", "PORT", true],
+  ["-1", "PORT", false],
+  ["1e3", "PORT", false],
+  ["yes", "SMTP_TLS_VERIFY", true],
+  ["on", "SMTP_TLS_VERIFY", false],
+  ["60", "RETRY_SCHEDULE", true],
+  ["60, 300", "RETRY_SCHEDULE", true],
+  ["60,86401", "RETRY_SCHEDULE", false],
+])("%s as %s: %s", (value, env, isAllowed) => {
+  expect(problemsOf({ [env]: value })).toHaveLength(isAllowed ? 0 : 1);
+});
+
+test("every setting takes its own default, and whatever else it is given it takes or refuses", () => {
+  for (const { env, fallback } of Object.values(SETTINGS))
+    if (fallback !== null) expect(problemsOf({ [env]: fallback })).toEqual([]);
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...Object.values(SETTINGS)),
+      fc.string({ maxLength: 40 }),
+      ({ env }, value) => {
+        const problems = problemsOf({ [env]: value });
+        expect(problems.length).toBeLessThanOrEqual(1);
+        for (const problem of problems) expect(problem.startsWith(`${env} must be `)).toBe(true);
+      },
+    ),
+  );
+});
+
+test("the table has a row for each variable, and none twice", () => {
+  const names = [...settingsTable().matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name);
+  expect(new Set(names).size).toBe(names.length);
+  expect(names).toEqual(Object.values(SETTINGS).map(({ env }) => env));
+});
