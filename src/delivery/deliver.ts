@@ -27,6 +27,7 @@ import {
 } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
 import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts";
+import { unqueue } from "../record/keeping.ts";
 import type { TallyCounts } from "../record/settle.ts";
 import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier } from "./courier.ts";
@@ -49,7 +50,8 @@ export type DeliverParts = {
   onFault(error: unknown): void;
 };
 
-type Trip = { bag: Held; open: number; onDone(): void };
+/** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
+type Trip = { bag: Held; open: number; isCutShort: boolean; onDone(): void };
 
 export class Deliverer {
   readonly #parts: DeliverParts;
@@ -66,24 +68,25 @@ export class Deliverer {
   }
 
   /** Takes the bag to its receivers. Resolves when it is done, or when only stragglers are left. */
-  async deliver({ workspaceId, id, generation }: BagRef): Promise<void> {
+  async deliver(ref: BagRef): Promise<void> {
+    const { workspaceId, id, generation } = ref;
     const { sql, settler, leases } = this.#parts;
     await this.#room();
     await settler.healthy();
-    if (this.#isClosing) return;
+    if (this.#isClosing) {
+      // its job ends here, so the keeper has to queue it again
+      await unqueue(sql, [ref]);
+      return;
+    }
     const bag: Held = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
     const claim = await claimBag(sql, bag);
     if (!claim) return;
     leases.hold(bag, claimedAt);
     const emails = await loadOpen(sql, workspaceId, claim.emailIds);
-    if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) {
-      leases.drop(bag);
-      return;
-    }
+    if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return;
     if (emails.length === 0) {
-      leases.drop(bag);
-      settler.finish(bag);
+      this.#finish(bag);
       return;
     }
     await this.#sendAll(bag, emails);
@@ -107,7 +110,7 @@ export class Deliverer {
     claim: { emailIds: string[]; claims: number },
     emails: readonly OpenEmail[],
   ): Promise<boolean> {
-    const { sql, clock, settler } = this.#parts;
+    const { sql, clock, leases } = this.#parts;
     if (emails.length > 0 && emails.length < claim.emailIds.length) {
       await narrowBag(
         sql,
@@ -120,12 +123,26 @@ export class Deliverer {
     if (emails.length > 1) {
       const now = clock.now();
       await splitBag(sql, bag, emails, () => newId(now), new Date(now));
+      leases.drop(bag);
       return true;
     }
     for (const email of emails)
       this.#fail(bag, email, "Three workers ended while this e-mail was in their hands.");
-    settler.finish(bag);
+    this.#finish(bag);
     return true;
+  }
+
+  #finish(bag: Held): void {
+    const { settler, leases } = this.#parts;
+    settler.finish(bag, () => leases.drop(bag));
+  }
+
+  /** What is still open in it is for whoever takes it next; what was noted has to be written under our lease. */
+  async #giveBack(bag: Held): Promise<void> {
+    const { settler, leases, sql } = this.#parts;
+    await settler.written();
+    leases.drop(bag);
+    await releaseBags(sql, [bag]);
   }
 
   #sendAll(bag: Held, emails: readonly OpenEmail[]): Promise<void> {
@@ -135,10 +152,11 @@ export class Deliverer {
       const trip: Trip = {
         bag,
         open: emails.length,
+        isCutShort: false,
         onDone: () => {
           clearTimeout(timer);
-          this.#parts.leases.drop(bag);
-          this.#parts.settler.finish(bag);
+          if (trip.isCutShort) this.#giveBack(bag).catch(this.#parts.onFault);
+          else this.#finish(bag);
           resolve();
         },
       };
@@ -156,7 +174,8 @@ export class Deliverer {
     if (trip.open === 0) trip.onDone();
   }
 
-  async #send({ bag }: Trip, email: OpenEmail): Promise<void> {
+  async #send(trip: Trip, email: OpenEmail): Promise<void> {
+    const { bag } = trip;
     const { courier, leases, clock } = this.#parts;
     const from = parseMailbox(email.head.from);
     if (!from) {
@@ -180,7 +199,9 @@ export class Deliverer {
     const attemptedAt = clock.now();
     const envelope = { from: from.address, to: openAddresses(email), utf8: needsUtf8(letter) };
     const permit = { mayBegin: () => leases.isFresh(bag) && !this.#isClosing };
-    this.#note(bag, email, await courier.send(envelope, message, permit), attemptedAt);
+    const replies = await courier.send(envelope, message, permit);
+    if (replies.every(wasTakenBack)) trip.isCutShort = true;
+    else this.#note(bag, email, replies, attemptedAt);
   }
 
   #letter({ id, head, html, plain, extra, sentAt }: OpenEmail, from: Mailbox): Omit<Letter, "attachments"> {
@@ -220,10 +241,10 @@ export class Deliverer {
     const counts: Partial<TallyCounts> = { attempted: 1 };
     const events: Note["events"] = [];
     let wasTried = false;
-    let last: Outcome | null = null;
+    let last: string | null = null;
     open.forEach((n, k) => {
       const outcome = classify(replies[k] as Reply, isExpired);
-      last = outcome;
+      last = outcome.reply.text;
       if (outcome.kind === "unsent") return;
       wasTried = true;
       const recipient = (recipients[n] as Mailbox).address;
@@ -253,7 +274,7 @@ export class Deliverer {
       events,
       nextAt,
       domain: isOpen ? ((recipients[firstOpen] as Mailbox | undefined)?.domain ?? null) : null,
-      reply: isOpen ? replyText(last) : null,
+      reply: isOpen ? last : null,
       counts: wasTried ? counts : {},
     });
   }
@@ -284,6 +305,11 @@ export class Deliverer {
   }
 }
 
+/** By us: the worker stops, or its lease is no longer fresh. */
+function wasTakenBack({ error }: Reply): boolean {
+  return error === "WITHDRAWN" || error === "CLOSING";
+}
+
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
 const MARK_OF = { delivered: "d", deferred: "o", bounced: "b" } as const;
 
@@ -309,11 +335,6 @@ function statusOf(marks: readonly string[]): Note["status"] {
   if (marks.includes("f")) return "failed";
   if (marks.includes("s")) return "suppressed";
   return "delivered";
-}
-
-function replyText(outcome: Outcome | null): string | null {
-  if (!outcome) return null;
-  return outcome.kind === "unsent" ? outcome.why : outcome.reply.text;
 }
 
 function marksOf(email: OpenEmail): string {

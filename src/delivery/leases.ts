@@ -47,13 +47,13 @@ export class Leases {
     const askedAt = performance.now();
     const bags = this.all();
     const kept = await renewLeases(this.#sql, bags);
+    let lost = 0;
     for (const bag of bags) {
       const held = this.#held.get(bag.token);
-      if (!held) continue;
+      if (!held) continue; // it ended meanwhile
       if (kept.has(bag.id)) held.renewedAt = askedAt;
-      else this.#held.delete(bag.token);
+      else if (this.#held.delete(bag.token)) lost++;
     }
-    if (kept.size < bags.length)
-      this.#onFault(new Error(`${bags.length - kept.size} bags are no longer held`));
+    if (lost > 0) this.#onFault(new Error(`${lost} bags are no longer held: others may send them`));
   }
 }

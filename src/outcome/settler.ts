@@ -20,7 +20,7 @@ export class Settler {
   readonly #worker: string;
   readonly #onFault: (error: unknown) => void;
   #notes: Note[] = [];
-  #finished: Held[] = [];
+  #finished: { bag: Held | null; onWritten(): void }[] = [];
   #running: Promise<void> | null = null;
   #oldestSince: number | null = null;
   #inGroup = 0;
@@ -37,10 +37,18 @@ export class Settler {
     this.#start();
   }
 
-  /** Every e-mail of the bag has been noted: the bag ends with the same write. */
-  finish(bag: Held): void {
-    this.#finished.push(bag);
+  /** Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until then. */
+  finish(bag: Held, onWritten: () => void): void {
+    this.#finished.push({ bag, onWritten });
     this.#start();
+  }
+
+  /** Resolves when all that was noted so far is written. */
+  written(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#finished.push({ bag: null, onWritten: resolve });
+      this.#start();
+    });
   }
 
   /** Resolves when notes get through. */
@@ -76,7 +84,11 @@ export class Settler {
       // a bag may only end after its last note: not before all notes have been taken up
       const finished = this.#notes.length === 0 ? this.#finished.splice(0) : [];
       this.#inGroup = notes.length;
-      await this.#write(notes, finished);
+      await this.#write(
+        notes,
+        finished.flatMap(({ bag }) => bag ?? []),
+      );
+      for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
       this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;
       for (const resolve of this.#onHealthy.splice(0)) resolve();
