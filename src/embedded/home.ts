@@ -53,7 +53,7 @@ export class Home {
         throw new StartError(`Postrider already runs in ${this.folder} (pid ${root.pid}).`);
       const leftovers = Object.values(others).filter(stillRuns);
       if (leftovers.length > 0) say("Waiting for what the last run left behind");
-      await Promise.all(leftovers.map((leftover) => endProcess(leftover, "SIGTERM")));
+      await Promise.all(leftovers.map((leftover) => endProcess(leftover, "SIGINT")));
       rmSync(this.#processesFile, { force: true });
     }
     this.#isOurs = true;

@@ -20,16 +20,13 @@ export type StoresReport = {
 };
 
 let end = (): void => process.exit(1);
-let isLost = false;
-if (process.connected)
-  process.once("disconnect", () => {
-    isLost = true;
-    end();
-  });
+
+// the root may be gone before this line is reached: then there is still a way to send, but no channel any more
+if (process.send && !process.connected) end();
+process.once("disconnect", () => end());
 
 export function onLeashLost(gently: () => void): void {
   end = gently;
-  if (isLost) end();
 }
 
 export function report(message: Report): void {

@@ -1,0 +1,77 @@
+/** `npm start` of a test: the built root in a folder of its own, heard line by line, and ended with the test file. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll } from "vitest";
+import type { Ready } from "../../src/embedded/home.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+const READY = "Ctrl-C stops everything.";
+
+export type Started = {
+  pid: number;
+  /** Resolves as soon as this was said; rejects when the process ends without saying it. */
+  hears(text: string): Promise<void>;
+  /** What was said on stdout and stderr. */
+  said(): { out: string; err: string };
+  /** Resolves when it accepts requests. */
+  ready(): Promise<Ready>;
+  /** Resolves with its status when it has ended. */
+  ended: Promise<number | null>;
+  signal(name: NodeJS.Signals): void;
+};
+
+/** A folder that everybody may enter, removed with everything in it when the test file ends. */
+export function freshHome(): string {
+  const home = mkdtempSync(join(tmpdir(), "postrider-home-"));
+  chmodSync(home, 0o755);
+  afterAll(() => rmSync(home, { recursive: true, force: true }));
+  return home;
+}
+
+export function start(home: string, env: Record<string, string> = {}): Started {
+  const child = spawn(process.execPath, [MAIN], {
+    env: { PATH: process.env.PATH, POSTRIDER_HOME: home, PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const said = { out: "", err: "" };
+  const listeners = new Set<() => void>();
+  const hear = (stream: "out" | "err") => (text: string) => {
+    said[stream] += text;
+    for (const listener of listeners) listener();
+  };
+  child.stdout.setEncoding("utf8").on("data", hear("out"));
+  child.stderr.setEncoding("utf8").on("data", hear("err"));
+  const ended = once(child, "close").then(([status]) => status as number | null);
+  const hears = (text: string) =>
+    new Promise<void>((resolve, reject) => {
+      const listener = () => {
+        if (said.out.includes(text)) resolve();
+      };
+      listeners.add(listener);
+      listener();
+      ended.then(() => reject(new Error(`it ended without "${text}":\n${said.out}${said.err}`)));
+    });
+  afterAll(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill("SIGTERM");
+    await ended;
+  });
+  return {
+    pid: child.pid as number,
+    hears,
+    said: () => said,
+    async ready() {
+      await hears(READY);
+      return readReady(home);
+    },
+    ended,
+    signal: (name) => void child.kill(name),
+  };
+}
+
+export function readReady(home: string): Ready {
+  return JSON.parse(readFileSync(join(home, "ready.json"), "utf8")) as Ready;
+}

@@ -1,0 +1,79 @@
+/** A start that cannot work says why in a line, leaves nothing running, and harms no other start. */
+import { existsSync } from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as listenTo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { freshHome, readReady, start } from "../rig/start.ts";
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+beforeAll(async () => {
+  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+});
+afterAll(() => Promise.all([database.drop(), redis.stop()]));
+
+/** Nothing has to be brought up. */
+function given(): Record<string, string> {
+  return { DATABASE_URL: database.url, REDIS_URL: redis.url, SMTP_URL: "smtp://127.0.0.1:1" };
+}
+
+test("a taken port", async () => {
+  const other = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => other.once("listening", resolve));
+  const { port } = other.address() as AddressInfo;
+  const home = freshHome();
+  const root = start(home, { PORT: String(port) });
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toBe(`Port ${port} on 127.0.0.1 is taken: end what listens there, or set PORT.\n`);
+  expect(existsSync(join(home, "ready.json"))).toBe(false);
+  expect(existsSync(join(home, "postgres"))).toBe(false);
+  other.close();
+});
+
+test("wrong settings, all of them at once, with status 78", async () => {
+  const root = start(freshHome(), { PORT: "many", SMTP_TLS: "maybe" });
+  expect(await root.ended).toBe(78);
+  expect(root.said().err.trim().split("\n")).toEqual([
+    expect.stringMatching(/^PORT must be /),
+    expect.stringMatching(/^SMTP_TLS must be /),
+  ]);
+});
+
+test("a second start in the same home, and the first goes on", async () => {
+  const home = freshHome();
+  const first = start(home, given());
+  const ready = await first.ready();
+  const second = start(home, given());
+  expect(await second.ended).toBe(1);
+  expect(second.said().err).toBe(`Postrider already runs in ${home} (pid ${first.pid}).\n`);
+  expect(readReady(home)).toEqual(ready);
+  expect((await fetch(`${ready.base_url}/readyz`)).status).toBe(200);
+  first.signal("SIGTERM");
+  expect(await first.ended).toBe(0);
+});
+
+test("a smarthost url that the worker cannot read", async () => {
+  const home = freshHome();
+  const root = start(home, { ...given(), SMTP_URL: "smtp://relay.example?pool=none" });
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toBe("?pool of SMTP_URL must be a whole number from 1 to 1000\n");
+  expect(existsSync(join(home, "processes.json"))).toBe(false);
+});
+
+test("being stopped while it starts: it ends in order, with status 0", async () => {
+  const home = freshHome();
+  // takes connections and says nothing, so that the roles wait for their database
+  const silent = listenTo().listen(0, "127.0.0.1");
+  await new Promise((resolve) => silent.once("listening", resolve));
+  const connected = new Promise((resolve) => silent.once("connection", resolve));
+  const { port } = silent.address() as AddressInfo;
+  const root = start(home, { ...given(), DATABASE_URL: `postgres://nobody@127.0.0.1:${port}/none` });
+  await connected;
+  root.signal("SIGTERM");
+  expect(await root.ended).toBe(0);
+  expect(root.said().err).toBe("");
+  expect(existsSync(join(home, "processes.json"))).toBe(false);
+  silent.close();
+});
