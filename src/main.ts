@@ -10,7 +10,7 @@ import { type Child, StartError, startChild } from "./embedded/child.ts";
 import { type Demo, demoWorkspace } from "./embedded/demo.ts";
 import { Home, type Place } from "./embedded/home.ts";
 import type { Report, StoresReport } from "./embedded/leash.ts";
-import { isPortFree } from "./embedded/port.ts";
+import { freePort, isPortFree } from "./embedded/port.ts";
 import { endProcess } from "./embedded/process.ts";
 
 const ROLES = ["api", "deliver", "keeper"] as const;
@@ -45,7 +45,12 @@ class Root {
     if (port !== 0 && !(await isPortFree(port, host)))
       throw new StartError(`Port ${port} on ${host} is taken: end what listens there, or set PORT.`);
     const stores = await this.#startStores();
-    this.#env = childEnv({ ...stores.env, POSTRIDER_SECRET: secret ?? this.#home.secret() });
+    this.#env = childEnv({
+      ...stores.env,
+      POSTRIDER_SECRET: secret ?? this.#home.secret(),
+      // named here, since one that the system picks for the api could not be taken again soon after it died
+      PORT: String(port === 0 ? await freePort(host) : port),
+    });
 
     say("Starting the engine");
     const [baseUrl] = await Promise.all(ROLES.map((role) => this.#startRole(role)));
@@ -143,10 +148,9 @@ class Root {
     }
   }
 
-  /** Resolves with the url when the api takes requests; its port stays the same from then on. */
+  /** Resolves with the url when the api takes requests. */
   async #apiAnswers(report: Report): Promise<string> {
     if (report.kind !== "ready" || report.port === null) throw new StartError("The api has no port.");
-    this.#env.PORT = String(report.port);
     const { host } = this.#config;
     const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
     const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;

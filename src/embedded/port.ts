@@ -6,8 +6,8 @@ const ATTEMPTS = 3;
 /** Something else took the port between our look and its use. */
 export class PortTakenError extends Error {}
 
-export function freePort(): Promise<number> {
-  return listenOnce(0, "127.0.0.1");
+export function freePort(host = "127.0.0.1"): Promise<number> {
+  return listenOnce(0, host);
 }
 
 export async function isPortFree(port: number, host: string): Promise<boolean> {

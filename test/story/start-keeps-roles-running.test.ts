@@ -1,0 +1,73 @@
+/** A role that dies is started again, and ready.json tells the truth meanwhile; one that keeps dying ends the whole. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Ready } from "../../src/embedded/home.ts";
+import { gone } from "../rig/gone.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { freshHome, readReady, type Started, start } from "../rig/start.ts";
+
+const AGAIN_MS_MAX = 10_000;
+const LOOK = { timeout: AGAIN_MS_MAX, interval: 10 };
+const home = freshHome();
+const readyFile = join(home, "ready.json");
+let database: OwnDatabase;
+let redis: OwnRedis;
+let root: Started;
+let first: Ready;
+
+beforeAll(async () => {
+  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+  root = start(home, { DATABASE_URL: database.url, REDIS_URL: redis.url });
+  first = await root.ready();
+});
+afterAll(async () => {
+  root.signal("SIGTERM");
+  await root.ended;
+  await Promise.all([database.drop(), redis.stop()]);
+});
+
+async function killed(role: "api" | "deliver" | "keeper"): Promise<Ready> {
+  const { pids } = readReady(home);
+  process.kill(pids[role] as number, "SIGKILL");
+  return vi.waitFor(() => {
+    const ready = readReady(home);
+    expect(ready.pids[role]).not.toBe(pids[role]);
+    return ready;
+  }, LOOK);
+}
+
+test("the worker is killed: ready.json names its successor, and mail goes out", async () => {
+  const { base_url, api_key, mailbox_url } = await killed("deliver");
+  expect(root.said().out).toContain("The deliver process ended (SIGKILL): starting it again ...");
+  const sent = await fetch(`${base_url}/api/v1/emails`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${api_key}`, "content-type": "application/json" },
+    body: JSON.stringify({ from: "a@example.com", to: "b@example.com", subject: "after", text: "all" }),
+  });
+  expect(sent.status).toBe(200);
+  await vi.waitFor(async () => {
+    const messages = (await (await fetch(`${mailbox_url}/messages`)).json()) as { subject: string }[];
+    expect(messages.map(({ subject }) => subject)).toContain("after");
+  }, LOOK);
+});
+
+test("the api is killed: there is no ready.json until it answers again, at the same place", async () => {
+  process.kill(readReady(home).pids.api as number, "SIGKILL");
+  await vi.waitFor(() => expect(existsSync(readyFile)).toBe(false), LOOK);
+  await vi.waitFor(() => expect(existsSync(readyFile)).toBe(true), LOOK);
+  const ready = readReady(home);
+  expect(ready.base_url).toBe(first.base_url);
+  expect((await fetch(`${ready.base_url}/readyz`)).status).toBe(200);
+});
+
+test("a role that keeps dying ends the whole, with the reason and status 1", async () => {
+  const { pids } = readReady(home);
+  for (let deaths = 0; deaths < 5; deaths++) await killed("keeper");
+  process.kill(readReady(home).pids.keeper as number, "SIGKILL");
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toBe(
+    `The keeper process keeps ending (SIGKILL): see ${join(home, "logs", "keeper.log")}\n`,
+  );
+  await gone(Object.values(pids), 0);
+}, 60_000);
