@@ -1,16 +1,21 @@
 /** The demo workspace of `npm start`: made on the first run, found again by its key on every other. Development only. */
+import { randomBytes } from "node:crypto";
 import { hashOf, readKey } from "../admission/bearer.ts";
 import { Keyring } from "../admission/keyring.ts";
+import { hashPassword } from "../admission/password.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { insertAudience, listAudiences } from "../record/audiences.ts";
 import { connectRecord, type Sql } from "../record/connect.ts";
 import { findKeyByHash } from "../record/keys.ts";
+import { insertOwner } from "../record/workspaces.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { Home } from "./home.ts";
 
 const SETUP_MS_MAX = 20_000;
 const CAP_FAR_ABOVE = 100_000_000;
+const OWNER_EMAIL = "owner@example.com";
+const PASSWORD_BYTES = 12;
 const CLOCK: Clock = { now: () => Date.now(), given: () => 0 };
 
 export type Demo = { apiKey: string; workspaceId: string; audienceId: string };
@@ -32,8 +37,9 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
     if (known) return known;
     say("Making a demo workspace");
     const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock: CLOCK }));
-    home.keepDemoKey(made.apiKey);
-    return made;
+    home.keepOwnerPassword(made.password);
+    home.keepDemoKey(made.demo.apiKey);
+    return made.demo;
   } finally {
     await sql.end({ timeout: 1 });
     redis.disconnect();
@@ -50,7 +56,8 @@ async function findDemo(sql: Sql, apiKey: string | null, secret: string): Promis
   return audience ? { apiKey, workspaceId: key.workspaceId, audienceId: audience.id } : null;
 }
 
-async function makeDemo(sql: Sql, keyring: Keyring): Promise<Demo> {
+/** With an owner, whose password is kept for the day when there is something to log in to. */
+async function makeDemo(sql: Sql, keyring: Keyring): Promise<{ demo: Demo; password: string }> {
   const caps = { cap_hour: CAP_FAR_ABOVE, cap_day: CAP_FAR_ABOVE };
   const { id: workspaceId } = await keyring.createWorkspace("Demo", "pro", caps);
   const now = CLOCK.now();
@@ -60,5 +67,13 @@ async function makeDemo(sql: Sql, keyring: Keyring): Promise<Demo> {
   const wanted = { name: "Demo", permissions: ["full" as const], audienceIds: null };
   const created = await keyring.createKey(workspaceId, wanted, "operator");
   if (!("key" in created)) throw new Error(created.message);
-  return { apiKey: created.key, workspaceId, audienceId };
+  const password = randomBytes(PASSWORD_BYTES).toString("base64url");
+  const owner = {
+    id: newId(now),
+    workspaceId,
+    email: OWNER_EMAIL,
+    passwordHash: await hashPassword(password),
+  };
+  await insertOwner(sql, owner, new Date(now));
+  return { demo: { apiKey: created.key, workspaceId, audienceId }, password };
 }

@@ -107,6 +107,11 @@ export class Home {
     writeWhole(join(this.folder, "demo-key"), key);
   }
 
+  /** Of the demo workspace's owner. */
+  keepOwnerPassword(password: string): void {
+    writeWhole(join(this.folder, "owner-password"), password);
+  }
+
   logFile(name: string): string {
     return join(this.folder, "logs", `${name}.log`);
   }
