@@ -16,21 +16,21 @@ local held = redis.call('HMGET', use, 'epoch', 'month', 'day', 'bucket')
 if held[1] ~= f[1] then return 0 end
 
 local counted, granted, bucket = tonumber(f[5]), tonumber(f[8]), tonumber(f[4])
-if held[2] == f[2] then redis.call('HINCRBY', use, 'month_used', -counted) end
+if held[2] == f[2] then redis.call('HINCRBY', use, 'month_used', 0 - counted) end
 local same_day = held[3] == f[3]
-if same_day and f[6] == '1' then redis.call('HINCRBY', use, 'day_used', -counted) end
+if same_day and f[6] == '1' then redis.call('HINCRBY', use, 'day_used', 0 - counted) end
 if granted > 0 then
   local bulk = f[7] == '1'
   if same_day then
-    redis.call('HINCRBY', use, 'cap_day_used', -granted)
-    if bulk then redis.call('HINCRBY', use, 'cap_day_bulk', -granted) end
+    redis.call('HINCRBY', use, 'cap_day_used', 0 - granted)
+    if bulk then redis.call('HINCRBY', use, 'cap_day_bulk', 0 - granted) end
   end
   if tonumber(held[4]) - bucket < 13 then
-    redis.call('HINCRBY', use, 'hour_used', -granted)
-    redis.call('HINCRBY', use, 'u' .. bucket % 13, -granted)
+    redis.call('HINCRBY', use, 'hour_used', 0 - granted)
+    redis.call('HINCRBY', use, 'u' .. bucket % 13, 0 - granted)
     if bulk then
-      redis.call('HINCRBY', use, 'hour_bulk', -granted)
-      redis.call('HINCRBY', use, 'b' .. bucket % 13, -granted)
+      redis.call('HINCRBY', use, 'hour_bulk', 0 - granted)
+      redis.call('HINCRBY', use, 'b' .. bucket % 13, 0 - granted)
     end
   end
 end

@@ -1,0 +1,265 @@
+/**
+ * lua/reserve.lua, refund.lua and restore.lua on a real Redis against the ledger model, and the ledger model against a
+ * count of every grant by hand. Random clocks (also backwards, over days and months), limits, batches, both classes.
+ */
+import { randomUUID } from "node:crypto";
+import type { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Asked, Reservations } from "../../src/admission/reserve.ts";
+import type { Sql } from "../../src/record/connect.ts";
+import {
+  type Allowance,
+  advance,
+  bulkPart,
+  charge,
+  emptyLedger,
+  judge,
+  type Ledger,
+  take,
+} from "../../src/record/ledger.ts";
+import type { Account } from "../../src/record/ledgers.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import { keyspace } from "../../src/redis/keyspace.ts";
+import { services } from "../rig/services.ts";
+
+const DAY_MS = 86_400_000;
+const BUCKET_MS = 300_000;
+const START = Date.UTC(2027, 11, 30, 22); // two nights before a year turns
+
+/** mulberry32: the same history for the same seed. */
+function randomOf(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}
+
+type Random = ReturnType<typeof randomOf>;
+
+function someAllowance(random: Random): Allowance {
+  return {
+    dayLimit: random(3) === 0 ? null : 50 + random(400),
+    monthLimit: 100 + random(1_500),
+    capDay: 50 + random(400),
+    capHour: 50 + random(150),
+    reservedShare: random(2) === 0 ? 0.3 : 0.75,
+  };
+}
+
+function step(random: Random, now: number): number {
+  const kinds = [
+    0,
+    0,
+    1_000,
+    BUCKET_MS,
+    random(2 * 3_600_000),
+    -random(2 * BUCKET_MS),
+    random(DAY_MS),
+    random(40 * DAY_MS),
+  ];
+  return now + (kinds[random(kinds.length)] as number);
+}
+
+const someWeights = (random: Random): number[] =>
+  Array.from({ length: random(12) }, () => (random(4) === 0 ? 1 + random(50) : 1));
+
+describe("the scripts and the ledger", () => {
+  let redis: Redis;
+  beforeAll(async () => {
+    redis = connectRedis(services().redisUrl, "worker", 5_000) as Redis;
+  });
+  afterAll(() => redis.disconnect());
+
+  test.each(Array.from({ length: 60 }, (_, n) => n + 1))("decide the same, seed %i", async (seed) => {
+    const random = randomOf(seed);
+    const handle = `fuzz${randomUUID().slice(0, 8)}`;
+    const allowance = someAllowance(random);
+    let now = START;
+    const clock = { now: () => now, given: () => now };
+    const reservations = new Reservations(redis, null as unknown as Sql, clock);
+    const ledger: Ledger = emptyLedger();
+    advance(ledger, now);
+    const account = { handle, ledger, allowance } as Account;
+    await redis.hset(keyspace.workspace(handle), {
+      until: START + 400 * DAY_MS,
+      day_limit: allowance.dayLimit ?? "",
+      month_limit: allowance.monthLimit,
+      cap_day: allowance.capDay,
+      cap_hour: allowance.capHour,
+      reserved_share: allowance.reservedShare,
+    });
+    let epoch = "";
+    const restore = async () => {
+      await reservations.restore(account, epoch);
+      epoch = (await redis.hget(keyspace.use(handle), "epoch")) as string;
+    };
+    await restore();
+
+    for (let n = 0; n < 60; n++) {
+      now = step(random, now);
+      if (random(15) === 0) {
+        await redis.del(keyspace.use(handle));
+        await restore();
+      }
+      const bulk = random(3) === 0;
+      const weights = someWeights(random);
+      const counted = weights.length + random(3);
+      const asked: Asked = {
+        reservationId: `${seed}-${n}`,
+        handle,
+        workspaceId: "",
+        counted,
+        bulk,
+        weights,
+        claim: null,
+      };
+      const before = structuredClone(ledger);
+      advance(ledger, now);
+      const verdict = judge(ledger, allowance, { counted, countsDay: !bulk, bulk, weights });
+      const grant = await reservations.reserve(asked, async () => {});
+      const where = `seed ${seed}, step ${n}`;
+      if (verdict.kind === "over") {
+        expect(grant.kind, where).toBe("over");
+        continue;
+      }
+      expect(grant, where).toMatchObject({ kind: "granted", go: verdict.go });
+      expect(await reservations.reserve(asked, async () => {}), `${where}, again`).toEqual(grant);
+      if (random(4) === 0) {
+        // rolled back: the same windows are as they were before, and a second refund changes nothing
+        await reservations.refund(asked);
+        await reservations.refund(asked);
+        Object.assign(ledger, before);
+        advance(ledger, now);
+      } else if (verdict.go < weights.length) {
+        await restore(); // what waits now is told to Redis
+      }
+      if (random(10) === 0) {
+        ledger.waiting = ledger.waitingBulk = 0; // the keeper let everything out or it was canceled
+        await restore();
+      }
+    }
+    const stored = await redis.hgetall(keyspace.use(handle));
+    for (const [field, value] of Object.entries(stored))
+      if (field !== "epoch") expect(Number(value), field).toBeGreaterThanOrEqual(0);
+  });
+
+  test("know the same months, for every day of 130 years", async () => {
+    const source = `local day = tonumber(ARGV[1]) ${(await import("node:fs")).readFileSync(
+      new URL("../../lua/include/windows.lua", import.meta.url),
+      "utf8",
+    )}
+      local months = {} for d = 0, tonumber(ARGV[1]) do months[#months + 1] = month_of(d) end return months`;
+    const days = 130 * 366;
+    const months = (await redis.eval(source, 0, days)) as number[];
+    months.forEach((month, day) => {
+      const date = new Date(day * DAY_MS);
+      if (month !== date.getUTCFullYear() * 12 + date.getUTCMonth())
+        throw new Error(`day ${day} is not in month ${month}`);
+    });
+    expect(months).toHaveLength(days + 1);
+  });
+});
+
+type Given = { bucket: number; day: number; bulk: boolean; weight: number };
+type Mail = { weight: number; bulk: boolean };
+type Rules = { take: typeof take };
+
+/** A history of requests and releases; throws when a window held more than its cap, or mail waits beside free room. */
+function history(seed: number, rules: Rules): void {
+  const random = randomOf(seed);
+  const allowance = { ...someAllowance(random), dayLimit: null, monthLimit: 1_000_000 };
+  const ledger = emptyLedger();
+  let now = START;
+  const given: Given[] = [];
+  let waiting: Mail[] = [];
+  const note = (mails: readonly Mail[]) => {
+    for (const { weight, bulk } of mails)
+      given.push({ bucket: ledger.bucket, day: ledger.day, bulk, weight });
+  };
+  const release = () => {
+    for (const bulk of [false, true]) {
+      const queue = waiting.filter((mail) => mail.bulk === bulk);
+      const count = rules.take(
+        ledger,
+        allowance,
+        bulk,
+        queue.map((mail) => mail.weight),
+      );
+      note(queue.slice(0, count));
+      waiting = [...waiting.filter((mail) => mail.bulk !== bulk), ...queue.slice(count)];
+    }
+    ledger.waiting = waiting.filter((mail) => !mail.bulk).length;
+    ledger.waitingBulk = waiting.length - ledger.waiting;
+  };
+  for (let n = 0; n < 25; n++) {
+    now = step(random, now);
+    advance(ledger, now);
+    if (random(3) === 0) release();
+    else {
+      const bulk = random(3) === 0;
+      const mails = someWeights(random).map((weight) => ({ weight, bulk }));
+      const verdict = judge(ledger, allowance, {
+        counted: 0,
+        countsDay: false,
+        bulk,
+        weights: mails.map((mail) => mail.weight),
+      });
+      if (verdict.kind === "over") throw new Error("there is no quota to be over");
+      note(mails.slice(0, verdict.go));
+      waiting.push(...mails.slice(verdict.go));
+    }
+  }
+  release();
+  check(given, allowance, seed);
+  for (const bulk of [false, true]) {
+    const first = waiting.find((mail) => mail.bulk === bulk);
+    if (first && rules.take(structuredClone(ledger), allowance, bulk, [first.weight]) === 1)
+      throw new Error(`seed ${seed}: mail waits beside free room`);
+  }
+}
+
+/** Every window that any grant lies in, counted from the grants alone. */
+function check(given: readonly Given[], { capDay, capHour, reservedShare }: Allowance, seed: number): void {
+  const total = (some: readonly Given[]) => some.reduce((sum, one) => sum + one.weight, 0);
+  for (const { bucket, day } of given) {
+    const hour = given.filter((one) => one.bucket <= bucket && one.bucket > bucket - 13);
+    const whole = given.filter((one) => one.day === day);
+    const windows: [string, readonly Given[], number][] = [
+      ["hour", hour, capHour],
+      ["day", whole, capDay],
+      ["bulk hour", hour.filter((one) => one.bulk), bulkPart(capHour, reservedShare)],
+      ["bulk day", whole.filter((one) => one.bulk), bulkPart(capDay, reservedShare)],
+    ];
+    for (const [name, some, cap] of windows)
+      if (total(some) > cap)
+        throw new Error(`seed ${seed}: ${total(some)} in the ${name} of a cap of ${cap}`);
+  }
+}
+
+describe("the ledger, counted by hand", () => {
+  test("never lets out more than a cap, nor leaves mail beside free room, in 10,000 histories", () => {
+    for (let seed = 1; seed <= 10_000; seed++) history(seed, { take });
+  });
+
+  test("and a ledger that forgets the bucket before would be caught", () => {
+    const forgetful: typeof take = (ledger, allowance, bulk, weights) => {
+      const slot = ledger.bucket % 13;
+      ledger.hourUsed = ledger.hourUsed.map((used, n) => (n === slot ? used : 0));
+      return take(ledger, allowance, bulk, weights);
+    };
+    expect(() => {
+      for (let seed = 1; seed <= 10_000; seed++) history(seed, { take: forgetful });
+    }).toThrow(/in the (bulk )?hour/);
+  });
+
+  test("a grant counts in its day and its bucket", () => {
+    const ledger = emptyLedger();
+    advance(ledger, START);
+    charge(ledger, true, 7);
+    expect([ledger.capDayUsed, ledger.capDayBulk, ledger.hourUsed[ledger.bucket % 13]]).toEqual([7, 7, 7]);
+  });
+});
