@@ -21,11 +21,7 @@ beforeAll(async () => {
   root = start(home, { DATABASE_URL: database.url, REDIS_URL: redis.url });
   first = await root.ready();
 });
-afterAll(async () => {
-  root.signal("SIGTERM");
-  await root.ended;
-  await Promise.all([database.drop(), redis.stop()]);
-});
+afterAll(() => Promise.all([database.drop(), redis.stop()]));
 
 async function killed(role: "api" | "deliver" | "keeper"): Promise<Ready> {
   const { pids } = readReady(home);
