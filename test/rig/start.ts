@@ -11,6 +11,13 @@ import type { Ready } from "../../src/embedded/home.ts";
 const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const READY = "Ctrl-C stops everything.";
 
+const homes: string[] = [];
+const ends: (() => Promise<unknown>)[] = [];
+afterAll(async () => {
+  await Promise.all(ends.map((end) => end()));
+  for (const home of homes) rmSync(home, { recursive: true, force: true });
+});
+
 export type Started = {
   pid: number;
   /** Resolves as soon as this was said; rejects when the process ends without saying it. */
@@ -28,7 +35,7 @@ export type Started = {
 export function freshHome(): string {
   const home = mkdtempSync(join(tmpdir(), "postrider-home-"));
   chmodSync(home, 0o755);
-  afterAll(() => rmSync(home, { recursive: true, force: true }));
+  homes.push(home);
   return home;
 }
 
@@ -55,9 +62,9 @@ export function start(home: string, env: Record<string, string> = {}): Started {
       listener();
       ended.then(() => reject(new Error(`it ended without "${text}":\n${said.out}${said.err}`)));
     });
-  afterAll(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill("SIGTERM");
-    await ended;
+  ends.push(() => {
+    child.kill("SIGTERM");
+    return ended;
   });
   return {
     pid: child.pid as number,
