@@ -1,6 +1,6 @@
 /** The api role put together: admission, the send path and its routes, served over HTTP. */
 import { Admitter, type Caller } from "../admission/admit.ts";
-import { readKey } from "../admission/bearer.ts";
+import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
@@ -62,7 +62,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const server: Server = await startServer(
     {
       gate: {
-        readKey: (key) => readKey(key, parts.serverSecret),
+        readKey: keyReader(parts.serverSecret),
         admit: (bearer) => admitter.admit(bearer),
         router,
         parse: (bytes) => json.parse(bytes),

@@ -41,12 +41,13 @@ const MISSING_KEY = problem(
 );
 export const INVALID_KEY = problem("invalid_api_key", "API key is invalid.", CHALLENGE);
 const EMPTY = Buffer.alloc(0);
+const NO_QUERY = new URLSearchParams();
 
 /** The request, ready for its handler; throws a Refusal otherwise. */
 export async function pass(parts: GateParts, exchange: Exchange): Promise<{ route: Route; call: Call }> {
   const caller = await authenticate(parts, exchange);
   const { route, params } = findRoute(parts.router, exchange);
-  const query = new URLSearchParams(exchange.query);
+  const query = exchange.query === "" ? NO_QUERY : new URLSearchParams(exchange.query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
   const bytes = await readBody(route, exchange);

@@ -102,17 +102,14 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
     return { status: found.status, body: bodyOf(found) };
   }
   const { route, call } = await pass(parts.gate, exchange);
-  const answer = route.handle(call);
-  return answer instanceof Promise && !route.commits ? inTime(answer, parts.timeoutMs) : answer;
-}
-
-async function inTime(answer: Promise<Answer>, ms: number): Promise<Answer> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Unavailable("a store did not answer in time")), ms);
-  });
+  if (route.commits) return route.handle(call);
+  // the answer that comes too late finds the exchange answered
+  const timer = setTimeout(() => {
+    parts.onFault(exchange, new Unavailable("a store did not answer in time"));
+    refuse(exchange, UNAVAILABLE);
+  }, parts.timeoutMs);
   try {
-    return await Promise.race([answer, tooLate]);
+    return await route.handle(call);
   } finally {
     clearTimeout(timer);
   }
