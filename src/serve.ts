@@ -83,8 +83,9 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   const redis = await stores.redis("admission");
   const reads = stores.sql("reads");
   const line = new Line(await stores.redis("queue"), SHARDS);
+  const hints = stores.sql("hints");
   const lineUp = (bags: Bag[]) =>
-    putInLine(line, reads, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
   const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);

@@ -9,9 +9,10 @@ import postgres from "postgres";
 export type Sql = postgres.Sql;
 export type Tx = postgres.TransactionSql;
 
-export type Pool = "commits" | "reads" | "delivery" | "settling" | "leases" | "keeper" | "setup";
+export type Pool = "commits" | "hints" | "reads" | "delivery" | "settling" | "leases" | "keeper" | "setup";
 const POOL_CONNECTIONS: Record<Pool, number> = {
   commits: 2,
+  hints: 1,
   reads: 6,
   delivery: 4,
   settling: 1,
@@ -38,6 +39,8 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
     connection: {
       application_name: `postrider ${pool}`,
       ...(pool === "setup" ? {} : hotStatements(timeoutMs)),
+      // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
+      ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
     },
   };
   return postgres(href, options);
