@@ -15,7 +15,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
   try {
     const config = loadConfig();
     const log = pino(
-      { level: config.logLevel, base: { roles: roles.join(",") } },
+      { level: config.logLevel, base: { roles: roles.join(",") }, serializers: { err: errorOf } },
       pino.destination({ sync: false, minLength: 0 }),
     );
     allowLargeHeaders();
@@ -52,6 +52,15 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
   process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
   onLeashLost(() => stop("the root is gone", LEASH_LOST_MS_MAX));
+}
+
+/** What is logged of an error: never the values a store complains about, which may be somebody's mail. */
+function errorOf(error: unknown): object {
+  if (!(error instanceof Error)) return { message: String(error) };
+  const { name, message, stack } = error;
+  const { code } = error as { code?: unknown };
+  const cause = error.cause === undefined ? undefined : errorOf(error.cause);
+  return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
 }
 
 /** BullMQ and ioredis reject promises of their own when a failover takes long: that is no reason to die. */

@@ -1,0 +1,74 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type BagRef, Line, WORKSPACE_BAGS_MAX } from "../../src/queue/line.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import type { RedisClient } from "../../src/redis/scripts.ts";
+import { type OwnRedis, ownRedis } from "../rig/services.ts";
+
+let own: OwnRedis;
+let redis: RedisClient;
+let line: Line;
+beforeAll(async () => {
+  own = await ownRedis();
+  redis = connectRedis(own.url, "worker", 5_000);
+  line = new Line(redis, 1);
+});
+afterAll(async () => {
+  await line.close();
+  redis.disconnect();
+  await own.stop();
+});
+
+const bagsOf = (workspaceId: string, count: number): BagRef[] =>
+  Array.from({ length: count }, () => ({ workspaceId, id: randomUUID(), generation: 0, shard: 0 }));
+
+const inOrder = () => redis.zrange("bull:{bags-0}:prioritized", "0", "-1");
+
+test("a single bag of another workspace overtakes all but the next of a backlog, and order holds within each", async () => {
+  const [busy, quiet] = [randomUUID(), randomUUID()];
+  const backlog = bagsOf(busy, 300);
+  await line.lineUp(backlog);
+  const [single] = bagsOf(quiet, 1) as [BagRef];
+  await line.lineUp([single]);
+  const jobs = await inOrder();
+  expect(jobs.indexOf(`${single.id}-0`)).toBeLessThanOrEqual(2);
+  const others = jobs.filter((job) => job !== `${single.id}-0`);
+  expect(others).toEqual(backlog.map(({ id }) => `${id}-0`));
+});
+
+test("one workspace has so many bags in line and no more; those that left make room", async () => {
+  await redis.flushall();
+  const workspaceId = randomUUID();
+  const [first] = await line.lineUp(bagsOf(workspaceId, WORKSPACE_BAGS_MAX + 5));
+  expect(first?.queued).toHaveLength(WORKSPACE_BAGS_MAX);
+  expect(first?.heldBack).toHaveLength(5);
+  const [other] = await line.lineUp(bagsOf(randomUUID(), 3));
+  expect(other?.queued).toHaveLength(3);
+  await line.stepOut(0, Array(5).fill(workspaceId));
+  expect(await line.rooms(0, [workspaceId])).toEqual([5]);
+  const [second] = await line.lineUp(first?.heldBack ?? []);
+  expect(second?.queued).toHaveLength(5);
+});
+
+test("a line that was lost begins a new epoch, with nobody in it", async () => {
+  const before = await line.openEpoch(0);
+  expect(await line.openEpoch(0)).toBe(before);
+  await redis.flushall();
+  expect(await line.openEpoch(0)).not.toBe(before);
+  expect(await line.rooms(0, [randomUUID()])).toEqual([WORKSPACE_BAGS_MAX]);
+});
+
+test("tags that grow too large are lowered together, and the order stays", async () => {
+  await redis.flushall();
+  await line.openEpoch(0);
+  await redis.hset("{bags-0}:fairness", "virtual", "1500000");
+  const [a, b] = [randomUUID(), randomUUID()];
+  const bags = [...bagsOf(a, 3), ...bagsOf(b, 1)];
+  await line.lineUp(bags);
+  expect(Number(await redis.hget("{bags-0}:fairness", "virtual"))).toBeLessThan(10);
+  const more = bagsOf(a, 1);
+  await line.lineUp(more);
+  const jobs = await inOrder();
+  expect(jobs.at(-1)).toBe(`${more[0]?.id}-0`);
+  expect(new Set(jobs.slice(0, 2))).toEqual(new Set([`${bags[0]?.id}-0`, `${bags[3]?.id}-0`]));
+});
