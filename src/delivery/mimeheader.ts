@@ -2,9 +2,9 @@
  * Header fields, folded and encoded (RFC 5322, RFC 2047). Every function returns whole fields with their line ends.
  *
  * Promises: one call writes one field, whatever the text holds: control characters become spaces (and byte order marks
- * nothing), so no text can start a field of its own. Lines with encoded words have at most 76 octets, others fold there if a space lets them and never reach
- * 998. Only the local part of an address may be other than ASCII. Unfolded and decoded, a field reads as it was given, but
- * for white space at its ends.
+ * nothing), so no text can start a field of its own. Lines with encoded words have at most 76 octets; others fold there if
+ * a space lets them, and never reach 998. Only the local part of an address may be other than ASCII. Unfolded and decoded,
+ * a field reads as it was given, but for white space at its ends.
  */
 import { type Mailbox, quoted } from "../address.ts";
 

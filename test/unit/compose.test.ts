@@ -196,6 +196,15 @@ describe("subject and given fields", () => {
     ]);
   });
 
+  test("a run of spaces stays one, and no line is folded in it", async () => {
+    const subject = `${"x".repeat(60)}    ${"y".repeat(30)} ${"z".repeat(30)}  end`;
+    expect((await PostalMime.parse(written({ subject }))).subject).toBe(subject);
+    expect(field("Subject", { subject }).split("\r\n")).toEqual([
+      `Subject: ${"x".repeat(60)}    ${"y".repeat(30)}`,
+      ` ${"z".repeat(30)}  end`,
+    ]);
+  });
+
   test("encoded words hold whole characters and at most 75 octets each", () => {
     const lines = field("Subject", { subject: "🚀".repeat(60) }).split("\r\n");
     expect(lines.length).toBeGreaterThan(1);
