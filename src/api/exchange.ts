@@ -2,15 +2,17 @@
  * One request and its answer on uWebSockets.js, which aborts the whole process when a handler throws, touches a
  * response whose client is gone, or leaves one without an answer. Everything that touches `HttpResponse` is here.
  *
- * The body is held back: at most 64 KB are taken before someone asks for it. An answer given before the body has
- * arrived goes out at once, and the rest of the body is read and thrown away, up to 64 MB or 10 s, before the answer
- * ends: closing at once makes clients that are still sending lose the answer.
+ * What arrives of a body before its caller is admitted is kept within the bytes that all bodies of the process may take
+ * together. It is not held back with `pause` and `resume`: in the pinned build a resumed connection that had carried
+ * large bodies before now and then never read again.
+ *
+ * An answer given before the body has arrived goes out at once, and the rest of the body is read and thrown away, up to
+ * 64 MB or 10 s, before the answer ends: closing at once makes clients that are still sending lose the answer.
  */
 
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
 
-const HELD_BACK_BYTES = 64 * 1024;
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
 const ANSWER_IN_ONE_BYTES = 16 * 1024;
@@ -65,9 +67,9 @@ export class Exchange {
   #hasAnswered = false;
   #chunks: Buffer[] = [];
   #bytes = 0;
-  #isPaused = false;
   #isComplete = false;
-  #bytesMax = HELD_BACK_BYTES;
+  #hadNoRoom = false;
+  #bytesMax = Number.POSITIVE_INFINITY;
   #waiting: ((result: BodyResult) => void) | null = null;
   #draining: { bytes: number; timer: NodeJS.Timeout } | null = null;
 
@@ -101,10 +103,10 @@ export class Exchange {
     if (this.contentLength > bytesMax || this.#bytes > bytesMax)
       return Promise.resolve({ kind: "too large" });
     if (this.#isGone) return Promise.resolve({ kind: "gone" });
+    if (this.#hadNoRoom) return Promise.resolve({ kind: "no room" });
     if (this.#isComplete) return Promise.resolve(this.#whole());
     return new Promise((resolve) => {
       this.#waiting = resolve;
-      this.#resume();
     });
   }
 
@@ -170,18 +172,11 @@ export class Exchange {
     });
     const timer = setTimeout(() => this.#stopDraining(), DRAIN_MS_MAX);
     this.#draining = { bytes: this.#bytes, timer };
-    this.#resume();
   }
 
   #stopDraining(): void {
     if (this.#isGone) return;
     this.#res.close(); // calls onAborted
-  }
-
-  #resume(): void {
-    if (!this.#isPaused) return;
-    this.#isPaused = false;
-    this.#res.resume();
   }
 
   #onData(chunk: ArrayBuffer, isLast: boolean): void {
@@ -192,7 +187,8 @@ export class Exchange {
     }
     if (this.#isGone || this.#hasAnswered) return;
     if (byteLength > 0) {
-      if (!this.#budget.take(byteLength)) {
+      if (this.#hadNoRoom || !this.#budget.take(byteLength)) {
+        this.#hadNoRoom = true;
         this.#finish({ kind: "no room" });
         return;
       }
@@ -203,10 +199,6 @@ export class Exchange {
     if (isLast) this.#isComplete = true;
     if (this.#waiting && this.#bytes > this.#bytesMax) this.#finish({ kind: "too large" });
     else if (isLast && this.#waiting) this.#finish(this.#whole());
-    else if (!isLast && !this.#waiting && this.#bytes > HELD_BACK_BYTES && !this.#isPaused) {
-      this.#isPaused = true;
-      this.#res.pause();
-    }
   }
 
   #drain(bytes: number, isLast: boolean): void {

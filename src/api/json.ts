@@ -7,6 +7,8 @@ import { Worker } from "node:worker_threads";
 
 export const JSON_DEPTH_MAX = 32;
 const OFF_LOOP_BYTES = 1024 * 1024;
+/** As it was built, also when this file runs from the sources: a thread has no loader for them. */
+const WORKER = new URL("../../dist/api/json-worker.js", import.meta.url);
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Parsed =
@@ -64,7 +66,7 @@ export class JsonParser {
   }
 
   #parseOffLoop(bytes: Buffer): Promise<Parsed> {
-    this.#worker ??= new Worker(new URL(import.meta.resolve("./json-worker.js")), { execArgv: [] });
+    this.#worker ??= new Worker(WORKER, { execArgv: [] });
     const worker = this.#worker;
     worker.unref();
     return new Promise((resolve, reject) => {
