@@ -1,6 +1,6 @@
 /**
- * The only way in, for requests and automations alike: reserve in Redis, commit under the ledger, put right what
- * differs. Mail that was not granted cannot be written.
+ * The only way in, for requests (`submit`) and for mail of the engine's own accord (`submitOwn`): reserve in Redis,
+ * commit under the ledger, put right what differs. Mail that was not granted cannot be written.
  *
  * Redis is believed when it grants, and asked again of the ledger when it refuses; the ledger's word is what the
  * caller hears. A proven rollback is refunded, once, by its reservation; a fate that nobody knows is not.
@@ -13,7 +13,7 @@ import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
 import { type Claim, findClaims } from "./record/claims.ts";
-import type { Committed, GroupCommit, Submission } from "./record/commit.ts";
+import type { Committed, MailCommit, Submission } from "./record/commit.ts";
 import type { Sql } from "./record/connect.ts";
 import type { NewAttachment, NewEmail } from "./record/emails.ts";
 import { advance, judge, secondsToReset } from "./record/ledger.ts";
@@ -52,7 +52,7 @@ export type Submitted =
 export type SubmitParts = {
   admitter: Admitter;
   reservations: Reservations;
-  commit: GroupCommit;
+  commit: MailCommit;
   reads: Sql;
   clock: Clock;
   /** Why sends are refused for now; null in good times. */
@@ -62,6 +62,17 @@ export type SubmitParts = {
 };
 
 export type Submit = (caller: Caller, outgoing: Outgoing) => Promise<Submitted>;
+
+/** An automation's or a confirmation's: ids are derived from what caused it, so that a repetition writes nothing. */
+export type OwnMail = {
+  workspaceId: string;
+  handle: string;
+  /** Leaves a share of the caps to the rest. */
+  bulk: boolean;
+  emails: NewEmail[];
+};
+
+export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
 
 export function submitter(parts: SubmitParts): Submit {
   const { admitter, reservations, commit, reads, clock } = parts;
@@ -142,6 +153,45 @@ export function submitter(parts: SubmitParts): Submit {
     }
     for (const one of sent) one.catch(parts.onLag);
   }
+}
+
+/**
+ * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to be
+ * submitted again under the same ids. Redis is told, and not needed.
+ */
+export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads">): SubmitOwn {
+  const { reservations, commit, clock } = parts;
+
+  return async function submitOwn({ workspaceId, handle, bulk, emails }) {
+    const reason = parts.brake();
+    if (reason !== null) throw new Unavailable(reason);
+    const counted = emails.reduce((sum, { weight }) => sum + weight, 0);
+    const weights = emails.filter(({ scheduledAt }) => scheduledAt === null).map(({ weight }) => weight);
+    const reservationId = newReservationId(emails);
+    const asked: Asked = { reservationId, handle, workspaceId, counted, bulk, weights, claim: null };
+    const grant = await reservations.reserve(asked, noRecord).catch(() => null);
+    const submission = { workspaceId, version: null, now: clock.now(), bulk, counted, claim: null };
+    const committed = await commit.submit({ ...submission, emails, attachments: [] });
+    const agrees = grant?.kind === "granted" && committed.kind === "accepted" && committed.go === grant.go;
+    if (!agrees) reservations.forget(handle).catch(parts.onLag);
+    switch (committed.kind) {
+      case "accepted":
+        return "written";
+      case "stale":
+        return "workspace gone";
+      case "failed":
+      case "unknown":
+        throw new Unavailable("the commit did not go through", committed.error);
+      case "over":
+      case "claimed":
+        throw new Error(`the engine's own mail was judged ${committed.kind}`);
+    }
+  };
+}
+
+/** The record of a workspace comes with a caller's key, and here is none. */
+async function noRecord(): Promise<never> {
+  throw new Unavailable("Redis does not hold the workspace");
 }
 
 function ask(caller: Caller, { emails, counted, claim }: Outgoing): Asked {

@@ -5,7 +5,7 @@ import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import type { Bag } from "../record/bags.ts";
-import { GroupCommit } from "../record/commit.ts";
+import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
 import { noteLastUsed } from "../record/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
@@ -46,7 +46,7 @@ export type Api = { port: number; stop(): Promise<void> };
 export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs } = parts;
   const admitter = new Admitter(redis, reads, clock);
-  const commit = new GroupCommit({ connect: parts.connectCommits, timeoutMs, onBags: parts.onBags });
+  const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags);
   const submitParts: SubmitParts = {
     admitter,
     reservations: new Reservations(redis, reads, clock),

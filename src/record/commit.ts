@@ -1,18 +1,10 @@
 /**
- * Group commit: many requests, one transaction.
+ * Committing mail: e-mails, bodies, bags, due rows, ledger and idempotency claims of many submissions in one
+ * transaction of the group commit.
  *
- * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy
- * one writes thousands of rows per statement. A transaction is two round trips: lock the ledgers and take the
- * idempotency claims; then, decided, write everything and commit.
- *
- * Promises: `accepted` is said only after the commit. The ledger row, locked, has the last word on quota and caps. One
- * request that is refused, already answered or broken never fails its neighbours: a group that aborts is halved and
- * tried again, down to single requests. Whoever locks several workspaces does so in the order of their ids.
- *
- * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written; after it,
- * Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the answer is `unknown`.
- *
- * Refuses: more than its rows and bytes in hand at once (`takeRoom`), before anything is reserved.
+ * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces does so in
+ * the order of their ids. Mail of the engine's own accord (an automation's, a confirmation) is never refused for the
+ * quota: it waits for the month to turn; and submitted twice under one id it is written once.
  */
 import { newId } from "../ids.ts";
 import { type Bag, insertBags, pack } from "./bags.ts";
@@ -21,25 +13,27 @@ import type { Sql } from "./connect.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
+  existingEmails,
   insertBodies,
   insertEmails,
   keepAttachments,
   type NewAttachment,
   type NewEmail,
 } from "./emails.ts";
-import { advance, judge, nextTurn } from "./ledger.ts";
+import {
+  GroupCommit,
+  type GroupCommitOptions,
+  settled,
+  type Transaction,
+  type Uncommitted,
+} from "./groupcommit.ts";
+import { advance, judge, nextTurn, putOff } from "./ledger.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "./ledgers.ts";
 import { shardOf } from "./shards.ts";
 
-const GROUP_ROWS_MAX = 4_000;
-const GROUP_BYTES_MAX = 4 * 1024 * 1024;
-const HELD_ROWS_MAX = 40_000;
-const HELD_BYTES_MAX = 256 * 1024 * 1024;
-const FATE_POLL_MS = 50;
-
 export type Submission = {
   workspaceId: string;
-  /** The workspace's version under which the caller was admitted; null: not a caller's request. */
+  /** The workspace's version under which the caller was admitted; null: the engine's own mail. */
   version: number | null;
   now: number;
   bulk: boolean;
@@ -50,284 +44,134 @@ export type Submission = {
   attachments: NewAttachment[];
 };
 
-export type Committed =
+type Judged =
   | { kind: "accepted"; go: number; account: Account }
   | { kind: "over"; period: "day" | "month"; limit: number; used: number; account: Account }
   /** The idempotency key was used before: with what digest, and what was answered. */
   | { kind: "claimed"; claim: Claim }
-  /** The workspace has changed since the caller was admitted. */
-  | { kind: "stale" }
-  /** Certainly not written. */
-  | { kind: "failed"; error: unknown }
-  /** Nobody can say. */
-  | { kind: "unknown"; error: unknown };
+  /** The workspace has changed since the caller was admitted, or is gone. */
+  | { kind: "stale" };
 
-export type Room = { release(): void };
+export type Committed = Judged | Uncommitted;
 
-type Waiting = { submission: Submission; bytes: number; settle(committed: Committed): void };
+export type MailCommit = GroupCommit<Submission, Judged>;
 
-export type GroupCommitOptions = {
-  connect(): Sql;
-  timeoutMs: number;
-  /** Called after each commit with what may travel now. */
-  onBags(bags: Bag[]): void;
-};
-
-class Deadline extends Error {}
-
-export class GroupCommit {
-  readonly #options: GroupCommitOptions;
-  #sql: Sql;
-  #queue: Waiting[] = [];
-  #running: Promise<void> | null = null;
-  #heldRows = 0;
-  #heldBytes = 0;
-
-  constructor(options: GroupCommitOptions) {
-    this.#options = options;
-    this.#sql = options.connect();
-  }
-
-  /** Room for a request that will be committed soon; null when the commit is overloaded. */
-  takeRoom(rows: number, bytes: number): Room | null {
-    const isIdle = this.#heldRows === 0;
-    if (!isIdle && (this.#heldRows + rows > HELD_ROWS_MAX || this.#heldBytes + bytes > HELD_BYTES_MAX))
-      return null;
-    this.#heldRows += rows;
-    this.#heldBytes += bytes;
-    let held = true;
-    return {
-      release: () => {
-        if (!held) return;
-        held = false;
-        this.#heldRows -= rows;
-        this.#heldBytes -= bytes;
-      },
-    };
-  }
-
-  get heldRows(): number {
-    return this.#heldRows;
-  }
-
-  submit(submission: Submission): Promise<Committed> {
-    return new Promise((settle) => {
-      let bytes = 0;
-      for (const email of submission.emails) bytes += email.bytes;
-      this.#queue.push({ submission, bytes, settle });
-      this.#running ??= this.#run();
-    });
-  }
-
-  async close(): Promise<void> {
-    await this.#running;
-    await this.#sql.end({ timeout: 1 });
-  }
-
-  async #run(): Promise<void> {
-    // requests that arrived in the same turn of the event loop share the first commit
-    await new Promise<void>((resolve) => setImmediate(resolve));
-    while (this.#queue.length > 0) await this.#commit(this.#nextGroup());
-    this.#running = null;
-  }
-
-  /** The next requests in order; one that repeats an idempotency key of the group waits for the group after. */
-  #nextGroup(): Waiting[] {
-    const group: Waiting[] = [];
-    const repeats: Waiting[] = [];
-    const claimed = new Set<string>();
-    let rows = 0;
-    let bytes = 0;
-    let seen = 0;
-    for (const one of this.#queue) {
-      const { claim, emails } = one.submission;
-      if (group.length > 0 && (rows + emails.length > GROUP_ROWS_MAX || bytes + one.bytes > GROUP_BYTES_MAX))
-        break;
-      seen++;
-      if (claim && claimed.has(claimName(claim))) {
-        repeats.push(one);
-        continue;
-      }
-      if (claim) claimed.add(claimName(claim));
-      group.push(one);
-      rows += emails.length;
-      bytes += one.bytes;
-    }
-    this.#queue = [...repeats, ...this.#queue.slice(seen)];
-    return group;
-  }
-
-  async #commit(group: Waiting[]): Promise<void> {
-    const attempt = new Attempt(this.#sql, this.#options.timeoutMs, group);
-    let error: unknown;
-    try {
-      await attempt.run();
-      const bags = attempt.bags;
-      for (const one of group) one.settle(attempt.verdictOf(one));
-      if (bags.length > 0) this.#options.onBags(bags);
-      return;
-    } catch (caught) {
-      error = caught;
-    }
-    if (attempt.isConnectionDoubtful) this.#renewConnection();
-    if (attempt.commitWasSent) {
-      const fate = await this.#fateOf(attempt);
-      if (fate === "committed") {
-        for (const one of group) one.settle(attempt.verdictOf(one));
-        if (attempt.bags.length > 0) this.#options.onBags(attempt.bags);
-        return;
-      }
-      if (fate === "unknown") {
-        for (const one of group) one.settle({ kind: "unknown", error });
-        return;
-      }
-    }
-    // certainly rolled back
-    if (!isFaultOfOne(error) || group.length === 1) {
-      for (const one of group) one.settle({ kind: "failed", error });
-      return;
-    }
-    const half = Math.ceil(group.length / 2);
-    await this.#commit(group.slice(0, half));
-    await this.#commit(group.slice(half));
-  }
-
-  #renewConnection(): void {
-    const old = this.#sql;
-    this.#sql = this.#options.connect();
-    // the old socket is dead or silent: nothing it still says is waited for
-    old.end({ timeout: 0 }).catch(() => {});
-  }
-
-  async #fateOf(attempt: Attempt): Promise<"committed" | "aborted" | "unknown"> {
-    const xid = attempt.xid;
-    if (xid === null) return "aborted";
-    const until = performance.now() + this.#options.timeoutMs;
-    while (performance.now() < until) {
-      try {
-        const [row] = await within(
-          this.#sql<{ status: string | null }[]>`select pg_xact_status(${xid}::xid8) as status`,
-          Math.max(1, until - performance.now()),
-        );
-        if (row?.status === "committed" || row?.status === "aborted") return row.status;
-      } catch (error) {
-        if (error instanceof Deadline) this.#renewConnection();
-      }
-      await new Promise((resolve) => setTimeout(resolve, FATE_POLL_MS));
-    }
-    return "unknown";
-  }
+/** `onBags` is called after each commit with what may travel now. */
+export function mailCommit(options: GroupCommitOptions, onBags: (bags: Bag[]) => void): MailCommit {
+  return new GroupCommit(
+    {
+      open: (group) => new MailTransaction(group, onBags),
+      rowsOf: ({ emails }) => emails.length,
+      bytesOf: ({ emails }) => emails.reduce((bytes, email) => bytes + email.bytes, 0),
+      nameOf: ({ claim }) => claim && claimName(claim),
+    },
+    options,
+  );
 }
 
-/** One transaction of one group. */
-class Attempt {
-  readonly #sql: Sql;
-  readonly #timeoutMs: number;
-  readonly #group: readonly Waiting[];
-  readonly #verdicts = new Map<Waiting, Committed>();
+class MailTransaction implements Transaction<Submission, Judged> {
+  readonly #group: readonly Submission[];
+  readonly #onBags: (bags: Bag[]) => void;
+  readonly #now: Date;
+  readonly #verdicts = new Map<Submission, Judged>();
   readonly #accepted: AcceptedEmail[] = [];
   readonly #going = new Map<string, NewEmail[]>();
   readonly #due: Due[] = [];
   readonly #attachments = new Map<string, NewAttachment>();
-  bags: Bag[] = [];
-  xid: string | null = null;
-  commitWasSent = false;
-  isConnectionDoubtful = false;
+  #accounts: readonly Account[] = [];
+  #held: readonly Claim[] = [];
+  #written = new Set<string>();
+  #bags: Bag[] = [];
 
-  constructor(sql: Sql, timeoutMs: number, group: readonly Waiting[]) {
-    this.#sql = sql;
-    this.#timeoutMs = timeoutMs;
+  constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void) {
     this.#group = group;
+    this.#onBags = onBags;
+    this.#now = new Date(Math.max(...group.map((one) => one.now)));
   }
 
-  verdictOf(one: Waiting): Committed {
-    return this.#verdicts.get(one) as Committed;
+  async read(tx: Sql): Promise<void> {
+    const workspaceIds = [...new Set(this.#group.map((one) => one.workspaceId))];
+    const claims = this.#group.flatMap(({ claim }) => claim ?? []);
+    const own = this.#group.filter(({ version }) => version === null).flatMap(({ emails }) => emails);
+    const [accounts, held, written] = await settled([
+      lockAccounts(tx, workspaceIds),
+      claims.length > 0 ? takeClaims(tx, claims, this.#now) : Promise.resolve([]),
+      own.length > 0 ? existingEmails(tx, own) : Promise.resolve([]),
+    ]);
+    this.#accounts = accounts;
+    this.#held = held;
+    this.#written = new Set(written);
   }
 
-  async run(): Promise<void> {
-    const deadline = performance.now() + this.#timeoutMs;
-    const left = () => Math.max(1, deadline - performance.now());
-    let connection: Awaited<ReturnType<Sql["reserve"]>> | null = null;
-    try {
-      connection = await within(this.#sql.reserve(), left());
-      await this.#transact(connection, left);
-    } catch (error) {
-      this.isConnectionDoubtful = !isRefusal(error);
-      throw error;
-    } finally {
-      if (connection && !this.isConnectionDoubtful) connection.release();
-    }
+  write(tx: Sql): Promise<unknown>[] {
+    const untaken = this.#decide();
+    const writes: Promise<unknown>[] = [];
+    if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
+    if (this.#accepted.length === 0) return writes;
+    writes.push(insertEmails(tx, this.#accepted, this.#now));
+    const emails = this.#accepted.map((one) => one.email);
+    writes.push(insertBodies(tx, emails));
+    if (this.#attachments.size > 0)
+      writes.push(keepAttachments(tx, [...this.#attachments.values()], this.#now));
+    if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, this.#now));
+    if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
+    writes.push(saveLedgers(tx, this.#accounts));
+    return writes;
   }
 
-  async #transact(tx: Awaited<ReturnType<Sql["reserve"]>>, left: () => number): Promise<void> {
-    const workspaceIds = [...new Set(this.#group.map((one) => one.submission.workspaceId))];
-    const now = new Date(Math.max(...this.#group.map((one) => one.submission.now)));
-    const claims = this.#group.flatMap(({ submission }) => submission.claim ?? []);
-    try {
-      const [, accounts, [transaction], held] = await within(
-        settled([
-          tx`begin`,
-          lockAccounts(tx, workspaceIds),
-          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`,
-          claims.length > 0 ? takeClaims(tx, claims, now) : Promise.resolve([]),
-        ]),
-        left(),
-      );
-      this.xid = transaction?.xid ?? null;
-      const untaken = this.#decide(accounts, held, now.getTime());
-      const writes = this.#writes(tx, accounts, untaken, now);
-      this.commitWasSent = true;
-      await within(settled([...writes, tx`commit`.then(expectCommit)]), left());
-    } catch (error) {
-      if (isRefusal(error)) {
-        this.commitWasSent = false;
-        await within(tx`rollback`, this.#timeoutMs);
-      }
-      throw error;
-    }
+  verdictOf(submission: Submission): Judged {
+    return this.#verdicts.get(submission) as Judged;
+  }
+
+  committed(): void {
+    if (this.#bags.length > 0) this.#onBags(this.#bags);
   }
 
   /** Fills in every request's verdict; hands back the claims that were taken in vain. */
-  #decide(accounts: readonly Account[], held: readonly Claim[], now: number): Claim[] {
-    const accountOf = new Map(accounts.map((account) => [account.workspaceId, account]));
-    const heldBy = new Map(held.map((claim) => [claimName(claim), claim]));
+  #decide(): Claim[] {
+    const accountOf = new Map(this.#accounts.map((account) => [account.workspaceId, account]));
+    const heldBy = new Map(this.#held.map((claim) => [claimName(claim), claim]));
     const untaken: Claim[] = [];
-    for (const one of this.#group) {
-      const { claim, version, workspaceId } = one.submission;
+    for (const submission of this.#group) {
+      const { claim, version, workspaceId } = submission;
       const account = accountOf.get(workspaceId);
       const holder = claim && heldBy.get(claimName(claim));
-      let verdict: Committed;
+      let verdict: Judged;
       if (holder) verdict = { kind: "claimed", claim: holder };
       else if (!account || (version !== null && version !== account.version)) verdict = { kind: "stale" };
-      else verdict = this.#judge(one.submission, account);
-      this.#verdicts.set(one, verdict);
+      else verdict = this.#judge(submission, account);
+      this.#verdicts.set(submission, verdict);
       if (claim && !holder && verdict.kind !== "accepted") untaken.push(claim);
     }
     for (const [workspaceId, emails] of this.#going)
-      this.bags.push(...pack(workspaceId, shardOf(workspaceId), emails, () => newId(now)));
+      this.#bags.push(...pack(workspaceId, shardOf(workspaceId), emails, () => newId(this.#now.getTime())));
     return untaken;
   }
 
-  #judge(submission: Submission, account: Account): Committed {
-    const { emails, bulk, counted, now } = submission;
+  #judge(submission: Submission, account: Account): Judged {
+    const { bulk, counted, now } = submission;
+    const isOwn = submission.version === null;
+    const emails = isOwn ? submission.emails.filter(({ id }) => !this.#written.has(id)) : submission.emails;
+    if (emails.length === 0) return { kind: "accepted", go: 0, account };
     const isDueLater = (email: NewEmail): boolean => email.scheduledAt !== null;
     advance(account.ledger, now);
     const ready = emails.filter((email) => !isDueLater(email));
     const verdict = judge(account.ledger, account.allowance, {
       counted,
-      countsDay: !bulk,
+      countsDay: !isOwn,
       bulk,
       weights: ready.map((email) => email.weight),
     });
-    if (verdict.kind === "over") return { ...verdict, account };
-    const going = ready.slice(0, verdict.go);
-    const waiting = ready.slice(verdict.go);
+    if (verdict.kind === "over" && !isOwn) return { ...verdict, account };
+    const { go, waitsFor } = verdict.kind === "over" ? putOff(account.ledger, bulk, ready.length) : verdict;
+    const going = ready.slice(0, go);
+    const waiting = ready.slice(go);
     for (const email of going) this.#accepted.push({ email, standing: "accepted" });
     for (const email of waiting) this.#accepted.push({ email, standing: "waiting" });
-    if (verdict.waitsFor) {
-      expectRelease(account, verdict.waitsFor);
-      const at = nextTurn(account.ledger, verdict.waitsFor);
-      for (const email of waiting) this.#due.push(dueOf(email, verdict.waitsFor, at));
+    if (waitsFor) {
+      expectRelease(account, waitsFor);
+      const at = nextTurn(account.ledger, waitsFor);
+      for (const email of waiting) this.#due.push(dueOf(email, waitsFor, at));
     }
     for (const email of emails.filter(isDueLater)) {
       this.#accepted.push({ email, standing: "scheduled" });
@@ -335,24 +179,11 @@ class Attempt {
     }
     for (const attachment of submission.attachments)
       this.#attachments.set(attachment.workspaceId + attachment.hash, attachment);
+    for (const { id } of isOwn ? emails : []) this.#written.add(id);
     const travelling = this.#going.get(account.workspaceId);
     if (travelling) travelling.push(...going);
     else if (going.length > 0) this.#going.set(account.workspaceId, going);
-    return { kind: "accepted", go: verdict.go, account };
-  }
-
-  #writes(tx: Sql, accounts: readonly Account[], untaken: readonly Claim[], now: Date): Promise<unknown>[] {
-    const writes: Promise<unknown>[] = [];
-    if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
-    if (this.#accepted.length === 0) return writes;
-    writes.push(insertEmails(tx, this.#accepted, now));
-    const emails = this.#accepted.map((one) => one.email);
-    writes.push(insertBodies(tx, emails));
-    if (this.#attachments.size > 0) writes.push(keepAttachments(tx, [...this.#attachments.values()], now));
-    if (this.bags.length > 0) writes.push(insertBags(tx, this.bags, now));
-    if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
-    writes.push(saveLedgers(tx, accounts));
-    return writes;
+    return { kind: "accepted", go, account };
   }
 }
 
@@ -363,46 +194,4 @@ function dueOf(email: NewEmail, why: Due["why"], at: number): Due {
 
 function claimName({ workspaceId, scope, key }: Claim): string {
   return `${workspaceId} ${scope} ${key}`;
-}
-
-/** Waits for all, then throws the first error: a pipeline must be read to its end before the next thing is said. */
-async function settled<T extends readonly Promise<unknown>[]>(
-  promises: [...T],
-): Promise<{ [K in keyof T]: Awaited<T[K]> }> {
-  const results = await Promise.allSettled(promises);
-  for (const result of results) if (result.status === "rejected") throw result.reason;
-  return results.map((result) => (result as PromiseFulfilledResult<unknown>).value) as {
-    [K in keyof T]: Awaited<T[K]>;
-  };
-}
-
-async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Deadline(`Postgres did not answer within ${Math.round(ms)} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
-    promise.catch(() => {});
-  }
-}
-
-/** A transaction that had failed answers `commit` with ROLLBACK. */
-function expectCommit(result: { command: string }): void {
-  if (result.command !== "COMMIT") throw new Error(`the commit was answered ${result.command}`);
-}
-
-/** Bad data or a broken constraint: one row's doing, and its neighbours may go without it. */
-function isFaultOfOne(error: unknown): boolean {
-  return isRefusal(error) && /^(22|23|54)/.test((error as { code?: string }).code ?? "");
-}
-
-/** Postgres itself said no to a statement (not: it went away, or stays silent). */
-function isRefusal(error: unknown): boolean {
-  if (!(error instanceof Error) || !("severity" in error)) return false;
-  const { code } = error as Error & { code?: string };
-  const goesAway = code?.startsWith("57P") || code?.startsWith("08");
-  return error.name === "PostgresError" && !goesAway;
 }

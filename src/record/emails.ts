@@ -72,6 +72,20 @@ export async function insertEmails(
       as e(workspace_id, id, key_id, bulk, status, head, weight, bytes, scheduled_at)`;
 }
 
+/** Which of these are written already. */
+export async function existingEmails(
+  tx: Tx | Sql,
+  emails: readonly Pick<NewEmail, "workspaceId" | "id">[],
+): Promise<string[]> {
+  const ids = emails.map(({ id }) => id).sort();
+  const rows = await tx<{ id: string }[]>`
+    select e.id from email e
+    join unnest(${emails.map((e) => e.workspaceId)}::uuid[], ${emails.map((e) => e.id)}::uuid[]) as a(workspace_id, id)
+      on e.workspace_id = a.workspace_id and e.id = a.id
+    where e.id between ${ids[0] as string} and ${ids.at(-1) as string}`;
+  return rows.map(({ id }) => id);
+}
+
 export async function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Promise<void> {
   const of = <T>(pick: (email: NewEmail) => T): T[] => emails.map(pick);
   await tx`

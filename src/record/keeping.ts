@@ -119,18 +119,21 @@ export async function release(
   if (!account) return { bags: [], moved: 0, handle: null };
   const { ledger, allowance } = account;
   advance(ledger, now);
+  account.nextReleaseAt = null;
   const going: DueRow[] = [];
   for (const bulk of [false, true]) {
-    const rows = await tx<DueRow[]>`
-      select workspace_id as "workspaceId", email_id as "emailId", bulk, weight, bytes from due
+    const rows = await tx<(DueRow & { why: WaitsFor })[]>`
+      select workspace_id as "workspaceId", email_id as "emailId", bulk, weight, bytes, why from due
       where workspace_id = ${workspaceId} and bulk = ${bulk} and why in ('cap_hour', 'cap_day', 'quota_month')
       order by email_id limit ${most} for update`;
+    const inMonth = withinMonth(account, rows);
     const count = take(
       ledger,
       allowance,
       bulk,
-      rows.map((row) => row.weight),
+      rows.slice(0, inMonth).map((row) => row.weight),
     );
+    for (const row of rows.slice(0, count)) if (row.why === "quota_month") ledger.monthUsed += row.weight;
     going.push(...rows.slice(0, count));
     const remain =
       rows.length < most
@@ -138,16 +141,30 @@ export async function release(
         : Math.max(0, (bulk ? ledger.waitingBulk : ledger.waiting) - count);
     if (bulk) ledger.waitingBulk = remain;
     else ledger.waiting = remain;
+    if (remain > 0) {
+      const isHeldByMonth = count === inMonth && inMonth < rows.length;
+      expectRelease(account, isHeldByMonth ? "quota_month" : fullest(ledger, allowance, bulk));
+    }
   }
-  account.nextReleaseAt = null;
-  if (ledger.waiting + ledger.waitingBulk > 0) {
-    // a full transaction leaves the rest to the next tick; a full cap, to the next turn of its window
-    if (going.length >= most) account.nextReleaseAt = now;
-    else expectRelease(account, fullest(ledger, allowance, ledger.waiting === 0));
-  }
+  // a full transaction leaves the rest to the next tick; a full cap, to the next turn of its window
+  if (ledger.waiting + ledger.waitingBulk > 0 && going.length >= most) account.nextReleaseAt = now;
   const bags = await letGo(tx, going, now, newId);
   await saveLedgers(tx, [account]);
   return { bags, moved: going.length, handle: account.handle };
+}
+
+/** How many of these, from the first on, the month has room for; only what waited for the month is not counted yet. */
+function withinMonth(
+  { ledger, allowance }: Account,
+  rows: readonly { why: WaitsFor; weight: number }[],
+): number {
+  let room = allowance.monthLimit - ledger.monthUsed;
+  for (const [n, { why, weight }] of rows.entries()) {
+    if (why !== "quota_month") continue;
+    room -= weight;
+    if (room < 0) return n;
+  }
+  return rows.length;
 }
 
 async function letGo(tx: Tx, going: readonly DueRow[], now: number, newId: () => string): Promise<Bag[]> {

@@ -52,7 +52,8 @@ export type Verdict =
   | { kind: "granted"; go: number; waitsFor: WaitsFor | null }
   | { kind: "over"; period: "day" | "month"; limit: number; used: number };
 
-export type WaitsFor = "cap_hour" | "cap_day";
+/** The month holds back only mail of the engine's own accord; a caller's is refused. */
+export type WaitsFor = "cap_hour" | "cap_day" | "quota_month";
 
 export function emptyLedger(): Ledger {
   return {
@@ -111,6 +112,13 @@ export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): Verdict {
   return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask.bulk) };
 }
 
+/** Mail that the month has no room for, and that must not be refused, waits for the month to turn. */
+export function putOff(ledger: Ledger, bulk: boolean, emails: number): { go: 0; waitsFor: "quota_month" } {
+  if (bulk) ledger.waitingBulk += emails;
+  else ledger.waiting += emails;
+  return { go: 0, waitsFor: "quota_month" };
+}
+
 /** Counts the longest run of e-mails, from the first on, for which there is room in the caps; says how many. */
 export function take(
   ledger: Ledger,
@@ -135,13 +143,20 @@ export function roomNow(ledger: Ledger, allowance: Allowance, bulk: boolean): nu
 }
 
 /** Which cap holds mail of this class back longest. */
-export function fullest(ledger: Ledger, allowance: Allowance, bulk: boolean): WaitsFor {
+export function fullest(ledger: Ledger, allowance: Allowance, bulk: boolean): "cap_hour" | "cap_day" {
   return roomInDay(ledger, allowance, bulk) < roomInHour(ledger, allowance, bulk) ? "cap_day" : "cap_hour";
 }
 
-/** When room may next appear for mail that waits: the turn of the bucket, or of the day. */
+/** When room may next appear for mail that waits: the turn of the bucket, of the day or of the month. */
 export function nextTurn(ledger: Ledger, waitsFor: WaitsFor): number {
-  return waitsFor === "cap_day" ? (ledger.day + 1) * DAY_MS : (ledger.bucket + 1) * BUCKET_MS;
+  switch (waitsFor) {
+    case "cap_hour":
+      return (ledger.bucket + 1) * BUCKET_MS;
+    case "cap_day":
+      return (ledger.day + 1) * DAY_MS;
+    case "quota_month":
+      return startOfMonth(ledger.month + 1);
+  }
 }
 
 export function charge(ledger: Ledger, bulk: boolean, granted: number): void {

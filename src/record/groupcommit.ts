@@ -1,0 +1,306 @@
+/**
+ * Group commit: many entries, one transaction.
+ *
+ * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy
+ * one writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
+ * everything and commit. What is read, decided and written is the business of the kind of entry.
+ *
+ * Promises: an entry hears its verdict only after the commit. One entry that is refused or broken never fails its
+ * neighbours: a group that aborts is halved and tried again, down to single entries.
+ *
+ * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written; after it,
+ * Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the answer is `unknown`.
+ *
+ * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
+ */
+import type { Sql } from "./connect.ts";
+
+const GROUP_ROWS_MAX = 4_000;
+const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+const HELD_ROWS_MAX = 40_000;
+const HELD_BYTES_MAX = 256 * 1024 * 1024;
+const FATE_POLL_MS = 50;
+
+/** What one group does in its transaction. Made anew for every attempt. */
+export interface Transaction<Entry, Verdict> {
+  /** Said right after `begin`: locks first, in an order that everyone keeps. */
+  read(tx: Sql): Promise<void>;
+  /** Decides every entry, and says what is written together with the commit. */
+  write(tx: Sql): Promise<unknown>[];
+  verdictOf(entry: Entry): Verdict;
+  /** The transaction is committed, and every entry has its verdict. */
+  committed(): void;
+}
+
+/** What the group commit itself may have to say of an entry. */
+export type Uncommitted =
+  /** Certainly not written. */
+  | { kind: "failed"; error: unknown }
+  /** Nobody can say. */
+  | { kind: "unknown"; error: unknown };
+
+export type Room = { release(): void };
+
+export type Kind<Entry, Verdict> = {
+  open(group: readonly Entry[]): Transaction<Entry, Verdict>;
+  rowsOf(entry: Entry): number;
+  bytesOf(entry: Entry): number;
+  /** Entries of one name cannot share a transaction: the later one waits for the group after. */
+  nameOf?(entry: Entry): string | null;
+};
+
+export type GroupCommitOptions = { connect(): Sql; timeoutMs: number };
+
+type Waiting<Entry, Verdict> = {
+  entry: Entry;
+  rows: number;
+  bytes: number;
+  settle(verdict: Verdict | Uncommitted): void;
+};
+
+class Deadline extends Error {}
+
+export class GroupCommit<Entry, Verdict> {
+  readonly #kind: Kind<Entry, Verdict>;
+  readonly #options: GroupCommitOptions;
+  #sql: Sql;
+  #queue: Waiting<Entry, Verdict>[] = [];
+  #running: Promise<void> | null = null;
+  #heldRows = 0;
+  #heldBytes = 0;
+
+  constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
+    this.#kind = kind;
+    this.#options = options;
+    this.#sql = options.connect();
+  }
+
+  /** Room for a request that will be committed soon; null when the commit is overloaded. */
+  takeRoom(rows: number, bytes: number): Room | null {
+    const isIdle = this.#heldRows === 0;
+    if (!isIdle && (this.#heldRows + rows > HELD_ROWS_MAX || this.#heldBytes + bytes > HELD_BYTES_MAX))
+      return null;
+    this.#heldRows += rows;
+    this.#heldBytes += bytes;
+    let held = true;
+    return {
+      release: () => {
+        if (!held) return;
+        held = false;
+        this.#heldRows -= rows;
+        this.#heldBytes -= bytes;
+      },
+    };
+  }
+
+  get heldRows(): number {
+    return this.#heldRows;
+  }
+
+  submit(entry: Entry): Promise<Verdict | Uncommitted> {
+    const rows = this.#kind.rowsOf(entry);
+    const bytes = this.#kind.bytesOf(entry);
+    return new Promise((settle) => {
+      this.#queue.push({ entry, rows, bytes, settle });
+      this.#running ??= this.#run();
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#running;
+    await this.#sql.end({ timeout: 1 });
+  }
+
+  async #run(): Promise<void> {
+    // requests that arrived in the same turn of the event loop share the first commit
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    while (this.#queue.length > 0) await this.#commit(this.#nextGroup());
+    this.#running = null;
+  }
+
+  /** The next entries in order; one that repeats a name of the group waits for the group after. */
+  #nextGroup(): Waiting<Entry, Verdict>[] {
+    const group: Waiting<Entry, Verdict>[] = [];
+    const repeats: Waiting<Entry, Verdict>[] = [];
+    const names = new Set<string>();
+    let rows = 0;
+    let bytes = 0;
+    let seen = 0;
+    for (const one of this.#queue) {
+      if (group.length > 0 && (rows + one.rows > GROUP_ROWS_MAX || bytes + one.bytes > GROUP_BYTES_MAX))
+        break;
+      seen++;
+      const name = this.#kind.nameOf?.(one.entry) ?? null;
+      if (name !== null) {
+        if (names.has(name)) {
+          repeats.push(one);
+          continue;
+        }
+        names.add(name);
+      }
+      group.push(one);
+      rows += one.rows;
+      bytes += one.bytes;
+    }
+    this.#queue = [...repeats, ...this.#queue.slice(seen)];
+    return group;
+  }
+
+  async #commit(group: readonly Waiting<Entry, Verdict>[]): Promise<void> {
+    const transaction = this.#kind.open(group.map((one) => one.entry));
+    const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
+    const settleAll = (): void => {
+      for (const one of group) one.settle(transaction.verdictOf(one.entry));
+      transaction.committed();
+    };
+    let error: unknown;
+    try {
+      await attempt.run();
+      settleAll();
+      return;
+    } catch (caught) {
+      error = caught;
+    }
+    if (attempt.isConnectionDoubtful) this.#renewConnection();
+    if (attempt.commitWasSent) {
+      const fate = await this.#fateOf(attempt.xid);
+      if (fate === "committed") {
+        settleAll();
+        return;
+      }
+      if (fate === "unknown") {
+        for (const one of group) one.settle({ kind: "unknown", error });
+        return;
+      }
+    }
+    // certainly rolled back
+    if (!isFaultOfOne(error) || group.length === 1) {
+      for (const one of group) one.settle({ kind: "failed", error });
+      return;
+    }
+    const half = Math.ceil(group.length / 2);
+    await this.#commit(group.slice(0, half));
+    await this.#commit(group.slice(half));
+  }
+
+  #renewConnection(): void {
+    const old = this.#sql;
+    this.#sql = this.#options.connect();
+    // the old socket is dead or silent: nothing it still says is waited for
+    old.end({ timeout: 0 }).catch(() => {});
+  }
+
+  async #fateOf(xid: string | null): Promise<"committed" | "aborted" | "unknown"> {
+    if (xid === null) return "aborted";
+    const until = performance.now() + this.#options.timeoutMs;
+    while (performance.now() < until) {
+      try {
+        const [row] = await within(
+          this.#sql<{ status: string | null }[]>`select pg_xact_status(${xid}::xid8) as status`,
+          Math.max(1, until - performance.now()),
+        );
+        if (row?.status === "committed" || row?.status === "aborted") return row.status;
+      } catch (error) {
+        if (error instanceof Deadline) this.#renewConnection();
+      }
+      await new Promise((resolve) => setTimeout(resolve, FATE_POLL_MS));
+    }
+    return "unknown";
+  }
+}
+
+/** One transaction of one group, on one connection. */
+class Attempt<Entry, Verdict> {
+  readonly #sql: Sql;
+  readonly #timeoutMs: number;
+  readonly #transaction: Transaction<Entry, Verdict>;
+  xid: string | null = null;
+  commitWasSent = false;
+  isConnectionDoubtful = false;
+
+  constructor(sql: Sql, timeoutMs: number, transaction: Transaction<Entry, Verdict>) {
+    this.#sql = sql;
+    this.#timeoutMs = timeoutMs;
+    this.#transaction = transaction;
+  }
+
+  async run(): Promise<void> {
+    const deadline = performance.now() + this.#timeoutMs;
+    const left = () => Math.max(1, deadline - performance.now());
+    let connection: Awaited<ReturnType<Sql["reserve"]>> | null = null;
+    try {
+      connection = await within(this.#sql.reserve(), left());
+      await this.#transact(connection, left);
+    } catch (error) {
+      this.isConnectionDoubtful = !isRefusal(error);
+      throw error;
+    } finally {
+      if (connection && !this.isConnectionDoubtful) connection.release();
+    }
+  }
+
+  async #transact(tx: Awaited<ReturnType<Sql["reserve"]>>, left: () => number): Promise<void> {
+    try {
+      const [, [transaction]] = await within(
+        settled([
+          tx`begin`,
+          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`,
+          this.#transaction.read(tx),
+        ]),
+        left(),
+      );
+      this.xid = transaction?.xid ?? null;
+      const writes = this.#transaction.write(tx);
+      this.commitWasSent = true;
+      await within(settled([...writes, tx`commit`.then(expectCommit)]), left());
+    } catch (error) {
+      if (isRefusal(error)) {
+        this.commitWasSent = false;
+        await within(tx`rollback`, this.#timeoutMs);
+      }
+      throw error;
+    }
+  }
+}
+
+/** Waits for all, then throws the first error: a pipeline must be read to its end before the next thing is said. */
+export async function settled<T extends readonly Promise<unknown>[]>(
+  promises: [...T],
+): Promise<{ [K in keyof T]: Awaited<T[K]> }> {
+  const results = await Promise.allSettled(promises);
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  return results.map((result) => (result as PromiseFulfilledResult<unknown>).value) as {
+    [K in keyof T]: Awaited<T[K]>;
+  };
+}
+
+async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Deadline(`Postgres did not answer within ${Math.round(ms)} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+    promise.catch(() => {});
+  }
+}
+
+/** A transaction that had failed answers `commit` with ROLLBACK. */
+function expectCommit(result: { command: string }): void {
+  if (result.command !== "COMMIT") throw new Error(`the commit was answered ${result.command}`);
+}
+
+/** Bad data or a broken constraint: one row's doing, and its neighbours may go without it. */
+function isFaultOfOne(error: unknown): boolean {
+  return isRefusal(error) && /^(22|23|54)/.test((error as { code?: string }).code ?? "");
+}
+
+/** Postgres itself said no to a statement (not: it went away, or stays silent). */
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof Error) || !("severity" in error)) return false;
+  const { code } = error as Error & { code?: string };
+  const goesAway = code?.startsWith("57P") || code?.startsWith("08");
+  return error.name === "PostgresError" && !goesAway;
+}
