@@ -1,19 +1,26 @@
-/** The api role put together: admission, the send path and its routes, served over HTTP. */
+/** The api role put together: admission, what sends and changes contacts, and their routes, served over HTTP. */
 import { Admitter, type Caller } from "../admission/admit.ts";
 import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
+import { Confirmations, defaultSender } from "../audience/confirm.ts";
+import { eraseSoon } from "../audience/erasure.ts";
+import { addressHasher, Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
 import type { Bag } from "../record/bags.ts";
 import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
+import { contactCommit } from "../record/contactcommit.ts";
 import { noteLastUsed } from "../record/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
-import { type SubmitParts, submitter } from "../submit.ts";
+import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
+import { audienceRoutes } from "./audiences.ts";
+import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
 import { BodyBudget, type Exchange } from "./exchange.ts";
 import { JsonParser } from "./json.ts";
 import { openapi } from "./openapi.ts";
+import { linkPages } from "./pages.ts";
 import { Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 
@@ -25,6 +32,11 @@ export type ApiParts = {
   reads: Sql;
   clock: Clock;
   serverSecret: string;
+  /** Where the links in mail lead; null: to this server. */
+  publicUrl: string | null;
+  /** The sender of confirmation mails; null: no-reply at the public url. */
+  mailFrom: string | null;
+  trustProxy: boolean;
   timeoutMs: number;
   bodyBytesInFlightMax: number;
   host: string;
@@ -56,9 +68,34 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     brake: parts.brake,
     onLag: (error) => parts.log.fault(null, error),
   };
-  const router = new Router([...emailRoutes({ submit: submitter(submitParts), reads, clock })]);
+  const publicUrl = parts.publicUrl ?? `http://${parts.host}:${parts.port}`;
+  const links = new Links(parts.serverSecret, publicUrl);
+  const contacts = contactCommit(
+    { connect: parts.connectCommits, timeoutMs },
+    addressHasher(parts.serverSecret),
+  );
+  const confirmations = new Confirmations({
+    sql: reads,
+    links,
+    clock,
+    from: parts.mailFrom ?? defaultSender(publicUrl),
+    write: ownSubmitter(submitParts),
+    letter: async () => null,
+  });
+  const onFault = (error: unknown) => parts.log.fault(null, error);
+  const router = new Router([
+    ...emailRoutes({ submit: submitter(submitParts), reads, clock }),
+    ...audienceRoutes({ reads, clock }),
+    ...contactRoutes({
+      commit: contacts,
+      reads,
+      clock,
+      onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
+      eraseMail: (workspaceId) => eraseSoon(reads, workspaceId, clock).catch(onFault),
+    }),
+  ]);
   const json = new JsonParser();
-  const lastUsed = new LastUsed(reads, clock, (error) => parts.log.fault(null, error));
+  const lastUsed = new LastUsed(reads, clock, onFault);
   const server: Server = await startServer(
     {
       gate: {
@@ -69,6 +106,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
         onUse: (caller) => lastUsed.note(caller),
       },
       open: openPages(parts, router),
+      openBelow: linkPages({ links, commit: contacts, clock, trustProxy: parts.trustProxy }),
       budget: new BodyBudget(parts.bodyBytesInFlightMax),
       timeoutMs,
       onAnswer: parts.log.answered,
@@ -83,6 +121,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     async stop() {
       await server.stop();
       await commit.close();
+      await contacts.close();
       await lastUsed.stop();
       await json.close();
     },
