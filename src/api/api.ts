@@ -4,7 +4,7 @@ import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations, defaultSender } from "../audience/confirm.ts";
-import { eraseSoon } from "../audience/erasure.ts";
+import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
 import type { Bag } from "../record/bags.ts";
@@ -25,6 +25,8 @@ import { Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 
 const LAST_USED_FLUSH_MS = 2_000;
+/** How often confirmation mails are looked for that a process owed and did not write before it ended. */
+const CONFIRMATION_SWEEP_MS = 5_000;
 
 export type ApiParts = {
   redis: RedisClient;
@@ -91,9 +93,10 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       reads,
       clock,
       onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
-      eraseMail: (workspaceId) => eraseSoon(reads, workspaceId, clock).catch(onFault),
+      eraseMail: (workspaceId) => eraseMail(reads, workspaceId, clock).then(() => {}, onFault),
     }),
   ]);
+  const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);
   const json = new JsonParser();
   const lastUsed = new LastUsed(reads, clock, onFault);
   const server: Server = await startServer(
@@ -119,6 +122,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   return {
     port: server.port,
     async stop() {
+      clearInterval(sweep);
       await server.stop();
       await commit.close();
       await contacts.close();

@@ -1,32 +1,29 @@
 /**
  * Erasing what was mailed to people who are no longer kept: at once as far as it is quick, and to the end by the
- * keeper; and emptying the audiences that were deleted.
+ * keeper, which also empties the audiences that were deleted.
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/connect.ts";
-import { type Erasure, emptyDeletedAudience, eraseDay, listErasures } from "../record/erasures.ts";
+import { emptyDeletedAudience, eraseDay, listErasures } from "../record/erasures.ts";
 
+/** How long a caller waits, and how long a tick may take. */
 const AT_ONCE_MS = 1_000;
 const ERASURES_MAX = 20;
 
-/** Works on the erasures of a workspace until they are done or it takes too long for a caller to wait. */
-export async function eraseSoon(sql: Sql, workspaceId: string, clock: Clock): Promise<void> {
+/** Works on erasures, of one workspace or of all, for a while; says whether any is left. */
+export async function eraseMail(sql: Sql, workspaceId: string | null, clock: Clock): Promise<boolean> {
   const until = performance.now() + AT_ONCE_MS;
-  for (const erasure of await listErasures(sql, workspaceId, ERASURES_MAX)) {
-    await eraseAll(sql, erasure, clock, () => performance.now() < until);
-    if (performance.now() >= until) return;
+  const erasures = await listErasures(sql, workspaceId, ERASURES_MAX);
+  for (const erasure of erasures) {
+    for (let day = erasure.nextDay, isDone = false; !isDone; day--) {
+      if (performance.now() >= until) return true;
+      isDone = await eraseDay(sql, { ...erasure, nextDay: day }, new Date(clock.now()));
+    }
   }
+  return erasures.length >= ERASURES_MAX;
 }
 
-/** Whatever was left behind, of all workspaces; says whether there may be more. */
-export async function eraseRest(sql: Sql, clock: Clock, isStopped: () => boolean): Promise<boolean> {
-  const emptied = await emptyDeletedAudience(sql, new Date(clock.now()));
-  const erasures = await listErasures(sql, null, ERASURES_MAX);
-  for (const erasure of erasures) await eraseAll(sql, erasure, clock, () => !isStopped());
-  return emptied !== null || erasures.length >= ERASURES_MAX;
-}
-
-async function eraseAll(sql: Sql, erasure: Erasure, clock: Clock, goesOn: () => boolean): Promise<void> {
-  for (let day = erasure.nextDay; goesOn(); day--)
-    if (await eraseDay(sql, { ...erasure, nextDay: day }, new Date(clock.now()))) return;
+/** Erases the contacts of deleted audiences, some at a time; says whether any is left. */
+export async function emptyAudiences(sql: Sql, clock: Clock): Promise<boolean> {
+  return (await emptyDeletedAudience(sql, new Date(clock.now()))) !== null;
 }

@@ -1,5 +1,5 @@
 /** Contact rows: read, and written in sets. What a change does to one is decided in contact.ts. */
-import type { Sql, Tx } from "./connect.ts";
+import { type Sql, type Tx, truth } from "./connect.ts";
 import type { Confirmation, Consent, Contact, Held } from "./contact.ts";
 import type { Page } from "./readmail.ts";
 
@@ -121,8 +121,8 @@ export async function saveConfirmations(
   await tx`
     insert into confirmation (workspace_id, contact_id, asked, asked_at, is_open, is_mailed)
     select * from unnest(${of((f) => f.workspaceId)}::uuid[], ${of((f) => f.contactId)}::uuid[], ${of((f) => f.asked)}::int[],
-      ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => (f.isOpen ? "t" : "f"))}::bool[],
-      ${of((f) => (f.isMailed ? "t" : "f"))}::bool[])
+      ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => truth(f.isOpen))}::text[]::bool[],
+      ${of((f) => truth(f.isMailed))}::text[]::bool[])
     on conflict (workspace_id, contact_id) do update set asked = excluded.asked, asked_at = excluded.asked_at,
       is_open = excluded.is_open, is_mailed = excluded.is_mailed`;
 }

@@ -10,7 +10,8 @@ import { type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
 
 const DAY_MS = 86_400_000;
-const HEADS_MAX = 2_000;
+/** Looked through in one statement: well within its time. */
+const HEADS_MAX = 20_000;
 
 export type Erasure = { workspaceId: string; id: string; identities: string[]; nextDay: number };
 
@@ -43,21 +44,15 @@ export async function listErasures(sql: Sql, workspaceId: string | null, most: n
 export async function eraseDay(sql: Sql, erasure: Erasure, now: Date): Promise<boolean> {
   const { workspaceId, id, nextDay } = erasure;
   const identities = new Set(erasure.identities);
-  let after = floorId(nextDay * DAY_MS);
-  for (;;) {
-    const mails = await mailsOfDay(sql, erasure, after);
-    const last = mails.at(-1);
-    if (!last) break;
+  const end = floorId((nextDay + 1) * DAY_MS);
+  let from = floorId(nextDay * DAY_MS);
+  while (from < end) {
+    const to = (await idAfter(sql, workspaceId, from, end)) ?? end;
+    const mails = await mailsBetween(sql, erasure, from, to);
     const struck = mails.filter((mail) => strike(mail, identities, now.toISOString()) !== null);
-    if (struck.length > 0)
-      await strikeOut(
-        sql,
-        workspaceId,
-        struck.map((mail) => mail.id),
-        identities,
-        now,
-      );
-    after = last.id;
+    const ids = struck.map((mail) => mail.id);
+    if (ids.length > 0) await strikeOut(sql, workspaceId, ids, identities, now);
+    from = to;
   }
   const isDone = nextDay <= (await oldestDay(sql));
   if (isDone) await sql`delete from erasure where workspace_id = ${workspaceId} and id = ${id}`;
@@ -68,22 +63,29 @@ export async function eraseDay(sql: Sql, erasure: Erasure, now: Date): Promise<b
   return isDone;
 }
 
-/** The mails of a day that may be to one of the addresses, some at a time. */
-async function mailsOfDay(
+async function idAfter(sql: Sql, workspaceId: string, from: string, end: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from email where workspace_id = ${workspaceId} and id >= ${from} and id < ${end}
+    order by id offset ${HEADS_MAX} limit 1`;
+  return row?.id ?? null;
+}
+
+/** Mails that may be to one of the addresses. */
+async function mailsBetween(
   sql: Sql,
-  { workspaceId, identities, nextDay }: Erasure,
-  after: string,
+  { workspaceId, identities }: Erasure,
+  from: string,
+  to: string,
 ): Promise<Mail[]> {
-  const [only] = identities;
-  // one address is looked for by Postgres; several, or what its lower() may not know, by us
-  const isSimple =
-    identities.length === 1 && only !== undefined && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
-  const local = isSimple ? only.slice(0, only.lastIndexOf("@") + 1) : null;
+  const [only = ""] = identities;
+  // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike
+  const isPlain = identities.length === 1 && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
+  const local = isPlain ? `%${only.slice(0, only.lastIndexOf("@") + 1)}%` : null;
   return sql<Mail[]>`
     select id, head, status, marks, weight, history from email
-    where workspace_id = ${workspaceId} and id > ${after} and id < ${floorId((nextDay + 1) * DAY_MS)}
-      ${local === null ? sql`` : sql`and lower(head::text) like ${`%${local}%`}`}
-    order by id limit ${HEADS_MAX}`;
+    where workspace_id = ${workspaceId} and id >= ${from} and id < ${to}
+      ${local === null ? sql`` : sql`and lower(head::text) like ${local}`}
+    order by id`;
 }
 
 /** Decided again on the locked rows: what was open a moment ago may have settled. */
