@@ -17,7 +17,7 @@
 import { newId } from "../ids.ts";
 import { type Bag, insertBags, pack } from "./bags.ts";
 import { type Claim, dropClaims, takeClaims } from "./claims.ts";
-import type { Sql } from "./connect.ts";
+import type { Sql, Statement } from "./connect.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
@@ -266,7 +266,8 @@ class Attempt {
     try {
       const [, accounts, [transaction], held] = await within(
         settled([
-          tx`begin`,
+          // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
+          tx`begin`.execute(),
           lockAccounts(tx, workspaceIds),
           tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`,
           claims.length > 0 ? takeClaims(tx, claims, now) : Promise.resolve([]),
@@ -277,7 +278,9 @@ class Attempt {
       const untaken = this.#decide(accounts, held, now.getTime());
       const writes = this.#writes(tx, accounts, untaken, now);
       this.commitWasSent = true;
-      await within(settled([...writes, tx`commit`.then(expectCommit)]), left());
+      for (const write of writes) write.execute();
+      const commit = tx`commit`.execute();
+      await within(settled([...writes, commit.then(expectCommit)]), left());
     } catch (error) {
       if (isRefusal(error)) {
         this.commitWasSent = false;
@@ -341,14 +344,15 @@ class Attempt {
     return { kind: "accepted", go: verdict.go, account };
   }
 
-  #writes(tx: Sql, accounts: readonly Account[], untaken: readonly Claim[], now: Date): Promise<unknown>[] {
-    const writes: Promise<unknown>[] = [];
+  /** Statements, not promises of them: they have to be sent in this order, and the commit after all of them. */
+  #writes(tx: Sql, accounts: readonly Account[], untaken: readonly Claim[], now: Date): Statement[] {
+    const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
     writes.push(insertEmails(tx, this.#accepted, now));
     const emails = this.#accepted.map((one) => one.email);
     writes.push(insertBodies(tx, emails));
-    if (this.#attachments.size > 0) writes.push(keepAttachments(tx, [...this.#attachments.values()], now));
+    if (this.#attachments.size > 0) writes.push(...keepAttachments(tx, [...this.#attachments.values()], now));
     if (this.bags.length > 0) writes.push(insertBags(tx, this.bags, now));
     if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
     writes.push(saveLedgers(tx, accounts));
