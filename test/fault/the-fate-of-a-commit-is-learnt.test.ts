@@ -140,7 +140,7 @@ test("committed and nobody left to ask: 500, and the same idempotency key tells 
   expect(await written()).toEqual({ emails: 1, used: 1 });
   expect(await reserved(), "what may be written is not refunded").toBe(1);
   await toPostgres.up();
-  await expect.poll(async () => (await send(ws.client, "d")).status, { timeout: 10_000 }).toBe(200);
+  await expect.poll(async () => (await send(ws.client, "d")).status, { timeout: 5_000 }).toBe(200);
   expect(await written()).toEqual({ emails: 1, used: 1 });
 });
 
