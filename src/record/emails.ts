@@ -60,7 +60,7 @@ export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], n
     select workspace_id, id, key_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
-           case when status = 'waiting' then ${delayed(at)}::jsonb end
+           case when status = 'waiting' then ${delayed(at)}::text::jsonb end
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
                 ${of((e) => truth(e.bulk))}::text[]::bool[], ${accepted.map((one) => one.standing)}::text[],
                 ${of((e) => e.head)}::text[], ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
