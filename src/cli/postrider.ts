@@ -5,6 +5,7 @@
 import { Command, CommanderError } from "commander";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { audienceCommand } from "./audience.ts";
+import { capsCommand } from "./caps.ts";
 import { contactCommand } from "./contact.ts";
 import { doctorCommand } from "./doctor.ts";
 import { keyCommand } from "./key.ts";
@@ -26,6 +27,7 @@ for (const make of [
   audienceCommand,
   contactCommand,
   usageCommand,
+  capsCommand,
   queueCommand,
 ])
   program.addCommand(make());

@@ -144,6 +144,11 @@ export const PolicyFile = Type.Object(
       },
       { ...strict, description: "A reputation not used is lost: decay, never below the start." },
     ),
+    feedback_domains: Type.Array(Type.String({ pattern: "^[a-z0-9.-]+$" }), {
+      maxItems: 10_000,
+      description:
+        "Domains whose providers report complaints: what is delivered elsewhere says nothing about them.",
+    }),
     ceiling: Type.Object(
       {
         free: cap("On the plan free."),
@@ -176,6 +181,21 @@ export const DEFAULT_POLICY: Policy = {
   pause: { bounce: 0.12, complaint: 0.005, shrinks: 2, within_days: 7 },
   recovery: { clean_days: 3, below: 0.8 },
   idle: { after_days: 30, every_days: 7, factor: 0.5 },
+  feedback_domains: [
+    ...[
+      "yahoo.com",
+      "ymail.com",
+      "rocketmail.com",
+      "aol.com",
+      "yahoo.co.uk",
+      "yahoo.fr",
+      "yahoo.de",
+      "yahoo.co.jp",
+    ],
+    ...["hotmail.com", "outlook.com", "live.com", "msn.com", "hotmail.co.uk", "hotmail.fr", "outlook.de"],
+    ...["comcast.net", "cox.net", "fastmail.com", "mail.ru", "inbox.ru", "bk.ru", "list.ru", "yandex.ru"],
+    ...["libero.it", "virgilio.it", "laposte.net", "sfr.fr", "seznam.cz", "zoho.com", "rackspace.com"],
+  ],
   ceiling: { free: 300, essentials: 5_000, standard: 50_000, pro: 500_000 },
 };
 
