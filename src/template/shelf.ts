@@ -16,8 +16,6 @@ export class Shelf {
   /** The one used last comes last. */
   readonly #kept = new Map<string, { compiled: Compiled; chars: number }>();
   #chars = 0;
-  /** How many versions were compiled since the start. */
-  compiledCount = 0;
 
   constructor(sql: Sql, timeoutMs: number) {
     this.#sql = sql;
@@ -63,7 +61,6 @@ export class Shelf {
 
   #compile(version: VersionText): Compiled {
     const compiled = compile({ ...version, text: version.plain });
-    this.compiledCount++;
     const chars = version.html.length + (version.plain?.length ?? 0) + (version.subject?.length ?? 0);
     this.#kept.set(keyOf(version), { compiled, chars });
     this.#chars += chars;
