@@ -113,7 +113,7 @@ describe("the language", () => {
       subject: "{{subject_line}}",
       html: `{% for item in items %}{{item.n}} {{forloop.index}}{% assign own = rate %}{{own}}{% endfor %}
         {{user.name}} {{list.size}} {{nick|friend}} {% if flag == other %}{% endif %} {{ a | append: b }} {{c[d]}}`,
-      text: "{{user.name}} {% for i in (1..top) %}{% endfor %}",
+      text: "{% comment %}{{note}}{{not|e}}{% endcomment %}{% raw %}{{as|is}}{% endraw %}{{user.name}} {% for i in (1..top) %}{% endfor %}",
     });
     expect(Object.fromEntries(variables.map(({ key, type }) => [key, type]))).toEqual({
       subject_line: "string",
