@@ -4,6 +4,7 @@ import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations, defaultSender } from "../audience/confirm.ts";
+import { confirmLetter } from "../audience/confirmletter.ts";
 import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
@@ -14,6 +15,7 @@ import { contactCommit } from "../record/contactcommit.ts";
 import { noteLastUsed } from "../record/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
+import { Shelf } from "../template/shelf.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
@@ -23,6 +25,7 @@ import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
+import { templateRoutes } from "./templates.ts";
 
 const LAST_USED_FLUSH_MS = 2_000;
 /** How often confirmation mails are looked for that a process owed and did not write before it ended. */
@@ -76,17 +79,23 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     { connect: parts.connectCommits, timeoutMs },
     addressHasher(parts.serverSecret),
   );
+  const onFault = (error: unknown) => parts.log.fault(null, error);
+  const shelf = new Shelf(reads, timeoutMs);
   const confirmations = new Confirmations({
     sql: reads,
     links,
     clock,
     from: parts.mailFrom ?? defaultSender(publicUrl),
     write: ownSubmitter(submitParts),
-    letter: async () => null,
+    letter: (owed, confirmUrl) =>
+      confirmLetter(shelf, owed, confirmUrl, clock.now()).catch((error: unknown) => {
+        onFault(error);
+        return null;
+      }),
   });
-  const onFault = (error: unknown) => parts.log.fault(null, error);
   const router = new Router([
-    ...emailRoutes({ submit: submitter(submitParts), reads, clock }),
+    ...emailRoutes({ submit: submitter(submitParts), reads, shelf, clock }),
+    ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...contactRoutes({
       commit: contacts,
