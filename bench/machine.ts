@@ -19,7 +19,7 @@ import { connectRedis } from "../src/redis/connect.ts";
 import type { RedisClient } from "../src/redis/scripts.ts";
 import { openProxy } from "../test/rig/proxy.ts";
 import type { Endings } from "./endings.ts";
-import { type Counter, Meter, type Watched } from "./meter.ts";
+import { Meter, type Watched } from "./meter.ts";
 import { endChild, type Sink, type SinkKind, startSink } from "./sink.ts";
 
 const SECRET = "a secret of the bench, long enough for any use";
@@ -51,8 +51,8 @@ export type Bench = {
   /** A process of the bench itself, plain JavaScript; it says `{kind: "ready"}` when it serves. */
   program(name: string, script: string, env?: Record<string, string>): Promise<Role>;
   workspace(limits?: Overrides): Promise<Workspace>;
-  /** Measures what runs now, the stores and the sink included, and the rate at which mail gets there. */
-  meter(counters?: readonly Counter[]): Meter;
+  /** Measures what runs now, the stores and a sink included, and the rate at which mail gets there. */
+  meter(into?: Sink): Meter;
   /** Redis dies without a word and comes back empty, where it was. */
   loseRedis(): Promise<void>;
 };
@@ -136,15 +136,15 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       if (!("key" in created)) throw new Error(created.message);
       return { id, handle, key: created.key };
     },
-    meter: (counters = [{ name: "e-mails in the sink", read: () => sink.count() }]) =>
+    meter: (into = sink) =>
       new Meter(
         [
           ...running,
           { name: "postgres", pid: postgres.pid },
           { name: "redis", pid: redisServer.pid },
-          { name: "sink", pid: sink.pid },
+          { name: "sink", pid: into.pid },
         ],
-        counters,
+        [{ name: "e-mails in the sink", read: () => into.count() }],
       ),
     async loseRedis() {
       process.kill(redisServer.pid, "SIGKILL");
