@@ -15,8 +15,8 @@ const WORKSPACES = 10;
 /** More than the engine sends in the time that is measured, so that it never runs dry. */
 const SHALLOW_PER_SECOND = 15_000;
 const RAMP_SECONDS = 4;
-const SINGLES = 20;
-const SINGLES_PER_SECOND = 10;
+const SINGLES = 10;
+const SINGLES_PER_SECOND = 2;
 const BAG_EMAILS = 100;
 const WORKSPACE_BAGS_MAX = 1_000;
 

@@ -1,9 +1,9 @@
 /**
- * fair: a workspace with a backlog, four with some mail, and one that sends a single mail now and then, all at once. How
- * long the quiet one's mail takes, and how evenly the others are served meanwhile.
+ * fair: a workspace with a backlog, four with some mail, one that sends a single mail now and then and one that sends ten
+ * a second, all at once. How long the mail of the last two takes, and how evenly the others are served meanwhile.
  */
 import { quantile, quantilesOf } from "../load.ts";
-import type { Bench } from "../machine.ts";
+import type { Bench, Workspace } from "../machine.ts";
 import { inLine, prefill } from "../prefill.ts";
 import { figure, type Scenario } from "../scenario.ts";
 import { waitsOfSingles } from "../singles.ts";
@@ -13,7 +13,8 @@ const MEDIUM = 4;
 /** More than its share of what the engine sends, so that none runs dry while it is looked at. */
 const MEDIUM_PER_SECOND = 4_000;
 const RAMP_SECONDS = 4;
-const QUIET_PER_SECOND = 10;
+const QUIET_PER_SECOND = 2;
+const MODEST_PER_SECOND = 10;
 const BAG_EMAILS = 100;
 
 async function deliveredOf({ sql }: Bench, ids: readonly string[]): Promise<number[]> {
@@ -27,10 +28,10 @@ const fair: Scenario = {
   does: "a quiet workspace and four busy ones beside one with a backlog",
   async run(bench, run) {
     const { seconds, sizes, tell } = run;
-    const [heavy, quiet, ...medium] = await Promise.all(
-      Array.from({ length: MEDIUM + 2 }, () => bench.workspace()),
+    const [heavy, quiet, modest, ...medium] = await Promise.all(
+      Array.from({ length: MEDIUM + 3 }, () => bench.workspace()),
     );
-    if (!heavy || !quiet) throw new Error("There are no workspaces.");
+    if (!heavy || !quiet || !modest) throw new Error("There are no workspaces.");
     const some = MEDIUM_PER_SECOND * (seconds + RAMP_SECONDS);
     const mediumIds = medium.map(({ id }) => id);
     await prefill(bench, run, [heavy.id], sizes.backlog);
@@ -45,8 +46,12 @@ const fair: Scenario = {
     const before = await deliveredOf(bench, busy);
     tell("quiet mail beside the others");
     const began = performance.now();
-    const arrivals = { rate: QUIET_PER_SECOND, count: QUIET_PER_SECOND * seconds };
-    const waits = await waitsOfSingles(bench, api.url, quiet, arrivals);
+    const singles = (workspace: Workspace, rate: number) =>
+      waitsOfSingles(bench, api.url, workspace, { rate, count: rate * seconds });
+    const [waits, modestWaits] = await Promise.all([
+      singles(quiet, QUIET_PER_SECOND),
+      singles(modest, MODEST_PER_SECOND),
+    ]);
     const passed = (performance.now() - began) / 1000;
     const served = (await deliveredOf(bench, busy)).map(
       (count, n) => (count - (before[n] as number)) / passed,
@@ -56,12 +61,17 @@ const fair: Scenario = {
         figure("quiet mail p50", quantile(waits, 0.5), "ms"),
         figure("quiet mail p99", quantile(waits, 0.99), "ms"),
         figure("quiet mail, slowest", waits.at(-1) as number, "ms", "at most 1,000"),
+        figure("ten a second p50", quantile(modestWaits, 0.5), "ms"),
+        figure("ten a second, slowest", modestWaits.at(-1) as number, "ms"),
         figure("e-mails of the one with a backlog", served[0] as number, "/s"),
         figure("e-mails of the others, least", Math.min(...served.slice(1)), "/s"),
         figure("e-mails of the others, most", Math.max(...served.slice(1)), "/s"),
         figure("least against most of all five", Math.min(...served) / Math.max(...served), "x", "about 1"),
       ],
-      distributions: [{ name: "a quiet mail until it is delivered", unit: "ms", points: quantilesOf(waits) }],
+      distributions: [
+        { name: "a quiet mail until it is delivered", unit: "ms", points: quantilesOf(waits) },
+        { name: "one of ten a second", unit: "ms", points: quantilesOf(modestWaits) },
+      ],
     };
   },
 };
