@@ -5,7 +5,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { compared } from "./compare.ts";
@@ -100,7 +100,8 @@ async function run(names: string[], options: Options): Promise<void> {
   }
   process.stdout.write(`\n${table(results.rows)}\n\n${JSON.stringify(results.machine)}\n`);
   if (earlier) process.stdout.write(`\n${compared(earlier, results)}\n`);
-  if (options.profile) process.stdout.write(`\n${hottest(PROFILES)}\n`);
+  if (options.profile)
+    for (const { name } of chosen) process.stdout.write(`\n${name}\n\n${hottest(join(PROFILES, name))}\n`);
   if (options.json) writeFileSync(options.json, JSON.stringify(results, null, 2));
   if (options.html) writeFileSync(options.html, page(results, scenarios, earlier));
 }
@@ -113,7 +114,7 @@ async function once(scenario: Scenario, options: Options, progress: Progress): P
   try {
     if (target && key && scenario.against)
       return await scenario.against({ url: target.replace(/\/+$/, ""), key, rate }, run);
-    const profiles = profile ? PROFILES : null;
+    const profiles = profile ? join(PROFILES, scenario.name) : null;
     return await scenario.run(await startBench({ sink, latencyMs, profiles }, endings), run);
   } finally {
     await endings.end();

@@ -75,7 +75,7 @@ export class Meter {
       this.#memory[n]?.push([second, mb]);
     }
     const passed = (at - this.#last.at) / 1000;
-    if (passed <= 0.01) return;
+    if (passed * 1000 < SAMPLE_EVERY_MS / 2) return; // too short for a rate that means something
     const counts = this.#counters.map((counter) => counter.read());
     for (const [n, count] of counts.entries())
       this.#rates[n]?.push([second, (count - (this.#last.counts[n] as number)) / passed]);

@@ -1,5 +1,5 @@
-/** Where the CPU went: the functions of each role's profiles with the most time of their own. */
-import { readdirSync, readFileSync } from "node:fs";
+/** Where the CPU went: the functions of each role's newest profile with the most time of their own. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { aligned } from "./results.ts";
 
@@ -14,7 +14,8 @@ type Profile = {
 
 export function hottest(folder: string): string {
   const newest = new Map<string, string>();
-  for (const file of readdirSync(folder).sort()) newest.set(file.replace(/-\d+\.cpuprofile$/, ""), file);
+  const files = existsSync(folder) ? readdirSync(folder) : []; // not every scenario starts roles
+  for (const file of files.sort()) newest.set(file.replace(/-\d+\.cpuprofile$/, ""), file);
   return [...newest]
     .map(([role, file]) => {
       const profile = JSON.parse(readFileSync(join(folder, file), "utf8")) as Profile;

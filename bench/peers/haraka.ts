@@ -1,11 +1,11 @@
 /**
- * Haraka 3.1 from npm, installed once into bench/out, as an instance of its own that relays everything to the sink. It
- * answers after its queue file is synced. One process for each core, and every limit that would slow it lifted.
+ * Haraka 3.1 from npm, installed once into ~/.cache/postrider, as an instance of its own that relays everything to the
+ * sink. It answers after its queue file is synced. One process for each core, and every limit that would slow it lifted.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { freePort } from "../../src/embedded/port.ts";
 import type { Bench } from "../machine.ts";
 import { endChild } from "../sink.ts";
@@ -14,7 +14,7 @@ import { NotHere, type Peer, untilGreeted } from "./peer.ts";
 const VERSION = "3.1.6";
 /** Its dependencies as they were when that version was new. */
 const BEFORE = "2026-06-01";
-const HOME = fileURLToPath(new URL("../out/haraka", import.meta.url));
+const HOME = join(homedir(), ".cache/postrider", `haraka-${VERSION}`);
 const PROGRAM = join(HOME, "node_modules/Haraka/bin/haraka");
 const INSTALL_MS_MAX = 120_000;
 

@@ -30,6 +30,7 @@ export type Started = {
   stop(): Promise<void>;
 };
 
+const SINK = "sink";
 const SESSIONS = 20;
 /** Not counted: processes start, pools fill. It also says how many messages fill the wanted time. */
 const WARMUP_MESSAGES = 500;
@@ -49,8 +50,8 @@ export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Resul
 
   const already = bench.sink.count();
   const meter = new Meter(
-    [...started.processes, { name: "sink", pid: bench.sink.pid }],
-    [{ name: `${peer.name}: e-mails in the sink`, read: () => bench.sink.count() }],
+    [...started.processes, { name: SINK, pid: bench.sink.pid }],
+    [{ name: "e-mails in the sink", read: () => bench.sink.count() }],
   );
   const telling = setInterval(() => run.tell(`${peer.name}: ${bench.sink.count() - already} e-mails`), 250);
   const began = performance.now();
@@ -66,10 +67,12 @@ export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Resul
       figure(`${peer.name}: end to end`, mails / passed, "/s"),
       ...costFigures(metered, mails, `${peer.name}: `),
     ],
-    courses: metered.courses.map((course) => ({
-      ...course,
-      name: course.name.startsWith(peer.name) ? course.name : `${peer.name}: ${course.name}`,
-    })),
+    courses: metered.courses
+      .filter(({ name }) => name !== SINK)
+      .map((course) => ({
+        ...course,
+        name: course.about === "rate" ? peer.name : `${peer.name}: ${course.name}`,
+      })),
     exhibits: started.exhibits,
   };
 }

@@ -19,7 +19,7 @@ export type Bar = {
 
 const BAR_HEIGHT = 22;
 const BAR_PITCH = 34;
-const BAR_LEFT = 210;
+const BAR_LEFT = 236;
 const BAR_RIGHT = 110;
 
 /** One bar each, from zero, with a whisker from the least to the most of all runs. */
@@ -91,12 +91,12 @@ export function linear(most: number, suffix = ""): Axis {
 }
 
 /** From the power of ten below the least to the one above the most. */
-export function logarithmic(least: number, most: number): Axis {
+export function logarithmic(least: number, most: number, suffix = ""): Axis {
   const from = Math.floor(Math.log10(Math.max(least, 1e-3)));
   const to = Math.max(from + 1, Math.ceil(Math.log10(Math.max(most, 1e-3))));
   const ticks = Array.from({ length: to - from + 1 }, (_, n) => ({
     at: 10 ** (from + n),
-    label: rounded(10 ** (from + n)),
+    label: `${rounded(10 ** (from + n))}${suffix}`,
   }));
   return { isLogarithmic: true, ticks, least: 10 ** from, most: 10 ** to };
 }

@@ -46,7 +46,7 @@ const FLOORS: readonly Part[] = FLOORS_OF_DELIVERY.map(({ name, emails }) => ({
   kind: "floor",
   scenario: "floor",
   name,
-  label: emails === 1 ? name : `${name}, ${emails} e-mails each`,
+  label: emails === 1 ? name : `${name}, x ${emails}`,
   emails,
 }));
 const TILES_MAX = 6;
@@ -138,7 +138,7 @@ function latencyOf({ distributions }: Results, scenario: string): string {
   const drawn = own.map(
     ({ name, points }): Line => ({ label: name, points: points.map(([part, ms]) => [nines(part), ms]) }),
   );
-  return lines(drawn, quantileAxis(), logarithmic(Math.min(...all), Math.max(...all)));
+  return lines(drawn, quantileAxis(), logarithmic(Math.min(...all), Math.max(...all), " ms"));
 }
 
 function coursesOf({ courses }: Results, scenario: string, about: "rate" | "memory"): string {
