@@ -18,6 +18,7 @@ import { page } from "./report/page.ts";
 import { addFigures, addResult, emptyResults, type Results, shown, table } from "./results.ts";
 import type { Result, Run, Scenario } from "./scenario.ts";
 import type { SinkKind } from "./sink.ts";
+import { cancelAll } from "./target.ts";
 
 const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
 const INTERRUPTED_EXIT = 130;
@@ -112,8 +113,16 @@ async function once(scenario: Scenario, options: Options, progress: Progress): P
   const rate = options.rate ?? (target ? TARGET_RATE_DEFAULT : RATE_DEFAULT);
   const run: Run = { seconds, sizes: { backlog, waiting, rate }, tell: (text) => progress.tell(text) };
   try {
-    if (target && key && scenario.against)
-      return await scenario.against({ url: target.replace(/\/+$/, ""), key, rate }, run);
+    if (target && key && scenario.against) {
+      const { signal } = endings;
+      const place = { url: target.replace(/\/+$/, ""), key, rate, booked: new Set<string>(), signal };
+      const running = scenario.against(place, run);
+      endings.add(async () => {
+        await Promise.allSettled([running]);
+        await cancelAll(place);
+      });
+      return await running;
+    }
     const profiles = profile ? join(PROFILES, scenario.name) : null;
     return await scenario.run(await startBench({ sink, latencyMs, profiles }, endings), run);
   } finally {

@@ -14,12 +14,17 @@ const LOOK_EVERY_MS = 2;
 
 export type Shot = { url: string; key: string; method: "GET" | "POST"; body: string | null };
 export type Hit = { status: number; body: string; waitMs: number };
-export type Arrivals = { rate: number; count: number };
+export type Arrivals = {
+  rate: number;
+  count: number;
+  /** Ends the arrivals; what was sent is still waited for. */
+  signal?: AbortSignal;
+};
 export type Fired = { waits: number[]; failures: number; perSecond: number };
 
 /** `next` says what to send; `onHit` hears every answer. A status below 200 or from 300 on is a failure. */
 export async function openLoop(
-  { rate, count }: Arrivals,
+  { rate, count, signal }: Arrivals,
   next: (n: number) => Shot,
   onHit: (hit: Hit, n: number) => void = () => {},
 ): Promise<Fired> {
@@ -29,7 +34,7 @@ export async function openLoop(
   const answers: Promise<void>[] = [];
   let failures = 0;
   const began = performance.now();
-  for (let n = 0; n < count; ) {
+  for (let n = 0; n < count && !signal?.aborted; ) {
     const due = began + (n * 1000) / rate;
     if (performance.now() < due) {
       await after(LOOK_EVERY_MS);
@@ -51,7 +56,7 @@ export async function openLoop(
     answers.push(answered);
   }
   await Promise.all(answers);
-  const perSecond = (count - failures) / ((performance.now() - began) / 1000);
+  const perSecond = (waits.length - failures) / ((performance.now() - began) / 1000);
   for (const agent of Object.values(agents)) agent.destroy();
   return { waits, failures, perSecond };
 }

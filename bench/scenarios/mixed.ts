@@ -107,7 +107,7 @@ const mixed: Scenario = {
   async run(bench, { seconds, sizes: { rate }, tell }) {
     const { key } = await bench.workspace();
     const [api] = await Promise.all([bench.role("api"), bench.role("deliver"), bench.role("keeper")]);
-    const target = { url: api.url, key, rate };
+    const target = { url: api.url, key, rate, booked: new Set<string>(), signal: bench.endings.signal };
     const sending: Sending = { shot: (method, path, body) => aim(target, method, path, body), mailOf: mail };
     const warmup = new Mixture(sending);
     await openLoop(
@@ -139,14 +139,17 @@ const mixed: Scenario = {
       shot: (method, path, body) => aim(target, method, path, body),
       mailOf: (n) => harmless(n, now),
     });
-    const { rate } = target;
+    const { rate, signal } = target;
     const fired = await openLoop(
-      { rate, count: rate * seconds },
+      { rate, count: rate * seconds, signal },
       (n) => mixture.next(n),
-      (hit, n) => mixture.heard(hit, n),
+      (hit, n) => {
+        mixture.heard(hit, n);
+        for (const id of mixture.ids.slice(target.booked.size)) target.booked.add(id);
+      },
     );
     tell(`${mixture.sent} e-mails are canceled`);
-    const left = await cancelAll(target, mixture.ids);
+    const left = await cancelAll(target);
     const { figures, ...others } = outcome(rate, fired, mixture);
     return { figures: [...figures, figure("could not be canceled", left, "", "0")], ...others };
   },
