@@ -8,7 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
-import type { Clock } from "../clock.ts";
+import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { classify } from "../outcome/classify.ts";
 import type { Outcome, Reply } from "../outcome/outcome.ts";
@@ -37,6 +37,9 @@ const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
 /** Nothing was tried: it is tried again soon, and it does not count as an attempt. */
 const UNSENT_RETRY_MS = 5_000;
+const NOTES_CLOSE_MS_MIN = 500;
+/** Bags that are not given back move when their leases run out. */
+const RELEASE_MS_MAX = 500;
 
 export type DeliverParts = {
   sql: Sql;
@@ -97,11 +100,13 @@ export class Deliverer {
     this.#isClosing = true;
     for (const resolve of this.#onRoom.splice(0)) resolve();
     const { courier, settler, leases, sql, onFault } = this.#parts;
+    const until = performance.now() + deadlineMs;
     await courier.close(deadlineMs);
-    await settler.close(deadlineMs);
+    // what was answered until then has to be written, also when the courier took all of the time
+    await settler.close(Math.max(NOTES_CLOSE_MS_MIN, until - performance.now()));
     const held = leases.all();
     leases.close();
-    if (held.length > 0) await releaseBags(sql, held).catch(onFault);
+    if (held.length > 0) await atMost(RELEASE_MS_MAX, releaseBags(sql, held).catch(onFault));
   }
 
   /** A bag that keeps killing its workers: says whether it was dealt with here. */
