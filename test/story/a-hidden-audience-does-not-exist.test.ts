@@ -1,0 +1,114 @@
+/**
+ * An audience that a key may not see is answered like one that does not exist: the same words, the same headers, and the
+ * same time, since nothing that could tell the difference is asked.
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
+import { type Answer, type Client, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+const MISSING = "01890000-0000-7000-8000-000000000000";
+const ADDRESS = "known@x.example";
+const PAIRS = 300;
+/** Medians of interleaved requests differ by the machine's noise only. */
+const DIFFERENCE_MAX = 0.25;
+/** Of the engine as a whole: noise of this much says nothing. */
+const NOISE_MS = 0.5;
+
+let database: OwnDatabase;
+let api: TestApi;
+let ws: TestWorkspace;
+let hidden: string;
+let client: Client;
+beforeAll(async () => {
+  database = await ownDatabase();
+  api = await testApi({ databaseUrl: database.url });
+  ws = await api.workspace();
+  const mine = await newAudience(ws.client);
+  hidden = await newAudience(ws.client);
+  await ws.client.post(`/audiences/${hidden}/contacts`, { email: ADDRESS });
+  ({ client } = await ws.key(["full"], [mine]));
+});
+afterAll(async () => {
+  await api.stop();
+  await database.drop();
+});
+
+const CALLS: [method: string, path: string, body?: unknown][] = [
+  ["GET", ""],
+  ["DELETE", ""],
+  ["GET", "/contacts"],
+  ["POST", "/contacts", { email: ADDRESS }],
+  ["GET", `/contacts/${ADDRESS}`],
+  ["PATCH", `/contacts/${ADDRESS}`, { first_name: "A" }],
+  ["DELETE", `/contacts/${ADDRESS}`],
+  ["DELETE", `/contacts/${ADDRESS}?mode=erase`],
+  ["POST", `/contacts/${ADDRESS}/tags`, { add: ["a"] }],
+];
+
+test.each(CALLS)("%s %s: the same answer, and no table is asked", async (method, path, body) => {
+  await client.get("/audiences"); // from here on the key is known to Redis
+  const holding = await api.sql.reserve();
+  await holding`begin`;
+  await holding`lock table audience, contact in access exclusive mode`;
+  for (const name of ["audiences", "segments"]) {
+    const [one, other] = (await Promise.all(
+      [hidden, MISSING].map((id) => client.call(method, `/${name}/${id}${path}`, body)),
+    )) as [Answer, Answer];
+    expect(one.status).toBe(404);
+    expect(told(one)).toEqual(told(other));
+  }
+  await holding`rollback`;
+  holding.release();
+});
+
+test("what is wrong with a request is said before, in the same words", async () => {
+  for (const [method, path, body] of [
+    ["POST", "/contacts", { email: "nobody" }],
+    ["GET", "/contacts/nonsense", undefined],
+    ["GET", "/contacts?limit=0", undefined],
+    ["POST", `/contacts/${ADDRESS}/tags`, {}],
+  ] as const) {
+    const one = await client.call(method, `/audiences/${hidden}${path}`, body);
+    const other = await client.call(method, `/audiences/${MISSING}${path}`, body);
+    expect(one.status).toBe(422);
+    expect(told(one)).toEqual(told(other));
+  }
+});
+
+test("an audience of another workspace is one that does not exist, for a key without limits", async () => {
+  const abroad = await api.workspace();
+  for (const [method, path, body] of CALLS) {
+    const one = await abroad.client.call(method, `/audiences/${hidden}${path}`, body);
+    const other = await abroad.client.call(method, `/audiences/${MISSING}${path}`, body);
+    expect(one.status).toBe(404);
+    expect(told(one)).toEqual(told(other));
+  }
+  expect((await ws.client.get(`/audiences/${hidden}/contacts/${ADDRESS}`)).status).toBe(200);
+});
+
+test("the same time", async () => {
+  const times = { hidden: [] as number[], missing: [] as number[] };
+  for (let n = 0; n < PAIRS; n++)
+    for (const which of n % 2 === 0 ? (["hidden", "missing"] as const) : (["missing", "hidden"] as const)) {
+      const id = which === "hidden" ? hidden : MISSING;
+      const since = performance.now();
+      await client.get(`/audiences/${id}/contacts/${ADDRESS}`);
+      times[which].push(performance.now() - since);
+    }
+  const [one, other] = [median(times.hidden), median(times.missing)];
+  expect(Math.abs(one - other)).toBeLessThan(Math.max(NOISE_MS, DIFFERENCE_MAX * Math.min(one, other)));
+});
+
+/** All that a caller sees, but for what differs from request to request. */
+function told({ status, headers, body }: Answer) {
+  const kept = [...headers].filter(([name]) => !/^(date|x-request-id|.*ratelimit-.*)$/.test(name));
+  return { status, headers: kept, names: [...headers.keys()], body };
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+}
+
+async function newAudience(full: Client): Promise<string> {
+  return (await full.post<{ id: string }>("/audiences", { name: "People" })).body.id;
+}
