@@ -152,8 +152,10 @@ async function add(parts: ContactParts, call: Call): Promise<Answer> {
   checkSkipping(call);
   const audience = audienceId(call.params);
   const body = checkAdd(call.body);
-  const mailbox = parseMailbox(body.email);
-  if (!mailbox || mailbox.name !== null)
+  const email = body.email.trim();
+  const mailbox = parseMailbox(email);
+  // as it is spelt it is shown, and sent to
+  if (!mailbox || mailbox.name !== null || email.endsWith(">"))
     throw refuse("validation_error", "The `email` field must be an address: `a@x.com`.");
   const now = parts.clock.now();
   const who = { identity: identity(mailbox.address) };
@@ -161,7 +163,7 @@ async function add(parts: ContactParts, call: Call): Promise<Answer> {
     kind: "add",
     id: newId(now),
     identity: who.identity,
-    email: body.email.trim(),
+    email,
     fields: fieldsOf(body),
     optIn: optInOf(body),
   });

@@ -90,7 +90,8 @@ function entryOf(record: CsvRecord, columns: readonly string[], parts: ImportPar
   const given = new Map(columns.map((name, n) => [name, fields[n]?.trim() ?? ""]));
   const email = given.get("email") ?? "";
   const mailbox = parseMailbox(email);
-  if (!mailbox || mailbox.name !== null) return `\`${email.slice(0, 100)}\` is no address`;
+  if (!mailbox || mailbox.name !== null || email.endsWith(">"))
+    return `\`${email.slice(0, 100)}\` is no address`;
   const read = readFields(given);
   if (typeof read === "string") return read;
   const now = parts.now();

@@ -198,6 +198,7 @@ test.each([
   [{ email: null }, "validation_error"],
   [{ email: "not an address" }, "validation_error"],
   [{ email: "Name <a@x.example>" }, "validation_error"],
+  [{ email: "<a@x.example>" }, "validation_error"],
   [{ email: "a@x.example", first_name: "x".repeat(201) }, "validation_error"],
   [{ email: "a@x.example", tags: [""] }, "validation_error"],
   [{ email: "a@x.example", properties: [] }, "validation_error"],
