@@ -39,6 +39,24 @@ export const SETTINGS = {
   home: text("POSTRIDER_HOME", ".postrider", "where development keeps its data, key and logs"),
   host: text("HOST", "127.0.0.1", "the address to listen on; 0.0.0.0 behind a firewall or in a container"),
   port: whole("PORT", 3000, 0, 65_535, "port", "of the API; 0 picks a free one"),
+  publicUrl: optional(
+    url(
+      "PUBLIC_URL",
+      ["https:", "http:"],
+      "where people reach this machine: the links in mail begin with it; without it, http://HOST:PORT",
+    ),
+  ),
+  mailFrom: optional(
+    address(
+      "MAIL_FROM",
+      "the sender of confirmation mails whose template names none; without it, no-reply at the host of PUBLIC_URL",
+    ),
+  ),
+  trustProxy: yesNo(
+    "TRUST_PROXY",
+    false,
+    "visitors' addresses, for the record of consent, are read from X-Forwarded-For, which a proxy in front sets",
+  ),
   secret: optional(
     minimum(
       "POSTRIDER_SECRET",
@@ -275,6 +293,11 @@ function url(env: string, protocols: readonly string[], reason: string): Setting
   const read = (value: string) =>
     URL.canParse(value) && protocols.includes(new URL(value).protocol) ? value : undefined;
   return { env, fallback: "", unit: "", reason, allows: `a url with ${protocols.join(" or ")}`, read };
+}
+
+function address(env: string, reason: string): Setting<string> {
+  const read = (value: string) => (/^[^\r\n]*[^\s@]@[^\s@]+\.[^\s@]+$/.test(value) ? value : undefined);
+  return { env, fallback: "", unit: "", reason, allows: "`a@x.com` or `Name <a@x.com>`", read };
 }
 
 function redisUrl(env: string, reason: string): Setting<string> {

@@ -2,7 +2,7 @@
  * Identifiers made here: UUIDv7, so that rows sort and partition by the time they were made, and event ids.
  * Within a process ids only rise, also when the clock steps back or one millisecond yields thousands.
  */
-import { randomFillSync } from "node:crypto";
+import { createHash, randomFillSync } from "node:crypto";
 
 const RANDOM_POOL_BYTES = 8192;
 const pool = Buffer.alloc(RANDOM_POOL_BYTES);
@@ -22,6 +22,13 @@ export function newId(now: number): string {
     sequence = 0;
   }
   return format(lastMs, sequence, () => randomByte());
+}
+
+/** The id of what `cause` brings about at a recorded time: whoever does it again makes the same id. */
+export function derivedId(ms: number, cause: string): string {
+  const digest = createHash("sha256").update(cause).digest();
+  let at = 2;
+  return format(ms, digest.readUInt16BE(0) & 0xfff, () => digest[at++] as number);
 }
 
 /** The smallest UUIDv7 of a millisecond: where a partition or a range of ids begins. */

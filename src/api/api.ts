@@ -1,23 +1,32 @@
-/** The api role put together: admission, the send path and its routes, served over HTTP. */
+/** The api role put together: admission, what sends and changes contacts, and their routes, served over HTTP. */
 import { Admitter, type Caller } from "../admission/admit.ts";
 import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
+import { Confirmations, defaultSender } from "../audience/confirm.ts";
+import { eraseMail } from "../audience/erasure.ts";
+import { addressHasher, Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
 import type { Bag } from "../record/bags.ts";
 import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
+import { contactCommit } from "../record/contactcommit.ts";
 import { noteLastUsed } from "../record/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
-import { type SubmitParts, submitter } from "../submit.ts";
+import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
+import { audienceRoutes } from "./audiences.ts";
+import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
 import { BodyBudget, type Exchange } from "./exchange.ts";
 import { JsonParser } from "./json.ts";
 import { openapi } from "./openapi.ts";
+import { linkPages } from "./pages.ts";
 import { Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 
 const LAST_USED_FLUSH_MS = 2_000;
+/** How often confirmation mails are looked for that a process owed and did not write before it ended. */
+const CONFIRMATION_SWEEP_MS = 5_000;
 
 export type ApiParts = {
   redis: RedisClient;
@@ -25,6 +34,11 @@ export type ApiParts = {
   reads: Sql;
   clock: Clock;
   serverSecret: string;
+  /** Where the links in mail lead; null: to this server. */
+  publicUrl: string | null;
+  /** The sender of confirmation mails; null: no-reply at the public url. */
+  mailFrom: string | null;
+  trustProxy: boolean;
   timeoutMs: number;
   bodyBytesInFlightMax: number;
   host: string;
@@ -56,9 +70,35 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     brake: parts.brake,
     onLag: (error) => parts.log.fault(null, error),
   };
-  const router = new Router([...emailRoutes({ submit: submitter(submitParts), reads, clock })]);
+  const publicUrl = parts.publicUrl ?? `http://${parts.host}:${parts.port}`;
+  const links = new Links(parts.serverSecret, publicUrl);
+  const contacts = contactCommit(
+    { connect: parts.connectCommits, timeoutMs },
+    addressHasher(parts.serverSecret),
+  );
+  const confirmations = new Confirmations({
+    sql: reads,
+    links,
+    clock,
+    from: parts.mailFrom ?? defaultSender(publicUrl),
+    write: ownSubmitter(submitParts),
+    letter: async () => null,
+  });
+  const onFault = (error: unknown) => parts.log.fault(null, error);
+  const router = new Router([
+    ...emailRoutes({ submit: submitter(submitParts), reads, clock }),
+    ...audienceRoutes({ reads, clock }),
+    ...contactRoutes({
+      commit: contacts,
+      reads,
+      clock,
+      onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
+      eraseMail: (workspaceId) => eraseMail(reads, workspaceId, clock).then(() => {}, onFault),
+    }),
+  ]);
+  const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);
   const json = new JsonParser();
-  const lastUsed = new LastUsed(reads, clock, (error) => parts.log.fault(null, error));
+  const lastUsed = new LastUsed(reads, clock, onFault);
   const server: Server = await startServer(
     {
       gate: {
@@ -69,6 +109,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
         onUse: (caller) => lastUsed.note(caller),
       },
       open: openPages(parts, router),
+      openBelow: linkPages({ links, commit: contacts, clock, trustProxy: parts.trustProxy }),
       budget: new BodyBudget(parts.bodyBytesInFlightMax),
       timeoutMs,
       onAnswer: parts.log.answered,
@@ -81,8 +122,10 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   return {
     port: server.port,
     async stop() {
+      clearInterval(sweep);
       await server.stop();
       await commit.close();
+      await contacts.close();
       await lastUsed.stop();
       await json.close();
     },

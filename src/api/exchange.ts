@@ -25,6 +25,8 @@ export type BodyResult =
   | { kind: "gone" }
   | { kind: "no room" };
 
+export type Visitor = { address: string | null; forwardedFor: string; userAgent: string };
+
 /** Bytes of all bodies that a process holds at once. */
 export class BodyBudget {
   readonly #bytesMax: number;
@@ -61,6 +63,7 @@ export class Exchange {
   status = 0;
   onEnd: (() => void) | null = null;
 
+  readonly #visitor: Visitor | null;
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
   #isGone = false;
@@ -81,6 +84,7 @@ export class Exchange {
     this.path = req.getUrl();
     this.query = req.getQuery() ?? "";
     this.authorization = req.getHeader("authorization");
+    this.#visitor = this.path.startsWith("/api/") ? null : readVisitor(res, req);
     this.isFromBrowser =
       req.getHeader("origin") !== "" ||
       req.getHeader("sec-fetch-site") !== "" ||
@@ -95,6 +99,11 @@ export class Exchange {
     this.idempotencyKey = this.hasBody ? idempotencyKey(req) : null;
     this.batchValidation = this.hasBody ? req.getHeader("x-batch-validation") : "";
     if (this.hasBody) res.onData((chunk, isLast) => this.#onData(chunk, isLast));
+  }
+
+  /** Who looks at a page; not read for requests of the API. */
+  get visitor(): Visitor {
+    return this.#visitor ?? { address: null, forwardedFor: "", userAgent: "" };
   }
 
   /** The whole body, once; asked for only when the caller may send it. */
@@ -252,6 +261,14 @@ export class Exchange {
   }
 }
 
+function readVisitor(res: HttpResponse, req: HttpRequest): Visitor {
+  return {
+    address: Buffer.from(res.getRemoteAddressAsText()).toString() || null,
+    forwardedFor: req.getHeader("x-forwarded-for"),
+    userAgent: req.getHeader("user-agent"),
+  };
+}
+
 /** An empty header and none read the same here; only a walk over all headers can tell, so only then it is made. */
 function idempotencyKey(req: HttpRequest): string | null {
   const value = req.getHeader("idempotency-key");
@@ -275,6 +292,7 @@ const STATUS_LINES: Record<number, string> = {
   404: "404 Not Found",
   405: "405 Method Not Allowed",
   409: "409 Conflict",
+  410: "410 Gone",
   413: "413 Payload Too Large",
   415: "415 Unsupported Media Type",
   422: "422 Unprocessable Entity",

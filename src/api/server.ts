@@ -20,6 +20,8 @@ export type ServerParts = {
   gate: GateParts;
   /** Paths outside /api/v1, and the one inside that needs no key. */
   open: ReadonlyMap<string, OpenPage>;
+  /** Pages whose path begins so; the rest of the path is theirs. */
+  openBelow: ReadonlyMap<string, OpenPage>;
   budget: BodyBudget;
   /** How long a store may take before the caller hears 503. */
   timeoutMs: number;
@@ -98,6 +100,7 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   const open = parts.open.get(exchange.path);
   if (open) return open(exchange);
   if (!exchange.path.startsWith("/api/v1")) {
+    for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);
     const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
     return { status: found.status, body: bodyOf(found) };
   }

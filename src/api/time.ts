@@ -18,6 +18,12 @@ export function parseTime(text: string, now: number): number | null {
     const count = /^an?$/i.test(relative[1] as string) ? 1 : Number(relative[1]);
     return now + count * (UNIT_MS[(relative[2] as string).toLowerCase()] as number);
   }
+  return parseInstant(trimmed);
+}
+
+/** RFC 3339 only. */
+export function parseInstant(text: string): number | null {
+  const trimmed = text.trim();
   if (!RFC3339.test(trimmed)) return null;
   const time = Date.parse(trimmed.replace(" ", "T").toUpperCase());
   if (Number.isNaN(time)) return null;

@@ -46,13 +46,15 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
   }
 }
 
+const FIRST_PAGE = { after: null, before: null, limit: 1 };
+
 /** null: the key is not there any more, was revoked, or belongs to another database or secret. */
 async function findDemo(sql: Sql, apiKey: string | null, secret: string): Promise<Demo | null> {
   const bearer = apiKey === null ? null : readKey(apiKey, secret);
   if (apiKey === null || bearer === null) return null;
   const key = await findKeyByHash(sql, bearer.handle, hashOf(apiKey));
   if (key === null || key.isRevoked) return null;
-  const [audience] = await listAudiences(sql, key.workspaceId);
+  const [audience] = await listAudiences(sql, key.workspaceId, null, FIRST_PAGE);
   return audience ? { apiKey, workspaceId: key.workspaceId, audienceId: audience.id } : null;
 }
 

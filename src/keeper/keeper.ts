@@ -5,6 +5,7 @@
  */
 
 import type { Reservations } from "../admission/reserve.ts";
+import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { BagRef, Line } from "../queue/line.ts";
@@ -71,6 +72,7 @@ export class Keeper {
       { name: "leases", everyMs: 1_000, run: () => this.leases() },
       { name: "audit", everyMs: 1_000, run: () => this.audit() },
       { name: "brake", everyMs: 2_000, run: () => this.brake() },
+      { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
     ];
@@ -144,6 +146,16 @@ export class Keeper {
     const { brake, clock } = this.#parts;
     await this.#only("brake", (tx) => watchBrake(tx, brake, new Date(clock.now())));
     return false;
+  }
+
+  /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
+  async erase(): Promise<boolean> {
+    const { sql, clock } = this.#parts;
+    const isMore = await this.#only("erase", async () => {
+      const hasAudiences = await emptyAudiences(sql, clock);
+      return (await eraseMail(sql, null, clock)) || hasAudiences;
+    });
+    return isMore ?? false;
   }
 
   async partitions(): Promise<boolean> {

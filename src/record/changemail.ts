@@ -40,7 +40,7 @@ export async function cancel(
       delete from due where workspace_id = ${email.workspaceId} and email_id = ${email.id}
         and why <> 'deferred' returning bulk, why`;
     if (!due) return "too late";
-    if (due.why === "cap_hour" || due.why === "cap_day") {
+    if (due.why !== "scheduled") {
       if (due.bulk) account.ledger.waitingBulk--;
       else account.ledger.waiting--;
       await saveLedgers(tx, [account]);

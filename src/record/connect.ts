@@ -65,3 +65,11 @@ function withoutSocket(url: string): { href: string; socketFolder: string | null
   parsed.searchParams.delete("socket");
   return { href: parsed.href, socketFolder };
 }
+
+/**
+ * An element of an array of booleans, which goes as `text[]::bool[]`: the driver takes the elements of a `bool[]` it is
+ * told of for texts and writes every text as false, and takes an array that begins with a boolean for one boolean.
+ */
+export function truth(value: boolean): "t" | "f" {
+  return value ? "t" : "f";
+}

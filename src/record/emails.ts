@@ -1,6 +1,6 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
 import { parseMailbox } from "../address.ts";
-import type { Sql, Tx } from "./connect.ts";
+import { type Sql, type Tx, truth } from "./connect.ts";
 
 export type Standing = "accepted" | "scheduled" | "waiting";
 
@@ -66,7 +66,7 @@ export async function insertEmails(
            case when status = 'waiting' then ${at}::timestamptz end,
            case when status = 'waiting' then ${delayed(at)}::jsonb end
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
-                ${of((e) => (e.bulk ? "t" : "f"))}::bool[], ${accepted.map((one) => one.standing)}::text[],
+                ${of((e) => truth(e.bulk))}::text[]::bool[], ${accepted.map((one) => one.standing)}::text[],
                 ${of((e) => e.head)}::text[], ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
                 ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[])
       as e(workspace_id, id, key_id, bulk, status, head, weight, bytes, scheduled_at)`;

@@ -19,7 +19,8 @@ export type TickName =
   | "audit"
   | "partitions"
   | "retention"
-  | "brake";
+  | "brake"
+  | "erase";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -29,6 +30,7 @@ const TICKS: readonly TickName[] = [
   "partitions",
   "retention",
   "brake",
+  "erase",
 ];
 
 /** Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction. */

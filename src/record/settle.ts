@@ -5,7 +5,7 @@
  */
 
 import type { Held } from "./claimbag.ts";
-import type { Sql, Tx } from "./connect.ts";
+import { type Sql, type Tx, truth } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
 
 export type Settled = {
@@ -92,7 +92,7 @@ function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
     select d.workspace_id, d.email_id, d.at, 'deferred', d.bulk, d.weight, d.bytes, d.domain, d.reply
     from unnest(
       ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
-      ${of((s) => iso(s.nextAt as number))}::timestamptz[], ${of((s) => (s.bulk ? "t" : "f"))}::bool[],
+      ${of((s) => iso(s.nextAt as number))}::timestamptz[], ${of((s) => truth(s.bulk))}::text[]::bool[],
       ${of((s) => s.weight)}::int[], ${of((s) => s.bytes)}::int[], ${of((s) => s.domain)}::text[],
       ${of((s) => s.reply)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]
     ) as d(workspace_id, email_id, at, bulk, weight, bytes, domain, reply, bag_id, token)

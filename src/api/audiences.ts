@@ -1,0 +1,129 @@
+/** /audiences, and /segments which is the same by another name: list, read, make and delete. */
+import Type from "typebox";
+import type { Caller } from "../admission/admit.ts";
+import type { Clock } from "../clock.ts";
+import { isUuid, newId } from "../ids.ts";
+import {
+  type Audience,
+  deleteAudience,
+  findAudience,
+  insertAudience,
+  listAudiences,
+} from "../record/audiences.ts";
+import type { Sql } from "../record/connect.ts";
+import { checker } from "./check.ts";
+import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { type Refusal, refuse } from "./problem.ts";
+import type { Answer, Call, Route } from "./routes.ts";
+import { iso } from "./time.ts";
+
+export const NewAudience = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    double_opt_in: Type.Optional(
+      Type.Boolean({ description: "new contacts are pending until they confirm; default false" }),
+    ),
+  },
+  { $id: "NewAudience" },
+);
+const checkNew = checker(NewAudience);
+
+export type AudienceParts = { reads: Sql; clock: Clock };
+
+/** The names an audience goes by: the official client has called it both. */
+export const AUDIENCE_NAMES = [
+  { path: "/api/v1/audiences", object: "audience" },
+  { path: "/api/v1/segments", object: "segment" },
+] as const;
+type Name = (typeof AUDIENCE_NAMES)[number];
+
+export function audienceRoutes(parts: AudienceParts): Route[] {
+  return AUDIENCE_NAMES.flatMap((name): Route[] => [
+    {
+      method: "GET",
+      path: name.path,
+      permissions: ["contacts:read", "contacts:write", "events:write"],
+      summary: `List ${name.object}s, newest first`,
+      success: 200,
+      query: LIST_QUERY,
+      handle: (call) => list(parts, call),
+    },
+    {
+      method: "GET",
+      path: `${name.path}/{id}`,
+      permissions: ["contacts:read"],
+      summary: `Get one ${name.object}`,
+      success: 200,
+      handle: (call) => get(parts, name, call),
+    },
+    {
+      method: "POST",
+      path: name.path,
+      permissions: ["full"],
+      summary: `Make a ${name.object}`,
+      success: 201,
+      request: NewAudience,
+      handle: (call) => create(parts, name, call),
+    },
+    {
+      method: "DELETE",
+      path: `${name.path}/{id}`,
+      permissions: ["full"],
+      summary: `Delete a ${name.object}: its contacts are erased, its runs stop`,
+      success: 200,
+      handle: (call) => remove(parts, name, call),
+    },
+  ]);
+}
+
+async function list({ reads }: AudienceParts, { caller, query }: Call): Promise<Answer> {
+  const page = pageOf(query);
+  const rows = await listAudiences(reads, caller.workspaceId, caller.audienceIds, page);
+  const show = ({ id, name, createdAt }: Audience) => ({ id, name, created_at: iso(createdAt) });
+  return { status: 200, body: envelope(rows, page, show) };
+}
+
+async function get({ reads }: AudienceParts, { object }: Name, { caller, params }: Call): Promise<Answer> {
+  const id = visibleAudience(caller, audienceId(params));
+  const found = await findAudience(reads, caller.workspaceId, id);
+  if (!found) throw unknownAudience();
+  const { name, createdAt, doubleOptIn } = found;
+  return {
+    status: 200,
+    body: JSON.stringify({ object, id, name, created_at: iso(createdAt), double_opt_in: doubleOptIn }),
+  };
+}
+
+async function create({ reads, clock }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
+  const { workspaceId, audienceIds } = call.caller;
+  if (audienceIds !== null)
+    throw refuse("restricted_api_key", "This API key is limited to its audiences and cannot make one.");
+  const { name, double_opt_in: doubleOptIn = false } = checkNew(call.body);
+  const now = clock.now();
+  const id = newId(now);
+  await insertAudience(reads, { workspaceId, id, name, doubleOptIn }, new Date(now));
+  return { status: 201, body: JSON.stringify({ object, id, name }) };
+}
+
+async function remove({ reads, clock }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
+  const id = visibleAudience(call.caller, audienceId(call.params));
+  if (!(await deleteAudience(reads, call.caller.workspaceId, id, new Date(clock.now()))))
+    throw unknownAudience();
+  return { status: 200, body: JSON.stringify({ object, id, deleted: true }) };
+}
+
+export function audienceId(params: readonly string[]): string {
+  const id = params[0] ?? "";
+  if (!isUuid(id)) throw refuse("invalid_parameter", "The `id` of an audience must be a UUID.");
+  return id.toLowerCase();
+}
+
+/** One the key may not see is answered like one that does not exist, and no store is asked for either. */
+export function visibleAudience({ audienceIds }: Caller, id: string): string {
+  if (audienceIds !== null && !audienceIds.includes(id)) throw unknownAudience();
+  return id;
+}
+
+export function unknownAudience(): Refusal {
+  return refuse("not_found", "There is no audience with this id.");
+}

@@ -1,0 +1,135 @@
+/**
+ * The two pages that people reach from a mail: unsubscribe and confirm. Looking at one changes nothing, since scanners
+ * open every link; the button on it, or a mail program's one-click request (RFC 8058), acts. What a page says is the
+ * same for a contact that is gone: a link tells nothing about who is known.
+ */
+import { Unavailable } from "../admission/unavailable.ts";
+import type { Addressee, Links } from "../audience/links.ts";
+import type { Clock } from "../clock.ts";
+import type { Change, Visitor } from "../record/contact.ts";
+import type { ContactCommit, ContactVerdict } from "../record/contactcommit.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Answer } from "./routes.ts";
+
+const FORM_BYTES_MAX = 16 * 1024;
+const ENTRY_BYTES = 500;
+const USER_AGENT_CHARS_MAX = 500;
+
+export type PageParts = {
+  links: Links;
+  commit: ContactCommit;
+  clock: Clock;
+  /** A proxy in front names the visitor. */
+  trustProxy: boolean;
+};
+
+type Words = { title: string; text: string; button?: string };
+
+const UNSUBSCRIBE = "/u/";
+const CONFIRM = "/confirm/";
+const UNKNOWN: Words = {
+  title: "This link is not valid",
+  text: "It may have been cut off on its way. Please open it again from the mail.",
+};
+
+export function linkPages(parts: PageParts): ReadonlyMap<string, (exchange: Exchange) => Promise<Answer>> {
+  return new Map([
+    [UNSUBSCRIBE, (exchange: Exchange) => unsubscribe(parts, exchange)],
+    [CONFIRM, (exchange: Exchange) => confirm(parts, exchange)],
+  ]);
+}
+
+async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer> {
+  const addressee = parts.links.readUnsubscribe(exchange.path.slice(UNSUBSCRIBE.length));
+  if (!addressee) return page(404, UNKNOWN);
+  if (!isPost(exchange))
+    return page(200, {
+      title: "Unsubscribe",
+      text: "You will receive no more of these mails.",
+      button: "Unsubscribe",
+    });
+  await act(parts, exchange, addressee, {
+    kind: "unsubscribe",
+    source: "link",
+    visitor: visitorOf(parts, exchange),
+  });
+  return page(200, { title: "You are unsubscribed", text: "You will receive no more of these mails." });
+}
+
+async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
+  const invitation = parts.links.readConfirm(exchange.path.slice(CONFIRM.length));
+  if (!invitation) return page(404, UNKNOWN);
+  if (!isPost(exchange))
+    return page(200, {
+      title: "Confirm your subscription",
+      text: "One more click, and you will receive the mails that you asked for.",
+      button: "Confirm",
+    });
+  const { askedAt } = invitation;
+  const verdict = await act(parts, exchange, invitation, {
+    kind: "confirm",
+    askedAt,
+    visitor: visitorOf(parts, exchange),
+  });
+  if (verdict.kind === "changed")
+    return page(200, { title: "Thank you", text: "Your subscription is confirmed." });
+  return page(410, {
+    title: "This link is used up",
+    text: "It was used already, or it is more than 7 days old. If you still want these mails, please sign up again.",
+  });
+}
+
+async function act(
+  { commit, clock }: PageParts,
+  exchange: Exchange,
+  { workspaceId, audienceId, contactId }: Addressee,
+  change: Change,
+): Promise<ContactVerdict> {
+  // what a mail program sends along says nothing more
+  if (exchange.hasBody) await exchange.body(FORM_BYTES_MAX);
+  const room = commit.takeRoom(1, ENTRY_BYTES);
+  if (!room) throw new Unavailable("the commit is full");
+  try {
+    const entry = { workspaceId, audienceId, who: { id: contactId }, change, keyId: null };
+    const verdict = await commit.submit({ ...entry, now: clock.now(), bytes: ENTRY_BYTES });
+    if (verdict.kind === "failed" || verdict.kind === "unknown")
+      throw new Unavailable("the commit did not go through", verdict.error);
+    return verdict;
+  } finally {
+    room.release();
+  }
+}
+
+function isPost({ method }: Exchange): boolean {
+  return method === "POST";
+}
+
+function visitorOf({ trustProxy }: PageParts, { visitor }: Exchange): Visitor {
+  const forwarded = visitor.forwardedFor.split(",").at(-1)?.trim() ?? "";
+  const { address, userAgent } = visitor;
+  return {
+    ipAddress: trustProxy && forwarded !== "" ? forwarded.slice(0, 64) : address,
+    userAgent: userAgent === "" ? null : userAgent.slice(0, USER_AGENT_CHARS_MAX).replace(/\p{Cc}/gu, " "),
+  };
+}
+
+const HEADERS = {
+  "Content-Type": "text/html; charset=utf-8",
+  "Cache-Control": "no-store",
+  "Content-Security-Policy":
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+  "Referrer-Policy": "no-referrer",
+  "X-Content-Type-Options": "nosniff",
+  "X-Robots-Tag": "noindex",
+};
+
+const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:28rem;margin:15vh auto 0;padding:0 1.5rem;color:#1c2330;background:#fff}
+h1{font-size:1.4rem}button{font:inherit;padding:.6rem 1.4rem;border:0;border-radius:.4rem;background:#1c5fd4;color:#fff;cursor:pointer}
+@media(prefers-color-scheme:dark){body{color:#e4e8f0;background:#14181f}}`;
+
+function page(status: number, { title, text, button }: Words): Answer {
+  const form = button ? `<form method="post"><button>${button}</button></form>` : "";
+  const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>${title}</title><style>${STYLE}</style></head><body><h1>${title}</h1><p>${text}</p>${form}</body></html>`;
+  return { status, body, headers: HEADERS };
+}

@@ -1,0 +1,132 @@
+/**
+ * Confirmation mails: written when a change asked for one, and found again when whoever made the change did not get
+ * to it. The id of the mail follows from what asked for it, so that two who write it write one.
+ */
+import { parseMailbox } from "../address.ts";
+import type { Clock } from "../clock.ts";
+import { derivedId } from "../ids.ts";
+import { noteMailed, type OwedConfirmation, owedConfirmations } from "../record/confirmations.ts";
+import type { Sql } from "../record/connect.ts";
+import { CONFIRM_WITHIN_MS } from "../record/contact.ts";
+import type { Head, NewEmail } from "../record/emails.ts";
+import type { Links } from "./links.ts";
+
+const SWEEP_MAX = 200;
+/** Whoever asked writes the mail at once; only after this is it taken for forgotten. */
+const GRACE_MS = 3_000;
+
+export type OwnLetter = {
+  subject: string;
+  html: string | null;
+  text: string | null;
+  from: string | null;
+  replyTo: string[];
+};
+
+export type ConfirmationParts = {
+  sql: Sql;
+  links: Links;
+  clock: Clock;
+  /** The sender when the letter names none. */
+  from: string;
+  /** `submitOwn`. */
+  write(mail: { workspaceId: string; handle: string; bulk: boolean; emails: NewEmail[] }): Promise<unknown>;
+  /** The workspace's own words for it, or null. */
+  letter(owed: OwedConfirmation, confirmUrl: string): Promise<OwnLetter | null>;
+};
+
+export class Confirmations {
+  readonly #parts: ConfirmationParts;
+
+  constructor(parts: ConfirmationParts) {
+    this.#parts = parts;
+  }
+
+  /** The mail that a change of this contact asked for. */
+  async send(workspaceId: string, contactId: string): Promise<void> {
+    for (const owed of await owedConfirmations(this.#parts.sql, { workspaceId, contactId }, 1))
+      await this.#write(owed);
+  }
+
+  /** Those that were left behind; says whether there may be more. */
+  async sweep(): Promise<boolean> {
+    const now = this.#parts.clock.now();
+    const span = { after: new Date(now - CONFIRM_WITHIN_MS), before: new Date(now - GRACE_MS) };
+    const owed = await owedConfirmations(this.#parts.sql, span, SWEEP_MAX);
+    for (const one of owed) await this.#write(one);
+    return owed.length >= SWEEP_MAX;
+  }
+
+  async #write(owed: OwedConfirmation): Promise<void> {
+    const { sql, links, write, letter } = this.#parts;
+    const { workspaceId, handle, audienceId, contactId } = owed;
+    const confirmUrl = links.confirmUrl({
+      workspaceId,
+      audienceId,
+      contactId,
+      askedAt: owed.askedAt.getTime(),
+    });
+    const own = (await letter(owed, confirmUrl)) ?? plainLetter(owed, confirmUrl);
+    await write({ workspaceId, handle, bulk: false, emails: [this.#emailOf(owed, own)] });
+    await noteMailed(sql, owed);
+  }
+
+  #emailOf({ workspaceId, contactId, email, askedAt }: OwedConfirmation, letter: OwnLetter): NewEmail {
+    const { from = null, subject, html, text, replyTo } = letter;
+    const head: Head = {
+      from: from ?? this.#parts.from,
+      to: [email],
+      cc: [],
+      bcc: [],
+      reply_to: replyTo,
+      subject,
+    };
+    const headText = JSON.stringify(head);
+    return {
+      workspaceId,
+      id: derivedId(askedAt.getTime(), `confirmation ${workspaceId} ${contactId} ${askedAt.getTime()}`),
+      keyId: null,
+      bulk: false,
+      head: headText,
+      weight: 1,
+      bytes: headText.length + (html?.length ?? 0) + (text?.length ?? 0),
+      html,
+      plain: text,
+      extra: null,
+      scheduledAt: null,
+    };
+  }
+}
+
+/** no-reply at the host of the public url; an address that nobody has when that is no mail domain. */
+export function defaultSender(publicUrl: string): string {
+  const address = `no-reply@${new URL(publicUrl).hostname}`;
+  return parseMailbox(address) ? address : "no-reply@postrider.invalid";
+}
+
+function plainLetter({ audienceName, firstName }: OwedConfirmation, confirmUrl: string): OwnLetter {
+  const name = oneLine(audienceName);
+  const greeting = firstName === null ? "Hello," : `Hello ${oneLine(firstName)},`;
+  const request = `please confirm that you want to receive mail from ${name}:`;
+  const otherwise =
+    "If you did not ask for this, do nothing: without your confirmation you receive no more of it.";
+  return {
+    subject: `Please confirm: mail from ${name}`,
+    text: `${greeting}\n\n${request}\n\n${confirmUrl}\n\nThe link is good for 7 days. ${otherwise}\n`,
+    html: `<p>${escaped(greeting)}</p>
+<p>${escaped(request)}</p>
+<p><a href="${escaped(confirmUrl)}">Confirm</a></p>
+<p>The link is good for 7 days. ${escaped(otherwise)}</p>
+`,
+    from: null,
+    replyTo: [],
+  };
+}
+
+function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\s]+/gu, " ").trim();
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);
+}

@@ -1,0 +1,82 @@
+/**
+ * The links that mail carries, and the keyed hash of an address. A link is signed and names its contact; who cannot
+ * sign cannot make one, and what it opens is decided by the record, not by the link. Unsubscribe links never expire.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+const MAC_BYTES = 16;
+const UUID_BYTES = 16;
+const TIME_BYTES = 6;
+const TOKEN_CHARS_MAX = 120;
+
+export type Addressee = { workspaceId: string; audienceId: string; contactId: string };
+export type Invitation = Addressee & { askedAt: number };
+
+export class Links {
+  readonly #secret: string;
+  readonly #publicUrl: string;
+
+  constructor(serverSecret: string, publicUrl: string) {
+    this.#secret = serverSecret;
+    this.#publicUrl = publicUrl.replace(/\/+$/, "");
+  }
+
+  unsubscribeUrl(addressee: Addressee): string {
+    return `${this.#publicUrl}/u/${this.#token("unsubscribe", bytesOf(addressee))}`;
+  }
+
+  confirmUrl(invitation: Invitation): string {
+    const time = Buffer.alloc(TIME_BYTES);
+    time.writeUIntBE(invitation.askedAt, 0, TIME_BYTES);
+    return `${this.#publicUrl}/confirm/${this.#token("confirm", Buffer.concat([bytesOf(invitation), time]))}`;
+  }
+
+  readUnsubscribe(token: string): Addressee | null {
+    const body = this.#read("unsubscribe", token, 3 * UUID_BYTES);
+    return body && addresseeOf(body);
+  }
+
+  readConfirm(token: string): Invitation | null {
+    const body = this.#read("confirm", token, 3 * UUID_BYTES + TIME_BYTES);
+    return body && { ...addresseeOf(body), askedAt: body.readUIntBE(3 * UUID_BYTES, TIME_BYTES) };
+  }
+
+  #token(purpose: string, body: Buffer): string {
+    return Buffer.concat([body, this.#mac(purpose, body)]).toString("base64url");
+  }
+
+  #read(purpose: string, token: string, bytes: number): Buffer | null {
+    if (token.length > TOKEN_CHARS_MAX || !/^[A-Za-z0-9_-]+$/.test(token)) return null;
+    const whole = Buffer.from(token, "base64url");
+    if (whole.byteLength !== bytes + MAC_BYTES) return null;
+    const body = whole.subarray(0, bytes);
+    return timingSafeEqual(whole.subarray(bytes), this.#mac(purpose, body)) ? body : null;
+  }
+
+  #mac(purpose: string, body: Buffer): Buffer {
+    return createHmac("sha256", this.#secret)
+      .update(`${purpose}\n`)
+      .update(body)
+      .digest()
+      .subarray(0, MAC_BYTES);
+  }
+}
+
+/** Under which an erased address stays known: nobody can find the address from it without the server's secret. */
+export function addressHasher(serverSecret: string): (identity: string) => Buffer {
+  return (identity) => createHmac("sha256", serverSecret).update("address\n").update(identity).digest();
+}
+
+function bytesOf({ workspaceId, audienceId, contactId }: Addressee): Buffer {
+  return Buffer.concat(
+    [workspaceId, audienceId, contactId].map((id) => Buffer.from(id.replaceAll("-", ""), "hex")),
+  );
+}
+
+function addresseeOf(body: Buffer): Addressee {
+  const id = (n: number): string => {
+    const hex = body.toString("hex", n * UUID_BYTES, (n + 1) * UUID_BYTES);
+    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+  };
+  return { workspaceId: id(0), audienceId: id(1), contactId: id(2) };
+}

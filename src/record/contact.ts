@@ -1,0 +1,314 @@
+/**
+ * What a change does to a contact. Pure: the contact commit calls `change` on the locked state, so that what is decided
+ * here is decided once, whoever asks at the same time.
+ *
+ * Nobody is subscribed against their word: one who is pending or unsubscribed becomes subscribed only by confirming,
+ * or by a consent record in place of that. At most one confirmation mail a day is asked for, and three in all until one
+ * is answered. An archived contact is not there, except for being added again, unsubscribed and erased.
+ */
+export const PROPERTIES_BYTES_MAX = 16_384;
+export const TAGS_MAX = 200;
+const ASKS_MAX = 3;
+const ASK_EVERY_MS = 24 * 3_600_000;
+export const CONFIRM_WITHIN_MS = 7 * 24 * 3_600_000;
+
+export type Status = "pending" | "subscribed" | "unsubscribed";
+export type Properties = Record<string, unknown>;
+
+export type Contact = {
+  workspaceId: string;
+  id: string;
+  audienceId: string;
+  identity: string;
+  /** As first spelt. */
+  email: string;
+  firstName: string | null;
+  lastName: string | null;
+  properties: Properties;
+  /** Sorted. */
+  tags: string[];
+  status: Status;
+  createdAt: Date;
+  updatedAt: Date;
+  archivedAt: Date | null;
+};
+
+/** How often a contact was asked to confirm; `askedAt` names the last mail and its link. */
+export type Confirmation = { asked: number; askedAt: Date; isOpen: boolean; isMailed: boolean };
+
+/** What a caller can show for a contact's agreement. */
+export type GivenConsent = {
+  source: string;
+  capturedAt: Date;
+  ipAddress: string | null;
+  userAgent: string | null;
+  wording: string | null;
+  textVersion: string | null;
+};
+export type Consent = GivenConsent & { kind: "given" | "confirmed" | "withdrawn"; keyId: string | null };
+
+/** Absent stays as it is, null clears. */
+export type Fields = {
+  firstName?: string | null;
+  lastName?: string | null;
+  properties?: Properties | null;
+  unsubscribed?: boolean;
+  tags?: readonly string[];
+};
+
+export type OptIn = {
+  /** true: must confirm in any audience; false: the consent record stands in for it. */
+  doubleOptIn?: boolean;
+  consent: GivenConsent | null;
+};
+
+export type Visitor = { ipAddress: string | null; userAgent: string | null };
+
+export type Change =
+  | { kind: "add"; id: string; identity: string; email: string; fields: Fields; optIn: OptIn }
+  | { kind: "edit"; fields: Fields; optIn: OptIn }
+  | { kind: "tag"; add: readonly string[]; remove: readonly string[] }
+  | { kind: "archive" }
+  | { kind: "erase" }
+  | { kind: "unsubscribe"; source: string; visitor: Visitor }
+  /** The link of the mail that was asked for at `askedAt`. */
+  | { kind: "confirm"; askedAt: number; visitor: Visitor };
+
+/** A contact as the transaction holds it: changed in place, in the order of the changes. */
+export type Held = {
+  contact: Contact;
+  confirmation: Confirmation | null;
+  isNew: boolean;
+  isErased: boolean;
+  consents: Consent[];
+};
+
+export type Setting = {
+  audience: { workspaceId: string; id: string; doubleOptIn: boolean };
+  /** Erased before, and must not be written to. */
+  isSuppressed: boolean;
+  keyId: string | null;
+  now: Date;
+};
+
+export type Changed =
+  | { kind: "changed"; contact: Contact; asks: boolean }
+  | { kind: "no contact" }
+  /** A limit that only the whole contact can break. */
+  | { kind: "too much"; field: "properties" | "tags"; message: string }
+  /** The link was used, is too old, or was overtaken by another. */
+  | { kind: "not open" };
+
+/** `held` is null when there is no such contact; one that is added is handed back through `keep`. */
+export function change(
+  held: Held | null,
+  asked: Change,
+  setting: Setting,
+  keep: (held: Held) => void,
+): Changed {
+  if (asked.kind === "add") {
+    if (held && !held.isErased) return addKnown(held, asked, setting);
+    const added = addNew(asked, setting);
+    if (added.result.kind === "changed") keep(added.held);
+    return added.result;
+  }
+  if (!held || held.isErased) return { kind: "no contact" };
+  const seesArchived = asked.kind === "erase" || asked.kind === "unsubscribe";
+  if (held.contact.archivedAt && !seesArchived) return { kind: "no contact" };
+  switch (asked.kind) {
+    case "edit":
+      if (isEmpty(asked)) return { kind: "changed", contact: held.contact, asks: false };
+      return edit(held, asked.fields, asked.optIn, setting);
+    case "tag":
+      return edit(held, {}, NO_OPT_IN, setting, asked);
+    case "archive":
+      held.contact.archivedAt = setting.now;
+      return changed(held, setting);
+    case "erase":
+      held.isErased = true;
+      return { kind: "changed", contact: held.contact, asks: false };
+    case "unsubscribe":
+      if (held.contact.status !== "unsubscribed")
+        withdraw(held, { source: asked.source, ...asked.visitor, keyId: setting.keyId }, setting);
+      return changed(held, setting);
+    case "confirm":
+      return confirm(held, asked, setting);
+  }
+}
+
+type Add = Extract<Change, { kind: "add" }>;
+const NO_OPT_IN: OptIn = { consent: null };
+const NOBODY: Visitor = { ipAddress: null, userAgent: null };
+
+function addNew(
+  { id, identity, email, fields, optIn }: Add,
+  setting: Setting,
+): { held: Held; result: Changed } {
+  const { audience, now, isSuppressed } = setting;
+  const mustConfirm = optIn.doubleOptIn ?? audience.doubleOptIn;
+  const isUnsubscribed = fields.unsubscribed === true || (isSuppressed && !isSkipping(optIn));
+  const status: Status = isUnsubscribed ? "unsubscribed" : mustConfirm ? "pending" : "subscribed";
+  const held: Held = {
+    contact: {
+      workspaceId: audience.workspaceId,
+      id,
+      audienceId: audience.id,
+      identity,
+      email,
+      firstName: null,
+      lastName: null,
+      properties: {},
+      tags: [],
+      status,
+      createdAt: now,
+      updatedAt: now,
+      archivedAt: null,
+    },
+    confirmation: null,
+    isNew: true,
+    isErased: false,
+    consents: [],
+  };
+  const { unsubscribed, ...rest } = fields;
+  const result = edit(held, rest, { consent: optIn.consent }, setting);
+  const asks = status === "pending" || (status === "unsubscribed" && unsubscribed === false);
+  if (result.kind === "changed" && asks) result.asks = ask(held, now);
+  return { held, result };
+}
+
+function addKnown(held: Held, { fields, optIn }: Add, setting: Setting): Changed {
+  const wasArchived = held.contact.archivedAt;
+  held.contact.archivedAt = null;
+  const result = edit(held, fields, optIn, setting);
+  if (result.kind !== "changed") held.contact.archivedAt = wasArchived;
+  // whoever signs up once more while the mail lies unanswered may get another
+  else if (held.contact.status === "pending" && !result.asks) result.asks = ask(held, setting.now);
+  return result;
+}
+
+/** Nothing of the contact changes when something of it is refused. */
+function edit(
+  held: Held,
+  fields: Fields,
+  optIn: OptIn,
+  setting: Setting,
+  tagging: { add: readonly string[]; remove: readonly string[] } = { add: fields.tags ?? [], remove: [] },
+): Changed {
+  const { contact } = held;
+  const properties = merged(contact.properties, fields.properties);
+  if (fields.properties && Buffer.byteLength(JSON.stringify(properties)) > PROPERTIES_BYTES_MAX)
+    return {
+      kind: "too much",
+      field: "properties",
+      message: `must have at most ${PROPERTIES_BYTES_MAX} bytes in all, as JSON`,
+    };
+  const tags = retagged(contact.tags, tagging);
+  if (tags.length > TAGS_MAX && tags.length > contact.tags.length)
+    return { kind: "too much", field: "tags", message: `must be at most ${TAGS_MAX} in all` };
+  contact.properties = properties;
+  contact.tags = tags;
+  if (fields.firstName !== undefined) contact.firstName = fields.firstName;
+  if (fields.lastName !== undefined) contact.lastName = fields.lastName;
+  if (optIn.consent) held.consents.push({ kind: "given", ...optIn.consent, keyId: setting.keyId });
+  const result = changed(held, setting);
+  result.asks = restatus(held, fields.unsubscribed, optIn, setting);
+  return result;
+}
+
+/** Moves the status as far as a caller may; says whether the contact is asked to confirm. */
+function restatus(held: Held, unsubscribed: boolean | undefined, optIn: OptIn, setting: Setting): boolean {
+  const { contact } = held;
+  if (contact.status === "subscribed" || unsubscribed === true) {
+    if (unsubscribed === true && contact.status !== "unsubscribed")
+      withdraw(held, { source: "api", ...NOBODY, keyId: setting.keyId }, setting);
+    return false;
+  }
+  const isWanted =
+    contact.status === "pending"
+      ? unsubscribed === false || optIn.doubleOptIn !== undefined
+      : unsubscribed === false;
+  if (!isWanted) return false;
+  if (!isSkipping(optIn)) return ask(held, setting.now);
+  contact.status = "subscribed";
+  close(held);
+  return false;
+}
+
+function isSkipping({ doubleOptIn, consent }: OptIn): boolean {
+  return doubleOptIn === false && consent !== null;
+}
+
+function ask(held: Held, now: Date): boolean {
+  const { confirmation } = held;
+  const asked = confirmation?.asked ?? 0;
+  if (asked >= ASKS_MAX) return false;
+  if (confirmation && now.getTime() - confirmation.askedAt.getTime() < ASK_EVERY_MS) return false;
+  held.confirmation = { asked: asked + 1, askedAt: now, isOpen: true, isMailed: false };
+  return true;
+}
+
+function confirm(
+  held: Held,
+  { askedAt, visitor }: Extract<Change, { kind: "confirm" }>,
+  setting: Setting,
+): Changed {
+  const { confirmation, contact } = held;
+  const isOpen = confirmation?.isOpen && confirmation.askedAt.getTime() === askedAt;
+  if (!isOpen || setting.now.getTime() > askedAt + CONFIRM_WITHIN_MS) return { kind: "not open" };
+  contact.status = "subscribed";
+  close(held);
+  held.consents.push({ ...ownConsent("confirmation", visitor, setting.now), kind: "confirmed", keyId: null });
+  return changed(held, setting);
+}
+
+/** The links that were sent open nothing any more, and the count of mails begins anew. */
+function close(held: Held): void {
+  if (held.confirmation)
+    held.confirmation = { ...held.confirmation, asked: 0, isOpen: false, isMailed: true };
+}
+
+function withdraw(
+  held: Held,
+  { source, keyId, ...visitor }: Visitor & { source: string; keyId: string | null },
+  { now }: Setting,
+): void {
+  held.contact.status = "unsubscribed";
+  if (held.confirmation) held.confirmation = { ...held.confirmation, isOpen: false, isMailed: true };
+  held.consents.push({ ...ownConsent(source, visitor, now), kind: "withdrawn", keyId });
+}
+
+function ownConsent(source: string, visitor: Visitor, now: Date): GivenConsent {
+  return { source, capturedAt: now, ...visitor, wording: null, textVersion: null };
+}
+
+function changed(held: Held, { now }: Setting): Extract<Changed, { kind: "changed" }> {
+  held.contact.updatedAt = now;
+  return { kind: "changed", contact: held.contact, asks: false };
+}
+
+function isEmpty({ fields, optIn }: Extract<Change, { kind: "edit" }>): boolean {
+  const given = [...Object.values(fields), optIn.doubleOptIn, optIn.consent ?? undefined];
+  return given.every((value) => value === undefined);
+}
+
+function merged(known: Properties, given: Properties | null | undefined): Properties {
+  if (given === undefined) return known;
+  if (given === null) return {};
+  // a map: a property may be called __proto__
+  const all = new Map(Object.entries(known));
+  for (const [name, value] of Object.entries(given)) {
+    if (value === null) all.delete(name);
+    else all.set(name, value);
+  }
+  return Object.fromEntries(all);
+}
+
+function retagged(
+  known: string[],
+  { add, remove }: { add: readonly string[]; remove: readonly string[] },
+): string[] {
+  if (add.length === 0 && remove.length === 0) return known;
+  const tags = new Set([...known, ...add]);
+  for (const tag of remove) tags.delete(tag);
+  return [...tags].sort();
+}

@@ -1,0 +1,86 @@
+/**
+ * What an erasure makes of one e-mail. Pure. Whoever is erased is struck out of the header and of the history; a mail
+ * that is still to go goes without them, or is canceled when nobody else is left; once nothing of it is open, its
+ * subject and contents go too.
+ */
+import { identity, parseMailbox } from "../address.ts";
+import type { Head } from "./emails.ts";
+import type { HistoryEntry } from "./readmail.ts";
+
+export const ERASED_ADDRESS = "erased@erased.invalid";
+const OPEN: readonly string[] = ["accepted", "scheduled", "waiting", "deferred"];
+
+export type Mail = {
+  id: string;
+  head: Head;
+  status: string;
+  marks: string | null;
+  weight: number;
+  history: HistoryEntry[] | null;
+};
+
+export type Struck = Mail & {
+  /** Nothing is open: the contents go. */
+  isOver: boolean;
+  /** It was to go, and will not. */
+  isCanceled: boolean;
+};
+
+/** The mail without these people, or null when it was not to any of them. */
+export function strike(mail: Mail, identities: ReadonlySet<string>, at: string): Struck | null {
+  const isStruck = (text: string): boolean => {
+    const mailbox = parseMailbox(text);
+    return mailbox !== null && identities.has(identity(mailbox.address));
+  };
+  const redact = (list: readonly string[]): string[] =>
+    list.map((text) => (isStruck(text) ? ERASED_ADDRESS : text));
+  const { head } = mail;
+  const envelope = [...head.to, ...head.cc, ...head.bcc].map(isStruck);
+  if (!envelope.includes(true) && !head.reply_to.some(isStruck)) return null;
+
+  const wasOpen = OPEN.includes(mail.status);
+  const marks = [...(mail.marks ?? "o".repeat(mail.weight))];
+  let isCancellation = false;
+  envelope.forEach((isOfThem, n) => {
+    if (!isOfThem || !wasOpen || marks[n] !== "o") return;
+    marks[n] = "x";
+    isCancellation = true;
+  });
+  const isOver = !wasOpen || !marks.includes("o");
+  const history = (mail.history ?? []).map((entry) => redacted(entry, isStruck));
+  if (isCancellation)
+    history.push({ type: "canceled", at, recipient: ERASED_ADDRESS, detail: "the contact was erased" });
+  return {
+    ...mail,
+    head: {
+      ...head,
+      to: redact(head.to),
+      cc: redact(head.cc),
+      bcc: redact(head.bcc),
+      reply_to: redact(head.reply_to),
+      subject: isOver ? "" : head.subject,
+    },
+    marks: isCancellation ? marks.join("") : mail.marks,
+    status: wasOpen && isOver ? statusOf(marks) : mail.status,
+    history,
+    isOver,
+    isCanceled: wasOpen && isOver,
+  };
+}
+
+/** A reply may repeat the address. */
+function redacted(entry: HistoryEntry, isStruck: (text: string) => boolean): HistoryEntry {
+  if (entry.recipient === undefined || !isStruck(entry.recipient)) return entry;
+  const { detail: _, ...rest } = entry;
+  return { ...rest, recipient: ERASED_ADDRESS };
+}
+
+/** In the order of the contract, from what has already become of the others. */
+function statusOf(marks: readonly string[]): string {
+  if (marks.includes("c")) return "complained";
+  if (marks.includes("b")) return "bounced";
+  if (marks.includes("f")) return "failed";
+  if (marks.includes("s")) return "suppressed";
+  if (marks.includes("d")) return "delivered";
+  return "canceled";
+}
