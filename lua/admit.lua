@@ -55,9 +55,10 @@ end
 local function left(w) return math.max(0, w.limit - w.used) end
 local function seconds(at) return math.max(1, math.ceil((at - now) / 1000)) end
 
--- the minute always ends with or after the second, so it also wins the tie
+-- of two as near the one that ends later: after a step back of the clock and a change of plan that may be the second
 local nearest = minute
-if left(second) < left(minute) then nearest = second end
+local nearer = left(minute) - left(second)
+if nearer > 0 or (nearer == 0 and second.ends > minute.ends) then nearest = second end
 local retry = 0
 if verdict == 'limited' then retry = seconds(retry_at) end
 

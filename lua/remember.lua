@@ -1,12 +1,13 @@
 --[[
 remember: keep what the record says of one key and its workspace, for a minute.
 
-Promises: an older copy never replaces a newer one: each of the two is stored only if its version is not lower than
-the one held; a key marked revoked stays so until that mark expires, whatever a load that was in flight brings.
+Promises: an older copy never replaces a newer one: neither is stored when its version is lower than the one held; a
+key marked revoked stays so until that mark expires, whatever a load that was in flight brings. A copy that says
+`revoked` is never too old to be stored: that is for ever.
 
 KEYS key_record workspace_record
 ARGV now:number lives_ms:number version:number key_state key_id permissions audiences workspace_id plan minute_scope per_second:number per_minute:number day_limit month_limit cap_day cap_hour reserved_share
-REPLY 1 when the key is stored, 0 when it stays revoked
+REPLY 1 when the key is stored, 0 when it stays revoked, 2 when the copy is older than what is held: load it again
 ]]
 -- @include clock
 now = clock(now)
@@ -20,6 +21,7 @@ if not held[1] or tonumber(held[1]) <= version then
 end
 
 if redis.call('HGET', key_record, 'state') == 'revoked' then return 0 end
+if held[1] and tonumber(held[1]) > version and key_state ~= 'revoked' then return 2 end
 redis.call('HSET', key_record, 'state', key_state, 'until', now + lives_ms, 'id', key_id, 'permissions', permissions,
   'audiences', audiences)
 redis.call('PEXPIRE', key_record, lives_ms)

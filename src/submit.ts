@@ -146,7 +146,10 @@ export function submitter(parts: SubmitParts): Submit {
       if (asked.claim) sent.push(reservations.endClaim(asked));
       const agrees = reserved && grant.go === committed.go;
       if (!agrees && "epoch" in grant) sent.push(reservations.restore(committed.account, grant.epoch));
-    } else if (committed.kind !== "unknown") {
+    } else if (committed.kind === "unknown") {
+      // the caller is told to ask again under the same key, and only the record can answer
+      if (asked.claim) sent.push(reservations.endClaim(asked));
+    } else {
       if (reserved) sent.push(reservations.refund(asked));
       if (committed.kind === "over" && "epoch" in grant)
         sent.push(reservations.restore(committed.account, grant.epoch));

@@ -151,7 +151,7 @@ export class Admitter {
     }
     if (!record) return null;
     const stored = await this.#answer(this.#remember(bearer, record));
-    return stored === 1 && !record.isRevoked ? record : null;
+    return stored === STAYS_REVOKED || record.isRevoked ? null : record;
   }
 
   #remember({ handle, hash }: Bearer, record: KeyRecord): Promise<unknown> {
@@ -193,6 +193,8 @@ export class Admitter {
 }
 
 const NO_AUDIENCE = "-";
+/** Of remember.lua. */
+const STAYS_REVOKED = 0;
 
 type AdmitReply =
   | ["miss" | "revoked"]

@@ -114,34 +114,37 @@ export class Keyring {
     }
   }
 
-  /** Redis first, then the record; done when both have it. */
+  /**
+   * Redis first, then the record, then Redis again: an emptied Redis may have loaded the key once more meanwhile. Older
+   * copies are barred before the second mark, so none can land after it.
+   */
   async revokeKey(id: string, actor: Role): Promise<{ id: string; revoked: true } | KeyRefusal> {
-    const { redis, sql, clock } = this.#parts;
+    const { sql, clock } = this.#parts;
     if (!mayManage(actor)) return FORBIDDEN;
     const key = await findKey(sql, id);
     if (!key) return { status: 404, message: "There is no key with this id." };
-    await revokeScript.run(
-      redis,
-      { key_record: keyspace.apiKey(key.handle, key.hash) },
-      { lives_ms: REVOKED_MARK_LIVES_MS },
-    );
+    await this.#mark(key);
     const version = await markRevoked(sql, key.workspaceId, id, new Date(clock.now()));
     await this.#forget(key.handle, version);
+    await this.#mark(key);
     return { id, revoked: true };
   }
 
   /** Redis came back as another run, maybe with old contents: tell it again what changed lately. */
   async replay(now: number): Promise<void> {
-    const { redis, sql } = this.#parts;
+    const { sql } = this.#parts;
     const since = new Date(now - REVOKED_MARK_LIVES_MS);
     const [revoked, changed] = await Promise.all([revokedSince(sql, since), changedSince(sql, since)]);
-    for (const { handle, hash } of revoked)
-      await revokeScript.run(
-        redis,
-        { key_record: keyspace.apiKey(handle, hash) },
-        { lives_ms: REVOKED_MARK_LIVES_MS },
-      );
     for (const { handle, version } of changed) await this.#forget(handle, version);
+    for (const key of revoked) await this.#mark(key);
+  }
+
+  async #mark({ handle, hash }: { handle: string; hash: string }): Promise<void> {
+    await revokeScript.run(
+      this.#parts.redis,
+      { key_record: keyspace.apiKey(handle, hash) },
+      { lives_ms: REVOKED_MARK_LIVES_MS },
+    );
   }
 
   async #forget(handle: string, version: number): Promise<void> {

@@ -181,8 +181,15 @@ class LastUsed {
 
   async #flush(): Promise<void> {
     if (this.#used.size === 0) return;
-    const used = [...this.#used.values()];
+    const used = this.#used;
     this.#used = new Map();
-    await noteLastUsed(this.#sql, used);
+    // in one order, so that two processes that note the same keys do not wait for each other in a ring
+    const inOrder = [...used.values()].sort((a, b) => (a.keyId < b.keyId ? -1 : 1));
+    try {
+      await noteLastUsed(this.#sql, inOrder);
+    } catch (error) {
+      this.#used = new Map([...used, ...this.#used]);
+      throw error;
+    }
   }
 }

@@ -4,7 +4,14 @@
  */
 import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
-import { headerNameOk, headerReserved, headerValueOk, type Mailbox, parseMailbox } from "../address.ts";
+import {
+  headerNameOk,
+  headerReserved,
+  headerValueOk,
+  identity,
+  type Mailbox,
+  parseMailbox,
+} from "../address.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
 import { missingField } from "./check.ts";
@@ -139,7 +146,7 @@ function recipients(given: string | string[], field: string, seen: Set<string>):
   return kept;
 }
 
-/** Whether this address is new to the e-mail: repeated ones collapse. */
+/** Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first spelling stays. */
 function readRecipient(text: string, field: string, seen: Set<string>): boolean {
   const mailbox: Mailbox | null = parseMailbox(text);
   if (!mailbox)
@@ -147,8 +154,9 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
       "validation_error",
       `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
-  if (seen.has(mailbox.address)) return false;
-  seen.add(mailbox.address);
+  const person = identity(mailbox.address);
+  if (seen.has(person)) return false;
+  seen.add(person);
   return true;
 }
 

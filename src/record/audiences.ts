@@ -60,12 +60,12 @@ export async function lockAudiences(
   tx: Tx | Sql,
   wanted: readonly { workspaceId: string; audienceId: string }[],
 ): Promise<Audience[]> {
-  return tx<Audience[]>`
+  return await tx<Audience[]>`
     select ${columns(tx)} from audience
     where (workspace_id, id) in (
         select * from unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.audienceId)}::uuid[]))
       and deleted_at is null
-    order by workspace_id, id for no key update`;
+    order by workspace_id, id for no key update`.execute();
 }
 
 function columns(sql: Tx | Sql) {

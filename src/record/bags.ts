@@ -2,7 +2,7 @@
  * Bags: up to 100 e-mails and 4 MB of one workspace that travel together now. A row exists only while they travel;
  * the queue carries nothing but its id and generation.
  */
-import type { Sql, Tx } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 
 export const BAG_EMAILS_MAX = 100;
 export const BAG_BYTES_MAX = 4 * 1024 * 1024;
@@ -30,8 +30,8 @@ export function pack(
   return bags;
 }
 
-export async function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): Promise<void> {
-  await tx`
+export function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): Statement {
+  return tx`
     insert into bag (workspace_id, id, shard, email_ids, bytes, created_at)
     select workspace_id, id, shard, email_ids::uuid[], bytes, ${now}
     from unnest(${bags.map((bag) => bag.workspaceId)}::uuid[], ${bags.map((bag) => bag.id)}::uuid[],

@@ -2,7 +2,7 @@
  * Idempotency claims: which request of a workspace was answered 2xx, with what, for 24 hours. The unique row decides;
  * it is written in the transaction of what it claims, so the two exist together or not at all.
  */
-import type { Sql, Tx } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 
 export const CLAIM_HOURS = 24;
 
@@ -24,7 +24,7 @@ export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], now: Da
         where held.created_at <= excluded.created_at - make_interval(hours => ${CLAIM_HOURS})
       returning workspace_id, scope, key
     )
-    select n::int from asked join taken using (workspace_id, scope, key)`;
+    select n::int from asked join taken using (workspace_id, scope, key)`.execute();
   if (taken.length === claims.length) return [];
   const free = new Set(taken.map((row) => row.n - 1));
   return findClaims(
@@ -49,19 +49,19 @@ export async function findClaims(
 }
 
 /** For claims that are taken before their answer is known: in the same transaction. */
-export async function answerClaims(tx: Tx | Sql, claims: readonly Claim[]): Promise<void> {
-  await tx`
+export function answerClaims(tx: Tx | Sql, claims: readonly Claim[]): Statement {
+  return tx`
     update claim c set answer = a.answer::json
     from unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
                 ${claims.map((c) => c.key)}::text[], ${claims.map((c) => c.answer)}::text[]) as a(workspace_id, scope, key, answer)
     where c.workspace_id = a.workspace_id and c.scope = a.scope and c.key = a.key`;
 }
 
-export async function dropClaims(
+export function dropClaims(
   tx: Tx | Sql,
   claims: readonly Pick<Claim, "workspaceId" | "scope" | "key">[],
-): Promise<void> {
-  await tx`
+): Statement {
+  return tx`
     delete from claim c
     using unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
                  ${claims.map((c) => c.key)}::text[]) as a(workspace_id, scope, key)

@@ -9,7 +9,7 @@
 import { newId } from "../ids.ts";
 import { type Bag, insertBags, pack } from "./bags.ts";
 import { type Claim, dropClaims, takeClaims } from "./claims.ts";
-import type { Sql } from "./connect.ts";
+import type { Sql, Statement } from "./connect.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
@@ -103,16 +103,16 @@ class MailTransaction implements Transaction<Submission, Judged> {
     this.#written = new Set(written);
   }
 
-  write(tx: Sql): Promise<unknown>[] {
+  write(tx: Sql): Statement[] {
     const untaken = this.#decide();
-    const writes: Promise<unknown>[] = [];
+    const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
     writes.push(insertEmails(tx, this.#accepted, this.#now));
     const emails = this.#accepted.map((one) => one.email);
     writes.push(insertBodies(tx, emails));
     if (this.#attachments.size > 0)
-      writes.push(keepAttachments(tx, [...this.#attachments.values()], this.#now));
+      writes.push(...keepAttachments(tx, [...this.#attachments.values()], this.#now));
     if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, this.#now));
     if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
     writes.push(saveLedgers(tx, this.#accounts));

@@ -8,6 +8,8 @@ import postgres from "postgres";
 
 export type Sql = postgres.Sql;
 export type Tx = postgres.TransactionSql;
+/** Asked for and not yet sent: the driver sends it when it is awaited or executed. */
+export type Statement = postgres.PendingQuery<postgres.Row[]>;
 
 export type Pool = "commits" | "hints" | "reads" | "delivery" | "settling" | "leases" | "keeper" | "setup";
 const POOL_CONNECTIONS: Record<Pool, number> = {

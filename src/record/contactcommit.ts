@@ -7,7 +7,7 @@
  */
 import { newId } from "../ids.ts";
 import { type Audience, lockAudiences } from "./audiences.ts";
-import type { Sql } from "./connect.ts";
+import type { Sql, Statement } from "./connect.ts";
 import { type Change, type Changed, change, type Held } from "./contact.ts";
 import {
   deleteContacts,
@@ -84,7 +84,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     this.#suppressed = suppressed;
   }
 
-  write(tx: Sql): Promise<unknown>[] {
+  write(tx: Sql): Statement[] {
     for (const entry of this.#group) this.#verdicts.set(entry, this.#decide(entry));
     const touched = [...this.#touched];
     const kept = touched.filter(({ isErased }) => !isErased);
@@ -95,7 +95,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const confirmations = kept.flatMap(({ contact: { workspaceId, id: contactId }, confirmation }) =>
       confirmation ? [{ workspaceId, contactId, ...confirmation }] : [],
     );
-    const writes: Promise<unknown>[] = [];
+    const writes: Statement[] = [];
     // an address that was erased and added again in one group is inserted after it is deleted
     if (erased.length > 0) writes.push(...this.#erase(tx, erased));
     if (fresh.length > 0)
@@ -158,7 +158,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     }));
   }
 
-  #erase(tx: Sql, erased: readonly Held[]): Promise<unknown>[] {
+  #erase(tx: Sql, erased: readonly Held[]): Statement[] {
     const contacts = erased.map(({ contact }) => contact);
     const keys = contacts.map(({ workspaceId, audienceId, identity, status }) => ({
       workspaceId,
@@ -167,9 +167,9 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       isUnsubscribed: status === "unsubscribed",
     }));
     return [
-      deleteContacts(tx, contacts),
-      keepSuppressed(tx, keys, this.#now),
-      insertErasures(tx, contacts, this.#now),
+      ...deleteContacts(tx, contacts),
+      ...keepSuppressed(tx, keys, this.#now),
+      ...insertErasures(tx, contacts, this.#now),
     ];
   }
 }

@@ -1,5 +1,5 @@
 /** Contact rows: read, and written in sets. What a change does to one is decided in contact.ts. */
-import { type Sql, type Tx, truth } from "./connect.ts";
+import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 import type { Confirmation, Consent, Contact, Held } from "./contact.ts";
 import type { Page } from "./readmail.ts";
 
@@ -17,12 +17,12 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
   const select = async (some: typeof byId, match: ReturnType<Sql>): Promise<HeldRow[]> =>
     some.length === 0
       ? []
-      : tx<HeldRow[]>`
+      : await tx<HeldRow[]>`
           select ${columns(tx)}, f.asked, f.asked_at as "askedAt", f.is_open as "isOpen", f.is_mailed as "isMailed"
           from unnest(${some.map((w) => w.workspaceId)}::uuid[], ${some.map((w) => w.audienceId)}::uuid[],
                       ${some.map((w) => w.value)}::text[]) as w(workspace_id, audience_id, value)
           join contact c on c.workspace_id = w.workspace_id and c.audience_id = w.audience_id and ${match}
-          left join confirmation f on f.workspace_id = c.workspace_id and f.contact_id = c.id`;
+          left join confirmation f on f.workspace_id = c.workspace_id and f.contact_id = c.id`.execute();
   const found = await Promise.all([
     select(byIdentity, tx`c.identity = w.value`),
     select(byId, tx`c.id = w.value::uuid`),
@@ -56,9 +56,9 @@ export async function listContacts(
     order by c.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }
 
-export async function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Promise<void> {
+export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
   const of = <T>(pick: (contact: Contact) => T): T[] => contacts.map(pick);
-  await tx`
+  return tx`
     insert into contact (workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
                          created_at, updated_at, archived_at)
     select workspace_id, id, audience_id, identity, email, first_name, last_name, properties::jsonb, tags::text[], status,
@@ -73,9 +73,9 @@ export async function insertContacts(tx: Tx | Sql, contacts: readonly Contact[])
            created_at, updated_at, archived_at)`;
 }
 
-export async function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Promise<void> {
+export function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
   const of = <T>(pick: (contact: Contact) => T): T[] => contacts.map(pick);
-  await tx`
+  return tx`
     update contact c set first_name = v.first_name, last_name = v.last_name, properties = v.properties::jsonb,
       tags = v.tags::text[], status = v.status, updated_at = v.updated_at, archived_at = v.archived_at
     from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${of((c) => c.firstName)}::text[],
@@ -89,9 +89,9 @@ export async function updateContacts(tx: Tx | Sql, contacts: readonly Contact[])
 
 export type NewConsent = Consent & { workspaceId: string; contactId: string; id: string; recordedAt: Date };
 
-export async function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): Promise<void> {
+export function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): Statement {
   const of = <T>(pick: (consent: NewConsent) => T): T[] => consents.map(pick);
-  await tx`
+  return tx`
     insert into consent (workspace_id, contact_id, id, kind, source, captured_at, ip_address, user_agent, wording,
                          text_version, key_id, recorded_at)
     select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.contactId)}::uuid[], ${of((c) => c.id)}::uuid[],
@@ -113,12 +113,12 @@ export async function listConsents(
     from consent where workspace_id = ${workspaceId} and contact_id = ${contactId} order by id`;
 }
 
-export async function saveConfirmations(
+export function saveConfirmations(
   tx: Tx | Sql,
   confirmations: readonly (Confirmation & { workspaceId: string; contactId: string })[],
-): Promise<void> {
+): Statement {
   const of = <T>(pick: (one: (typeof confirmations)[number]) => T): T[] => confirmations.map(pick);
-  await tx`
+  return tx`
     insert into confirmation (workspace_id, contact_id, asked, asked_at, is_open, is_mailed)
     select * from unnest(${of((f) => f.workspaceId)}::uuid[], ${of((f) => f.contactId)}::uuid[], ${of((f) => f.asked)}::int[],
       ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => truth(f.isOpen))}::text[]::bool[],
@@ -135,44 +135,46 @@ export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Pr
     select encode(s.address_hash, 'hex') as hash from suppression s
     join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.audienceId)}::uuid[],
                 ${keys.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)
-      on s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`;
+      on s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`.execute();
   return new Set(rows.map(({ hash }) => hash));
 }
 
 /** Keeps who was unsubscribed, and lets go of who was not. */
-export async function keepSuppressed(
+export function keepSuppressed(
   tx: Tx | Sql,
   keys: readonly (HeldKey & { isUnsubscribed: boolean })[],
   now: Date,
-): Promise<void> {
+): Statement[] {
   const columnsOf = (some: readonly HeldKey[]) => tx`
     unnest(${some.map((k) => k.workspaceId)}::uuid[], ${some.map((k) => k.audienceId)}::uuid[],
            ${some.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)`;
   const out = keys.filter(({ isUnsubscribed }) => isUnsubscribed);
   const free = keys.filter(({ isUnsubscribed }) => !isUnsubscribed);
-  await Promise.all([
-    out.length > 0 &&
-      tx`insert into suppression (workspace_id, audience_id, address_hash, reason, since)
-         select workspace_id, audience_id, decode(hash, 'hex'), 'unsubscribed', ${now} from ${columnsOf(out)}
-         on conflict do nothing`,
-    free.length > 0 &&
-      tx`delete from suppression s using ${columnsOf(free)}
-         where s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`,
-  ]);
+  const statements: Statement[] = [];
+  if (out.length > 0)
+    statements.push(tx`
+      insert into suppression (workspace_id, audience_id, address_hash, reason, since)
+      select workspace_id, audience_id, decode(hash, 'hex'), 'unsubscribed', ${now} from ${columnsOf(out)}
+      on conflict do nothing`);
+  if (free.length > 0)
+    statements.push(tx`
+      delete from suppression s using ${columnsOf(free)}
+      where s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`);
+  return statements;
 }
 
 /** Removes contacts and everything kept about them; the mail to them is the erasure's business. */
-export async function deleteContacts(
+export function deleteContacts(
   tx: Tx | Sql,
   contacts: readonly { workspaceId: string; id: string }[],
-): Promise<void> {
+): Statement[] {
   const gone = () => tx`
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, id)`;
-  await Promise.all([
+  return [
     tx`delete from contact t using ${gone()} where t.workspace_id = g.workspace_id and t.id = g.id`,
     tx`delete from consent t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     tx`delete from confirmation t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
-  ]);
+  ];
 }
 
 function columns(sql: Tx | Sql) {

@@ -1,5 +1,5 @@
 /** What must wait, and why: one row per e-mail that is scheduled, over a cap or quota, or deferred. */
-import { type Sql, type Tx, truth } from "./connect.ts";
+import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 
 export type Why = "scheduled" | "cap_hour" | "cap_day" | "quota_month" | "deferred";
 
@@ -13,8 +13,8 @@ export type Due = {
   bytes: number;
 };
 
-export async function insertDue(tx: Tx | Sql, due: readonly Due[]): Promise<void> {
-  await tx`
+export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
+  return tx`
     insert into due (workspace_id, email_id, at, why, bulk, weight, bytes)
     select * from unnest(${due.map((d) => d.workspaceId)}::uuid[], ${due.map((d) => d.emailId)}::uuid[],
       ${due.map((d) => new Date(d.at).toISOString())}::timestamptz[], ${due.map((d) => d.why)}::text[],

@@ -1,6 +1,6 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
 import { parseMailbox } from "../address.ts";
-import { type Sql, type Tx, truth } from "./connect.ts";
+import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 
 export type Standing = "accepted" | "scheduled" | "waiting";
 
@@ -51,20 +51,16 @@ export type Extra = {
 
 export type AcceptedEmail = { email: NewEmail; standing: Standing };
 
-export async function insertEmails(
-  tx: Tx | Sql,
-  accepted: readonly AcceptedEmail[],
-  now: Date,
-): Promise<void> {
+export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], now: Date): Statement {
   const at = now.toISOString();
   const of = <T>(pick: (email: NewEmail) => T): T[] => accepted.map(({ email }) => pick(email));
-  await tx`
+  return tx`
     insert into email (workspace_id, id, key_id, bulk, status, head, weight, bytes, created_at, updated_at,
                        scheduled_at, delayed_at, history)
     select workspace_id, id, key_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
-           case when status = 'waiting' then ${delayed(at)}::jsonb end
+           case when status = 'waiting' then ${delayed(at)}::text::jsonb end
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
                 ${of((e) => truth(e.bulk))}::text[]::bool[], ${accepted.map((one) => one.standing)}::text[],
                 ${of((e) => e.head)}::text[], ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
@@ -82,13 +78,13 @@ export async function existingEmails(
     select e.id from email e
     join unnest(${emails.map((e) => e.workspaceId)}::uuid[], ${emails.map((e) => e.id)}::uuid[]) as a(workspace_id, id)
       on e.workspace_id = a.workspace_id and e.id = a.id
-    where e.id between ${ids[0] as string} and ${ids.at(-1) as string}`;
+    where e.id between ${ids[0] as string} and ${ids.at(-1) as string}`.execute();
   return rows.map(({ id }) => id);
 }
 
-export async function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Promise<void> {
+export function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
   const of = <T>(pick: (email: NewEmail) => T): T[] => emails.map(pick);
-  await tx`
+  return tx`
     insert into body (workspace_id, id, html, plain, extra)
     select workspace_id, id, html, plain, extra::json
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.html)}::text[],
@@ -97,20 +93,14 @@ export async function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): P
 
 export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };
 
-export async function keepAttachments(
-  tx: Tx | Sql,
-  attachments: readonly NewAttachment[],
-  now: Date,
-): Promise<void> {
+export function keepAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], now: Date): Statement[] {
   // one statement each: content may be megabytes, and arrays of bytea would go through text
   const inOrder = [...attachments].sort((a, b) => (a.workspaceId + a.hash < b.workspaceId + b.hash ? -1 : 1));
-  await Promise.all(
-    inOrder.map(
-      ({ workspaceId, hash, content }) => tx`
-        insert into attachment (workspace_id, hash, content, last_used_at)
-        values (${workspaceId}, decode(${hash}, 'hex'), ${content}, ${now})
-        on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`,
-    ),
+  return inOrder.map(
+    ({ workspaceId, hash, content }) => tx`
+      insert into attachment (workspace_id, hash, content, last_used_at)
+      values (${workspaceId}, decode(${hash}, 'hex'), ${content}, ${now})
+      on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`,
   );
 }
 

@@ -3,7 +3,7 @@
  * partition. Each step is a transaction of its own and may be repeated, so an erasure survives whoever works on it.
  */
 import { floorId, newId } from "../ids.ts";
-import type { Sql, Tx } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Contact } from "./contact.ts";
 import { deleteContacts } from "./contacts.ts";
 import { type Mail, type Struck, strike } from "./erase.ts";
@@ -15,21 +15,19 @@ const HEADS_MAX = 20_000;
 
 export type Erasure = { workspaceId: string; id: string; identities: string[]; nextDay: number };
 
-export async function insertErasures(
+export function insertErasures(
   tx: Tx | Sql,
   contacts: readonly Pick<Contact, "workspaceId" | "identity">[],
   now: Date,
-): Promise<void> {
+): Statement[] {
   const byWorkspace = new Map<string, string[]>();
   for (const { workspaceId, identity } of contacts)
     byWorkspace.set(workspaceId, [...(byWorkspace.get(workspaceId) ?? []), identity]);
   const today = Math.floor(now.getTime() / DAY_MS);
-  await Promise.all(
-    [...byWorkspace].map(
-      ([workspaceId, identities]) => tx`
-        insert into erasure (workspace_id, id, identities, next_day)
-        values (${workspaceId}, ${newId(now.getTime())}, ${identities}::text[], ${today})`,
-    ),
+  return [...byWorkspace].map(
+    ([workspaceId, identities]) => tx`
+      insert into erasure (workspace_id, id, identities, next_day)
+      values (${workspaceId}, ${newId(now.getTime())}, ${identities}::text[], ${today})`,
   );
 }
 
@@ -156,8 +154,7 @@ export async function emptyDeletedAudience(sql: Sql, now: Date): Promise<number 
       select workspace_id as "workspaceId", id, identity from contact
       where workspace_id = ${workspaceId} and audience_id = ${id} limit ${EMPTIED_MAX}`;
     if (contacts.length > 0) {
-      await deleteContacts(tx, contacts);
-      await insertErasures(tx, contacts, now);
+      await Promise.all([...deleteContacts(tx, contacts), ...insertErasures(tx, contacts, now)]);
     } else {
       await tx`delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id}`;
       await tx`delete from audience where workspace_id = ${workspaceId} and id = ${id}`;

@@ -13,7 +13,7 @@
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
-import type { Sql } from "./connect.ts";
+import type { Sql, Statement } from "./connect.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
@@ -23,10 +23,10 @@ const FATE_POLL_MS = 50;
 
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
-  /** Said right after `begin`: locks first, in an order that everyone keeps. */
+  /** Executed right after `begin`, in one round trip: locks first, in an order that everyone keeps. */
   read(tx: Sql): Promise<void>;
-  /** Decides every entry, and says what is written together with the commit. */
-  write(tx: Sql): Promise<unknown>[];
+  /** Decides every entry, and hands back what is executed before the commit, in this order. */
+  write(tx: Sql): Statement[];
   verdictOf(entry: Entry): Verdict;
   /** The transaction is committed, and every entry has its verdict. */
   committed(): void;
@@ -243,8 +243,9 @@ class Attempt<Entry, Verdict> {
     try {
       const [, [transaction]] = await within(
         settled([
-          tx`begin`,
-          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`,
+          // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
+          tx`begin`.execute(),
+          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`.execute(),
           this.#transaction.read(tx),
         ]),
         left(),
@@ -252,7 +253,9 @@ class Attempt<Entry, Verdict> {
       this.xid = transaction?.xid ?? null;
       const writes = this.#transaction.write(tx);
       this.commitWasSent = true;
-      await within(settled([...writes, tx`commit`.then(expectCommit)]), left());
+      for (const write of writes) write.execute();
+      const commit = tx`commit`.execute();
+      await within(settled([...writes, commit.then(expectCommit)]), left());
     } catch (error) {
       if (isRefusal(error)) {
         this.commitWasSent = false;

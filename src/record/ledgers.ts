@@ -1,7 +1,7 @@
 /** Ledger rows: read, locked and written in sets. */
 import type { Overrides, Plan } from "../plans.ts";
 import { allowanceOf } from "./allowance.ts";
-import type { Sql, Tx } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 import { type Allowance, type Ledger, nextTurn, type WaitsFor } from "./ledger.ts";
 
 export type Account = {
@@ -31,7 +31,7 @@ type AccountRow = Ledger & {
 export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]): Promise<Account[]> {
   const rows = await tx<AccountRow[]>`
     select ${columns(tx)} from ledger l join workspace w on w.id = l.workspace_id
-    where l.workspace_id = any(${[...workspaceIds].sort()}::uuid[]) order by l.workspace_id for update of l`;
+    where l.workspace_id = any(${[...workspaceIds].sort()}::uuid[]) order by l.workspace_id for update of l`.execute();
   return rows.map(accountOf);
 }
 
@@ -41,9 +41,9 @@ export async function readAccount(sql: Sql, workspaceId: string): Promise<Accoun
   return row ? accountOf(row) : null;
 }
 
-export async function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Promise<void> {
+export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Statement {
   const of = <T>(pick: (account: Account) => T): T[] => accounts.map(pick);
-  await tx`
+  return tx`
     update ledger l set
       month = v.month, month_used = v.month_used, day = v.day, day_used = v.day_used, cap_day_used = v.cap_day_used,
       cap_day_bulk = v.cap_day_bulk, bucket = v.bucket, hour_used = v.hour_used::int[], hour_bulk = v.hour_bulk::int[],

@@ -84,6 +84,7 @@ test("the rest of a batch waits in its order, says why, and goes when the hour h
   expect(await statuses(ws, ids)).toEqual([...all(60, "accepted"), ...all(40, "waiting")]);
   const { body } = await ws.client.get<Shown>(`/emails/${ids[99]}`);
   expect(body).toMatchObject({ status: "waiting", last_event: "delivery_delayed", waiting_for: "cap_hour" });
+  expect(body).toMatchObject({ events: [{ type: "queued" }, { type: "delivery_delayed" }] });
   expect(body.delayed_at).not.toBeNull();
   expect(Date.parse(body.next_attempt_at as string)).toBeGreaterThan(clock.now());
 

@@ -1,0 +1,120 @@
+/** Erasing: afterwards the database does not hold the address, whatever was mailed to it and however it was spelt. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Client, mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+let api: TestApi;
+let workspace: TestWorkspace;
+let client: Client;
+beforeAll(async () => {
+  api = await testApi();
+  workspace = await api.workspace();
+  client = workspace.client;
+});
+afterAll(() => api.stop());
+
+type Email = {
+  status: string;
+  to: string[];
+  cc: string[];
+  html: string | null;
+  events: { type: string; recipient?: string; detail?: string }[];
+};
+
+const IN_A_DAY = new Date(Date.now() + 86_400_000).toISOString();
+const STRUCK = "erased@erased.invalid";
+
+test("contact, consent, mail that was sent and mail that was to go", async () => {
+  const audience = await newAudience();
+  const address = "Person.To-Forget@Example.NET";
+  const contacts = `/audiences/${audience}/contacts`;
+  await client.post(contacts, {
+    email: address,
+    first_name: "Person",
+    properties: { alias: "person.to-forget@example.net" },
+    consent: { source: "form of person.to-forget@example.net", captured_at: "2026-01-01T00:00:00Z" },
+  });
+  const sent = await send({ to: address, html: `<p>Dear ${address}</p>`, subject: `For ${address}` });
+  const shared = await send({
+    to: ["other@example.org"],
+    cc: [`Someone <${address}>`],
+    scheduled_at: IN_A_DAY,
+  });
+  const scheduled = await send({ to: address, scheduled_at: IN_A_DAY, headers: { "X-To": address } });
+  const untouched = await send({ to: "xperson.to-forget@example.net", html: "<p>Another</p>" });
+  await api.sql`
+    update email set status = 'bounced', marks = 'b', history = ${api.sql.json([
+      { type: "bounced", at: IN_A_DAY, recipient: address, detail: `550 no ${address} here` },
+    ])} where id = ${sent}`;
+
+  await client.call("DELETE", `${contacts}/${address}`);
+  const erased = await client.call("DELETE", `${contacts}/${address}?mode=erase`);
+  expect(erased).toMatchObject({ status: 200, body: { object: "contact", contact: address, deleted: true } });
+
+  expect(await tablesWith("[^x]person.to-forget@example.net")).toEqual([]);
+  expect(await email(sent)).toMatchObject({ status: "bounced", to: [STRUCK], html: null });
+  expect((await email(sent)).events.at(-1)).toEqual({ type: "bounced", at: IN_A_DAY, recipient: STRUCK });
+  expect(await email(scheduled)).toMatchObject({ status: "canceled", to: [STRUCK] });
+  expect((await email(scheduled)).events).toContainEqual(
+    expect.objectContaining({ type: "canceled", detail: "the contact was erased" }),
+  );
+  const left = await email(shared);
+  expect(left).toMatchObject({ status: "scheduled", to: ["other@example.org"], cc: [STRUCK] });
+  const [row] = await api.sql`select marks from email where id = ${shared}`;
+  expect(row?.marks).toBe("ox");
+  expect((await email(untouched)).html).toBe("<p>Another</p>");
+  const due = await api.sql`select email_id as id from due where workspace_id = ${workspace.id}`;
+  expect(due.map(({ id }) => id)).toEqual([shared]);
+});
+
+test("an address that Postgres would not find by itself", async () => {
+  const audience = await newAudience();
+  const address = "Ünïcode.Straße@bücher.example";
+  await client.post(`/audiences/${audience}/contacts`, { email: address });
+  const sent = await send({ to: "ÜNÏCODE.STRASSE@xn--bcher-kva.example" });
+  const same = await send({ to: "ünïcode.straße@xn--bcher-kva.example" });
+  await client.call("DELETE", `/audiences/${audience}/contacts/${encodeURIComponent(address)}?mode=erase`);
+  expect((await email(same)).to).toEqual([STRUCK]);
+  expect((await email(sent)).to).toEqual(["ÜNÏCODE.STRASSE@xn--bcher-kva.example"]);
+});
+
+test("what waits for a cap is canceled, and its place is free again", async () => {
+  const small = await api.workspace("pro", { cap_hour: 50, cap_day: 50 });
+  const audience = (await small.client.post<{ id: string }>("/audiences", { name: "A" })).body.id;
+  await small.client.post(`/audiences/${audience}/contacts`, { email: "waits@example.net" });
+  for (let n = 0; n < 2; n++)
+    await small.client.post(
+      "/emails/batch",
+      Array.from({ length: 30 }, () => mail({ to: "waits@example.net" })),
+    );
+  await small.client.call("DELETE", `/audiences/${audience}/contacts/waits@example.net?mode=erase`);
+  const [ledger] = await api.sql`select waiting from ledger where workspace_id = ${small.id}`;
+  expect(ledger?.waiting).toBe(0);
+  const statuses = await api.sql`select distinct status from email where workspace_id = ${small.id}`;
+  expect(statuses.map(({ status }) => status)).toEqual(["canceled"]);
+});
+
+async function newAudience(): Promise<string> {
+  return (await client.post<{ id: string }>("/audiences", { name: "People" })).body.id;
+}
+
+async function send(more: Record<string, unknown>): Promise<string> {
+  const { status, body } = await client.post<{ id: string }>("/emails", mail(more));
+  expect(status).toBe(200);
+  return body.id;
+}
+
+async function email(id: string): Promise<Email> {
+  return (await client.get<Email>(`/emails/${id}`)).body;
+}
+
+/** Every table is looked through as text. */
+async function tablesWith(pattern: string): Promise<string[]> {
+  const tables = await api.sql<{ name: string }[]>`
+    select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`;
+  const found: string[] = [];
+  for (const { name } of tables) {
+    const rows = await api.sql`select from ${api.sql(name)} t where to_jsonb(t)::text ~* ${pattern} limit 1`;
+    if (rows.length > 0) found.push(name);
+  }
+  return found;
+}

@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
+import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+let api: TestApi;
+let ws: TestWorkspace;
+let ids: string[];
+beforeAll(async () => {
+  api = await testApi();
+  ws = await api.workspace();
+  ids = await send(45);
+});
+afterAll(() => api.stop());
+
+type List = { object: "list"; data: { id: string }[]; has_more: boolean; next_cursor: string | null };
+
+/** Newest first, as lists show them. */
+async function send(count: number): Promise<string[]> {
+  const { body } = await ws.client.post<{ data: { id: string }[] }>(
+    "/emails/batch",
+    Array(count).fill(mail()),
+  );
+  return body.data.map(({ id }) => id).reverse();
+}
+
+async function page(query: string): Promise<List & { ids: string[] }> {
+  const { status, body } = await ws.client.get<List>(`/emails${query}`);
+  expect(status, query).toBe(200);
+  return { ...body, ids: body.data.map(({ id }) => id) };
+}
+
+test("newest first, twenty unless asked otherwise", async () => {
+  const first = await page("");
+  expect(first).toMatchObject({
+    object: "list",
+    has_more: true,
+    ids: ids.slice(0, 20),
+    next_cursor: ids[19],
+  });
+  expect((await page("?limit=1")).ids).toEqual([ids[0]]);
+  const all = await page("?limit=100");
+  expect(all).toMatchObject({ ids, has_more: false, next_cursor: null });
+  // a page that ends with the last item says so
+  expect(await page("?limit=45")).toMatchObject({ ids, has_more: false, next_cursor: null });
+  expect(await page("?limit=44")).toMatchObject({ has_more: true, next_cursor: ids[43] });
+});
+
+test.each(["cursor", "after"])("`%s` walks through all of it, each item once", async (name) => {
+  const seen: string[] = [];
+  let query = "?limit=7";
+  for (;;) {
+    const { ids: some, has_more, next_cursor } = await page(query);
+    seen.push(...some);
+    if (!has_more) break;
+    query = `?limit=7&${name}=${next_cursor?.toUpperCase()}`;
+  }
+  expect(seen).toEqual(ids);
+});
+
+test("`before` pages back, newest first within the page", async () => {
+  expect(await page(`?limit=5&before=${ids[20]}`)).toMatchObject({ ids: ids.slice(15, 20), has_more: true });
+  expect(await page(`?limit=5&before=${ids[3]}`)).toMatchObject({ ids: ids.slice(0, 3), has_more: false });
+  expect(await page(`?limit=5&before=${ids[0]}`)).toMatchObject({
+    ids: [],
+    has_more: false,
+    next_cursor: null,
+  });
+});
+
+test("a page stands still while mail is accepted", async () => {
+  const fresh = await api.workspace();
+  const old = ws;
+  ws = fresh;
+  try {
+    const before = await send(30);
+    const seen: string[] = [];
+    let query = "?limit=4";
+    for (;;) {
+      const { ids: some, has_more, next_cursor } = await page(query);
+      seen.push(...some);
+      if (!has_more) break;
+      query = `?limit=4&cursor=${next_cursor}`;
+      await send(3);
+    }
+    expect(seen).toEqual(before);
+  } finally {
+    ws = old;
+  }
+});
+
+test("a cursor is a position: its item may be gone, or never have been", async () => {
+  expect((await page(`?limit=3&cursor=${newId(Date.now() + 60_000)}`)).ids).toEqual(ids.slice(0, 3));
+  expect((await page(`?cursor=${newId(Date.now() - 86_400_000)}`)).ids).toEqual([]);
+  expect((await page(`?before=${newId(Date.now() + 60_000)}`)).ids).toEqual([]);
+});
+
+test("at most one position, and only ids", async () => {
+  for (const query of [
+    `?cursor=${ids[0]}&after=${ids[0]}`,
+    `?after=${ids[0]}&before=${ids[0]}`,
+    "?cursor=abc",
+    "?before=",
+    "?after=1' or '1'='1",
+    ...["0", "101", "1.5", "-1", "", "abc", "1e1", "0x10", " 5", "999999999999"].map(
+      (limit) => `?limit=${encodeURIComponent(limit)}`,
+    ),
+  ]) {
+    const { body } = await ws.client.get<Refusal>(`/emails${query}`);
+    expect(body, query).toMatchObject({ statusCode: 422, name: "invalid_parameter" });
+  }
+  expect((await page("?limit=2&nonsense=1")).ids).toHaveLength(2);
+});
+
+test("a key without `full` pages through its own only", async () => {
+  const { client } = await ws.key(["emails:send"]);
+  for (let n = 0; n < 3; n++) await client.post("/emails", mail());
+  const { body } = await client.get<List>("/emails?limit=2");
+  expect(body).toMatchObject({ has_more: true });
+  const rest = await client.get<List>(`/emails?limit=2&cursor=${body.next_cursor}`);
+  expect(rest.body).toMatchObject({ has_more: false });
+  expect(rest.body.data).toHaveLength(1);
+});
