@@ -8,6 +8,7 @@ import {
   PaidCapture,
   paid,
   paidOperators,
+  payCoding,
   payItems,
   paySearch,
   ScalarCase,
@@ -21,10 +22,10 @@ export const NOW = "now";
 const TAGS_LEFT_OUT = ["include", "render", "layout", "block"];
 const TEXT_FILTERS = [
   ..."append prepend capitalize downcase upcase strip lstrip rstrip strip_newlines strip_html".split(" "),
-  ..."newline_to_br truncate truncatewords url_encode url_decode slugify base64_encode json".split(" "),
+  ..."newline_to_br truncate truncatewords base64_encode json".split(" "),
 ];
-const SEARCH_FILTERS =
-  "replace replace_first replace_last remove remove_first remove_last split".split(" ");
+const SEARCH_FILTERS = "replace replace_first replace_last remove remove_first remove_last split".split(" ");
+const CODING_FILTERS = "url_encode url_decode slugify".split(" ");
 const NUMBER_FILTERS = "abs at_least at_most ceil divided_by floor minus modulo plus round times".split(" ");
 const LIST_FILTERS = [
   ..."array_to_sentence_string compact concat join map reverse slice sort sort_natural sum uniq".split(" "),
@@ -32,11 +33,17 @@ const LIST_FILTERS = [
 ];
 const FREE_FILTERS = "default first last size".split(" ");
 const ESCAPING_FILTERS = "escape escape_once xml_escape".split(" ");
-const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+const ENTITIES: Record<string, string> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
 
 export type Dialect = { liquid: Liquid; isFilter(name: string): boolean };
 
-function dialect(escape: (text: string) => string): Dialect {
+function dialect(written: (text: string) => string): Dialect {
   const liquid = new Liquid({
     strictFilters: true,
     strictVariables: true,
@@ -46,7 +53,7 @@ function dialect(escape: (text: string) => string): Dialect {
     timezoneOffset: 0,
     locale: "en-US",
     operators: paidOperators(),
-    outputEscape: writer(escape) as (value: unknown) => string,
+    outputEscape: writer(written) as (value: unknown) => string,
   });
   for (const name of TAGS_LEFT_OUT) delete liquid.tags[name];
   liquid.registerTag("capture", PaidCapture);
@@ -54,6 +61,7 @@ function dialect(escape: (text: string) => string): Dialect {
   for (const name of Object.keys(liquid.filters)) liquid.unregisterFilter(name);
   for (const name of FREE_FILTERS) liquid.registerFilter(name, library(name));
   for (const name of [...TEXT_FILTERS, ...NUMBER_FILTERS]) liquid.registerFilter(name, paid(library(name)));
+  for (const name of CODING_FILTERS) liquid.registerFilter(name, paid(library(name), payCoding));
   for (const name of SEARCH_FILTERS) liquid.registerFilter(name, paid(library(name), paySearch));
   for (const name of LIST_FILTERS) liquid.registerFilter(name, paid(library(name), payItems));
   // who escapes by hand does not want it twice
@@ -69,9 +77,9 @@ export function rawFilter(liquid: Liquid): Filter {
   return new Filter(UNNAMED, liquid.filters.raw, liquid);
 }
 
-function writer(escape: (text: string) => string): Handler {
+function writer(written: (text: string) => string): Handler {
   return function (value: unknown) {
-    return escape(textOf(value, this.context));
+    return written(textOf(value, this.context));
   };
 }
 
@@ -93,4 +101,3 @@ const date: Handler = function (value: unknown, ...args: unknown[]) {
 
 export const html: Dialect = dialect((text) => text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found));
 export const plain: Dialect = dialect((text) => text);
-

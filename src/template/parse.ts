@@ -4,12 +4,10 @@
  * (`{{name|"first"}}`) it always is the fallback.
  */
 import {
-  ForTag,
   LiquidError,
   Output,
   ParseError,
   Parser,
-  TablerowTag,
   type Template,
   Tokenizer,
   type TopLevelToken,
@@ -17,9 +15,10 @@ import {
 } from "liquidjs";
 import { type Part, TemplateFault } from "./fault.ts";
 import { type Dialect, rawFilter } from "./language.ts";
+import type { Variables } from "./variables.ts";
 
 export const SOURCE_CHARS_MAX = 500_000;
-const PIECES_MAX = 10_000;
+const PIECES_MAX = 5_000;
 const EXPRESSION_CHARS_MAX = 4_000;
 const DEPTH_MAX = 50;
 
@@ -30,20 +29,12 @@ const WITH_FALLBACK =
 type TokenizerOptions = Parameters<Tokenizer["readOutputToken"]>[0];
 type OutputToken = ReturnType<Tokenizer["readOutputToken"]>;
 
-export type Parsed = {
-  templates: Template[];
-  /** The names of variables that are looped over. */
-  lists: Set<string>;
-  /** Fallbacks written beside a variable, by its path. */
-  fallbacks: Map<string, string>;
-};
-
-export function parsePart(part: Part, source: string, dialect: Dialect): Parsed {
+/** What the part asks for is noted in `variables`. */
+export function parsePart(part: Part, source: string, dialect: Dialect, variables: Variables): Template[] {
   if (source.length > SOURCE_CHARS_MAX)
     throw new TemplateFault(`it has more than ${SOURCE_CHARS_MAX} characters`, { part });
-  const parser = new LetterParser(dialect);
   try {
-    return { templates: parser.parse(source), lists: parser.lists, fallbacks: parser.fallbacks };
+    return new LetterParser(dialect, variables).parse(source);
   } catch (error) {
     throw faultOf(error, part);
   }
@@ -69,22 +60,21 @@ function messageOf(error: unknown): string {
 }
 
 class LetterParser extends Parser {
-  readonly lists = new Set<string>();
-  readonly fallbacks = new Map<string, string>();
   readonly #dialect: Dialect;
+  readonly #variables: Variables;
   readonly #raw = new WeakSet<TopLevelToken>();
   #depth = 0;
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: Dialect, variables: Variables) {
     super(dialect.liquid);
     this.#dialect = dialect;
+    this.#variables = variables;
   }
 
   override parse(source: string): Template[] {
     const { options } = this.#dialect.liquid;
-    const tokens = new LetterTokenizer(source, this.#dialect, this.#raw, this.fallbacks).readTopLevelTokens(
-      options,
-    );
+    const tokenizer = new LetterTokenizer(source, this.#dialect, this.#raw, this.#variables);
+    const tokens = tokenizer.readTopLevelTokens(options);
     if (tokens.length > PIECES_MAX) throw new Error(`it has more than ${PIECES_MAX} pieces`);
     return this.parseTokens(tokens);
   }
@@ -93,18 +83,15 @@ class LetterParser extends Parser {
     if (++this.#depth > DEPTH_MAX)
       throw new ParseError(new Error(`blocks are nested more than ${DEPTH_MAX} deep`), token);
     if (!TypeGuards.isHTMLToken(token) && token.end - token.begin > EXPRESSION_CHARS_MAX)
-      throw new ParseError(new Error(`an expression has more than ${EXPRESSION_CHARS_MAX} characters`), token);
+      throw new ParseError(
+        new Error(`an expression has more than ${EXPRESSION_CHARS_MAX} characters`),
+        token,
+      );
     const parsed = super.parseToken(token, remaining);
     this.#depth--;
-    if (parsed instanceof ForTag || parsed instanceof TablerowTag) this.#noteList(parsed);
+    this.#variables.note(parsed as Template);
     if (parsed instanceof Output && this.#raw.has(token)) this.#unescape(parsed);
     return parsed;
-  }
-
-  #noteList({ collection }: ForTag | TablerowTag): void {
-    if (!TypeGuards.isPropertyAccessToken(collection) || collection.props.length !== 1) return;
-    const [name] = collection.props;
-    if (name && "content" in name && typeof name.content === "string") this.lists.add(name.content);
   }
 
   #unescape({ value }: Output): void {
@@ -117,18 +104,13 @@ class LetterParser extends Parser {
 class LetterTokenizer extends Tokenizer {
   readonly #dialect: Dialect;
   readonly #raw: WeakSet<TopLevelToken>;
-  readonly #fallbacks: Map<string, string>;
+  readonly #variables: Variables;
 
-  constructor(
-    source: string,
-    dialect: Dialect,
-    raw: WeakSet<TopLevelToken>,
-    fallbacks: Map<string, string>,
-  ) {
+  constructor(source: string, dialect: Dialect, raw: WeakSet<TopLevelToken>, variables: Variables) {
     super(source, dialect.liquid.options.operators);
     this.#dialect = dialect;
     this.#raw = raw;
-    this.#fallbacks = fallbacks;
+    this.#variables = variables;
   }
 
   override readOutputToken(options: TokenizerOptions = this.#dialect.liquid.options): OutputToken {
@@ -153,7 +135,7 @@ class LetterTokenizer extends Tokenizer {
     if (opening.length !== closing.length || this.#beginsWithFilter(words)) return null;
     const text = withoutQuotes(words);
     this.p += whole.length;
-    this.#fallbacks.set(path, text);
+    this.#variables.noteFallback(path, text);
     // the same said in Liquid; its string literals read what JSON writes
     const token = new Tokenizer(`{{ ${path} | default: ${JSON.stringify(text)} }}`).readOutputToken(options);
     if (opening === "{{{") this.#raw.add(token);
