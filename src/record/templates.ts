@@ -16,12 +16,13 @@ export type TemplateContent = {
   replyTo: string[];
   html: string;
   plain: string | null;
+  /** All that it uses or declares. */
   variables: TemplateVariable[];
-  fallbacks: Record<string, string | number>;
+  declared: TemplateVariable[];
 };
 export type TemplateVariable = { key: string; type: string; fallback_value: string | number | null };
 
-export type TemplateRow = Omit<TemplateContent, "html" | "plain" | "fallbacks"> & {
+export type TemplateRow = Omit<TemplateContent, "html" | "plain" | "declared"> & {
   id: string;
   externalId: string | null;
   createdAt: Date;
@@ -76,7 +77,7 @@ export async function amendTemplate(
   ref: string,
   amend: (whole: WholeTemplate) => { externalId: string | null; content: TemplateContent },
   now: Date,
-): Promise<{ kind: "amended"; id: string } | { kind: "unknown" | "taken" }> {
+): Promise<{ kind: "amended"; id: string } | { kind: "unknown" } | { kind: "taken" }> {
   try {
     return await sql.begin(async (tx) => {
       const [locked] = await tx<{ id: string }[]>`
@@ -100,14 +101,14 @@ async function addVersion(
   tx: Tx,
   workspaceId: string,
   { id, version }: { id: string; version: number },
-  { name, subject, from, replyTo, html, plain, variables, fallbacks }: TemplateContent,
+  { name, subject, from, replyTo, html, plain, variables, declared }: TemplateContent,
   now: Date,
 ): Promise<void> {
   await tx`
     insert into template_version (workspace_id, template_id, version, name, subject, sender, reply_to, html, plain,
-                                  variables, fallbacks, created_at)
+                                  variables, declared, created_at)
     values (${workspaceId}, ${id}, ${version}, ${name}, ${subject}, ${from}, ${replyTo}, ${html}, ${plain},
-            ${tx.json(variables)}, ${tx.json(fallbacks)}, ${now})`;
+            ${tx.json(variables)}, ${tx.json(declared)}, ${now})`;
   await tx`delete from template_version
     where workspace_id = ${workspaceId} and template_id = ${id} and version <= ${version - VERSIONS_KEPT_MAX}`;
 }
@@ -118,7 +119,7 @@ export async function findTemplate(
   ref: string,
 ): Promise<WholeTemplate | null> {
   const [row] = await sql<WholeTemplate[]>`
-    select ${columns(sql)}, v.html, v.plain, v.fallbacks from template t ${withVersion(sql)}
+    select ${columns(sql)}, v.html, v.plain, v.declared from template t ${withVersion(sql)}
     where t.workspace_id = ${workspaceId} and ${named(sql, ref)}`;
   return row ?? null;
 }
@@ -158,7 +159,7 @@ export async function currentVersions(
 }
 
 export type VersionText = VersionRef &
-  Pick<TemplateContent, "subject" | "from" | "replyTo" | "html" | "plain" | "fallbacks">;
+  Pick<TemplateContent, "subject" | "from" | "replyTo" | "html" | "plain" | "declared">;
 
 export async function readVersions(
   sql: Sql,
@@ -167,7 +168,7 @@ export async function readVersions(
 ): Promise<VersionText[]> {
   return sql<VersionText[]>`
     select v.template_id as id, v.version, v.subject, v.sender as "from", v.reply_to as "replyTo", v.html, v.plain,
-           v.fallbacks
+           v.declared
     from template_version v
     join unnest(${refs.map(({ id }) => id)}::uuid[], ${refs.map(({ version }) => version)}::int[]) as r(id, version)
       on v.template_id = r.id and v.version = r.version

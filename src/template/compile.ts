@@ -15,8 +15,8 @@ export type Source = {
   text: string | null;
   from: string | null;
   replyTo: string[];
-  /** For variables that are not given, whatever the template says beside them. */
-  fallbacks: Record<string, string | number>;
+  /** Their fallbacks stand in for variables that are not given. */
+  declared: readonly { key: string; fallback_value: string | number | null }[];
 };
 
 export type CompiledPart = { part: Part; dialect: Dialect; templates: Template[] };
@@ -38,14 +38,20 @@ export function compile(source: Source): Compiled {
     dialect,
     templates: parsePart(part, text, dialect, variables),
   });
-  const { subject, text, from, replyTo, fallbacks } = source;
+  const { subject, text, from, replyTo, declared } = source;
   return {
     subject: subject === null ? null : part("subject", subject, plain),
     html: part("html", source.html, html),
     text: text === null ? null : part("text", text, plain),
     from,
     replyTo,
-    fallbacks,
+    fallbacks: fallbacksOf(declared),
     variables: variables.list(),
   };
+}
+
+function fallbacksOf(declared: Source["declared"]): Record<string, string | number> {
+  const fallbacks: Record<string, string | number> = Object.create(null);
+  for (const { key, fallback_value: value } of declared) if (value !== null) fallbacks[key] = value;
+  return fallbacks;
 }

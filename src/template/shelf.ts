@@ -3,6 +3,7 @@
  * version is sent is asked of the record each time, so that a change holds from the next request.
  */
 import type { Sql } from "../record/connect.ts";
+import { within } from "../record/groupcommit.ts";
 import { currentVersions, readVersions, type VersionRef, type VersionText } from "../record/templates.ts";
 import { type Compiled, compile } from "./compile.ts";
 
@@ -11,19 +12,24 @@ const KEPT_CHARS_MAX = 8 * 1024 * 1024;
 
 export class Shelf {
   readonly #sql: Sql;
+  readonly #timeoutMs: number;
   /** The one used last comes last. */
   readonly #kept = new Map<string, { compiled: Compiled; chars: number }>();
   #chars = 0;
   /** How many versions were compiled since the start. */
   compiledCount = 0;
 
-  constructor(sql: Sql) {
+  constructor(sql: Sql, timeoutMs: number) {
     this.#sql = sql;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** The compiled versions to send, by the names they were asked for; those that do not exist are missing. */
   async fetch(workspaceId: string, refs: readonly string[]): Promise<Map<string, Compiled>> {
-    const current = await currentVersions(this.#sql, workspaceId, [...new Set(refs)]);
+    const current = await within(
+      currentVersions(this.#sql, workspaceId, [...new Set(refs)]),
+      this.#timeoutMs,
+    );
     const known = new Map<string, Compiled>();
     const unread: VersionRef[] = [];
     for (const one of current) {
@@ -32,7 +38,8 @@ export class Shelf {
       else unread.push(one);
     }
     if (unread.length > 0) {
-      for (const version of await readVersions(this.#sql, workspaceId, unread)) {
+      const read = await within(readVersions(this.#sql, workspaceId, unread), this.#timeoutMs);
+      for (const version of read) {
         known.set(keyOf(version), this.#take(keyOf(version)) ?? this.#compile(version));
         await turn();
       }

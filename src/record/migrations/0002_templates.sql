@@ -23,7 +23,7 @@ create table template_version (
   html         text not null,
   plain        text,
   variables    json not null,                     -- key, type, fallback_value: as they are shown
-  fallbacks    json not null,                     -- what the caller declared for variables that are missing
+  declared     json not null,                     -- those the caller declared, with fallbacks for when they are missing
   created_at   timestamptz not null,
   primary key (workspace_id, template_id, version),
   foreign key (workspace_id, template_id) references template on delete cascade
