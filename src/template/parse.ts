@@ -24,7 +24,7 @@ const DEPTH_MAX = 50;
 
 /** `{{ path | words }}` with two or three braces; the words hold no brace, pipe or line break. */
 const WITH_FALLBACK =
-  /(\{\{\{?)-?\s*([\p{L}_][\p{L}\p{N}_-]*(?:\.[\p{L}\p{N}_-]+)*)\s*\|([^{}|\r\n]*)(\}\}\}?)/uy;
+  /(\{\{\{?)(-?)\s*([\p{L}_][\p{L}\p{N}_-]*(?:\.[\p{L}\p{N}_-]+)*)\s*\|([^{}|\r\n]*)(\}\}\}?)/uy;
 
 type TokenizerOptions = Parameters<Tokenizer["readOutputToken"]>[0];
 type OutputToken = ReturnType<Tokenizer["readOutputToken"]>;
@@ -90,7 +90,10 @@ class LetterParser extends Parser {
     const parsed = super.parseToken(token, remaining);
     this.#depth--;
     this.#variables.note(parsed as Template);
-    if (parsed instanceof Output && this.#raw.has(token)) this.#unescape(parsed);
+    if (parsed instanceof Output) {
+      if (!isOneValue(parsed)) throw new ParseError(new Error("one value belongs between braces"), token);
+      if (this.#raw.has(token)) this.#unescape(parsed);
+    }
     return parsed;
   }
 
@@ -99,6 +102,16 @@ class LetterParser extends Parser {
     value.filters.pop();
     value.filters.push(rawFilter(this.#dialect.liquid));
   }
+}
+
+/** `{{ first name }}` would be written as `first` alone. */
+function isOneValue({ value }: Output): boolean {
+  let values = 0;
+  for (const token of value.initial.postfix) {
+    if (!TypeGuards.isOperatorToken(token)) values++;
+    else if (token.operator !== "not") values--;
+  }
+  return values === 1;
 }
 
 class LetterTokenizer extends Tokenizer {
@@ -130,14 +143,15 @@ class LetterTokenizer extends Tokenizer {
     WITH_FALLBACK.lastIndex = this.p;
     const match = WITH_FALLBACK.exec(this.input);
     if (!match) return null;
-    const [whole, opening = "", path = "", given = "", closing = ""] = match;
+    const [whole, opening = "", strip = "", path = "", given = "", closing = ""] = match;
     const words = given.replace(/-$/, "").trim();
     if (opening.length !== closing.length || this.#beginsWithFilter(words)) return null;
     const text = withoutQuotes(words);
     this.p += whole.length;
     this.#variables.noteFallback(path, text);
     // the same said in Liquid; its string literals read what JSON writes
-    const token = new Tokenizer(`{{ ${path} | default: ${JSON.stringify(text)} }}`).readOutputToken(options);
+    const said = `{{${strip} ${path} | default: ${JSON.stringify(text)} ${given.endsWith("-") ? "-" : ""}}}`;
+    const token = new Tokenizer(said).readOutputToken(options);
     if (opening === "{{{") this.#raw.add(token);
     return token;
   }
