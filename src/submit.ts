@@ -106,12 +106,8 @@ export function submitter(parts: SubmitParts): Submit {
     const now = clock.now();
     try {
       if (claim) {
-        const [held] = await findClaims(
-          reads,
-          [{ workspaceId: caller.workspaceId, ...claim }],
-          new Date(now),
-        );
-        if (held) return repeat(held, claim.digest);
+        const earlier = await recall(reads, caller.workspaceId, claim, now);
+        if (earlier) return earlier;
       }
       const account = await readAccount(reads, caller.workspaceId);
       if (!account) return { kind: "key revoked" };
@@ -240,6 +236,17 @@ function answer(committed: Committed | { kind: "key revoked" }, outgoing: Outgoi
     case "stale":
       throw new Unavailable("the workspace keeps changing");
   }
+}
+
+/** How a request with this idempotency key was answered before, if it was. */
+export async function recall(
+  reads: Sql,
+  workspaceId: string,
+  claim: { scope: string; key: string; digest: string },
+  now: number,
+): Promise<Submitted | null> {
+  const [held] = await findClaims(reads, [{ workspaceId, ...claim }], new Date(now));
+  return held ? repeat(held, claim.digest) : null;
 }
 
 function repeat(held: Claim, digest: string): Submitted {

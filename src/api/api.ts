@@ -14,6 +14,7 @@ import { contactCommit } from "../record/contactcommit.ts";
 import { noteLastUsed } from "../record/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
+import { Shelf } from "../template/shelf.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
@@ -23,6 +24,7 @@ import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
+import { templateRoutes } from "./templates.ts";
 
 const LAST_USED_FLUSH_MS = 2_000;
 /** How often confirmation mails are looked for that a process owed and did not write before it ended. */
@@ -86,7 +88,8 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   });
   const onFault = (error: unknown) => parts.log.fault(null, error);
   const router = new Router([
-    ...emailRoutes({ submit: submitter(submitParts), reads, clock }),
+    ...emailRoutes({ submit: submitter(submitParts), reads, shelf: new Shelf(reads, timeoutMs), clock }),
+    ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...contactRoutes({
       commit: contacts,

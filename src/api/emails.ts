@@ -14,11 +14,13 @@ import {
   listEmails,
   type WholeEmail,
 } from "../record/readmail.ts";
-import type { Outgoing, QuotaRefusal, Submit, Submitted } from "../submit.ts";
+import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
+import type { Shelf } from "../template/shelf.ts";
 import { checker } from "./check.ts";
 import { INVALID_KEY, lacks } from "./gate.ts";
 import type { Json } from "./json.ts";
-import { checkSchedule, SendEmail, type Sender, type Written, writeLetter } from "./letter.ts";
+import { checkSchedule, type Draft, draftLetter, SendEmail, type Sender, type Written } from "./letter.ts";
+import { writeLetters } from "./mailmerge.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
@@ -32,7 +34,9 @@ export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "R
 const checkEmail = checker(SendEmail);
 const checkReschedule = checker(Reschedule);
 
-export type EmailParts = { submit: Submit; reads: Sql; clock: Clock };
+export type EmailParts = { submit: Submit; reads: Sql; shelf: Shelf; clock: Clock };
+
+type AskedClaim = { scope: string; key: string; digest: string };
 
 export function emailRoutes(parts: EmailParts): Route[] {
   const sends = {
@@ -93,10 +97,14 @@ export function emailRoutes(parts: EmailParts): Route[] {
 }
 
 async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
-  const key = idempotencyKey(call);
-  const written = writeLetter(checkEmail(object(call.body)), senderOf(parts, call), "");
-  const answer = JSON.stringify({ id: written.email.id });
-  return send(parts, call, [written], answer, claimOf(key, "emails", call.bytes, ""));
+  const claim = claimOf(idempotencyKey(call), "emails", call.bytes, "");
+  const draft = draftLetter(checkEmail(object(call.body)), senderOf(parts, call), "");
+  return unlessAnswered(parts, call, claim, async () => {
+    const written = await writeLetters(parts.shelf, [draft], (_, refusal) => {
+      throw refusal;
+    });
+    return send(parts, call, written, JSON.stringify({ id: written[0]?.email.id }), claim);
+  });
 }
 
 async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
@@ -109,37 +117,82 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
       "validation_error",
       `A batch must hold 1 to ${BATCH_MAX} e-mails; this one holds ${body.length}.`,
     );
-  const { written, errors } = writeBatch(body, senderOf(parts, call), isPermissive);
-  const data = written.map(({ email }) => ({ id: email.id }));
-  const answer = JSON.stringify(isPermissive ? { data, errors } : { data });
-  if (written.length === 0) return { status: 200, body: answer };
-  return send(
-    parts,
-    call,
-    written,
-    answer,
-    claimOf(key, "emails/batch", call.bytes, isPermissive ? "permissive" : "strict"),
-  );
+  const claim = claimOf(key, "emails/batch", call.bytes, isPermissive ? "permissive" : "strict");
+  const errors = new BatchErrors(isPermissive);
+  const drafts = draftBatch(body, senderOf(parts, call), errors);
+  return unlessAnswered(parts, call, claim, async () => {
+    const written = await writeLetters(
+      parts.shelf,
+      drafts.map(({ draft }) => draft),
+      (n, refusal) => errors.note(drafts[n]?.index ?? 0, refusal),
+    );
+    const data = written.map(({ email }) => ({ id: email.id }));
+    const answer = JSON.stringify(isPermissive ? { data, errors: errors.inOrder() } : { data });
+    if (written.length > 0) return send(parts, call, written, answer, claim);
+    return (await earlierAnswer(parts, call, claim)) ?? { status: 200, body: answer };
+  });
 }
 
-type BatchError = { index: number; message: string };
+/** What is wrong with single e-mails of a batch: noted in a permissive one, the end of a strict one. */
+class BatchErrors {
+  readonly #isPermissive: boolean;
+  readonly #found: { index: number; message: string }[] = [];
 
-function writeBatch(
+  constructor(isPermissive: boolean) {
+    this.#isPermissive = isPermissive;
+  }
+
+  note(index: number, refusal: Refusal): void {
+    if (!this.#isPermissive) throw refusal;
+    this.#found.push({ index, message: refusal.problem.message });
+  }
+
+  inOrder(): { index: number; message: string }[] {
+    return this.#found.sort((a, b) => a.index - b.index);
+  }
+}
+
+function draftBatch(
   body: readonly Json[],
   sender: Sender,
-  isPermissive: boolean,
-): { written: Written[]; errors: BatchError[] } {
-  const written: Written[] = [];
-  const errors: BatchError[] = [];
+  errors: BatchErrors,
+): { index: number; draft: Draft }[] {
+  const drafts: { index: number; draft: Draft }[] = [];
   body.forEach((item, index) => {
     try {
-      written.push(writeLetter(checkItem(item, index), sender, `[${index}].`));
+      drafts.push({ index, draft: draftLetter(checkItem(item, index), sender, `[${index}].`) });
     } catch (error) {
-      if (!isPermissive || !(error instanceof Refusal)) throw error;
-      errors.push({ index, message: error.problem.message });
+      if (!(error instanceof Refusal)) throw error;
+      errors.note(index, error);
     }
   });
-  return { written, errors };
+  return drafts;
+}
+
+/** A template may have changed or gone since the request was first answered: then the first answer stands. */
+async function unlessAnswered(
+  parts: EmailParts,
+  call: Call,
+  claim: AskedClaim | null,
+  write: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await write();
+  } catch (error) {
+    const isOfTemplate = error instanceof Refusal && [404, 422].includes(error.problem.status);
+    const earlier = isOfTemplate ? await earlierAnswer(parts, call, claim) : null;
+    if (earlier) return earlier;
+    throw error;
+  }
+}
+
+async function earlierAnswer(
+  { reads, clock }: EmailParts,
+  { caller }: Call,
+  claim: AskedClaim | null,
+): Promise<Answer | null> {
+  const earlier = claim && (await recall(reads, caller.workspaceId, claim, clock.now()));
+  return earlier && answerTo(earlier, "");
 }
 
 function checkItem(item: Json, index: number): SendEmail {
@@ -157,7 +210,7 @@ async function send(
   { caller }: Call,
   written: readonly Written[],
   answer: string,
-  claim: { scope: string; key: string; digest: string } | null,
+  claim: AskedClaim | null,
 ): Promise<Answer> {
   let counted = 0;
   const outgoing: Outgoing = {
@@ -298,12 +351,7 @@ function idempotencyKey({ exchange }: Call): string | null {
 }
 
 /** The same request is the same bytes under the same validation mode. */
-function claimOf(
-  key: string | null,
-  scope: string,
-  bytes: Buffer,
-  mode: string,
-): { scope: string; key: string; digest: string } | null {
+function claimOf(key: string | null, scope: string, bytes: Buffer, mode: string): AskedClaim | null {
   if (key === null) return null;
   return { scope, key, digest: createHash("sha256").update(mode).update("\n").update(bytes).digest("hex") };
 }

@@ -1,5 +1,5 @@
 /**
- * One e-mail as a caller writes it, checked and turned into the rows that are kept. What the schema cannot say
+ * One e-mail as a caller writes it: checked, then, with what a template gives, turned into the rows that are kept. What the schema cannot say
  * (addresses, header names, times, base64) is decided here; a refusal names the field.
  */
 import { createHash } from "node:crypto";
@@ -14,17 +14,18 @@ import {
 } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
+import type { Letter } from "../template/render.ts";
 import { missingField } from "./check.ts";
 import { refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
 
 const RECIPIENTS_MAX = 50;
-const SUBJECT_CHARS_MAX = 998;
+export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
 const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
 const DAY_MS = 86_400_000;
 
-const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
+export const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
 const Attachment = Type.Object({
   filename: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
   content: Type.Union(
@@ -69,7 +70,7 @@ export const SendEmail = Type.Object(
     template: Type.Optional(
       Type.Object({
         id: Type.String(),
-        variables: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+        variables: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
       }),
     ),
   },
@@ -81,18 +82,25 @@ export type Written = { email: NewEmail; attachments: NewAttachment[]; counted: 
 
 export type Sender = { workspaceId: string; keyId: string; now: number };
 
-/** `at` is the path of the e-mail in a batch, such as `[3].`, or nothing. */
-export function writeLetter(body: SendEmail, sender: Sender, at: string): Written {
+/** An e-mail whose own fields are checked; what it takes from a template is not there yet. */
+export type Draft = {
+  body: SendEmail;
+  sender: Sender;
+  /** The path of the e-mail in a batch, such as `[3].`, or nothing. */
+  at: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  replyTo: string[] | null;
+  recipients: number;
+  scheduledAt: number | null;
+  rest: { extra: string | null; attachments: NewAttachment[]; bytes: number };
+};
+
+export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft {
   refuseUnsupported(body, at);
-  if (body.template) throw refuse("not_found", `The template \`${body.template.id}\` does not exist.`);
-  const from = body.from;
-  if (from === undefined) throw missingField(`${at}from`);
-  const fromMailbox = parseMailbox(from);
-  if (!fromMailbox)
-    throw refuse(
-      "invalid_from_address",
-      `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
-    );
+  const fromTemplate = body.template !== undefined;
+  if (body.from !== undefined || !fromTemplate) checkFrom(body.from, at);
   if (body.to === undefined) throw missingField(`${at}to`);
   const seen = new Set<string>();
   const to = recipients(body.to, `${at}to`, seen);
@@ -104,25 +112,34 @@ export function writeLetter(body: SendEmail, sender: Sender, at: string): Writte
       "validation_error",
       `The \`${at}to\` field, with cc and bcc, may name at most ${RECIPIENTS_MAX} recipients.`,
     );
-  const replyTo = body.reply_to === undefined ? [] : recipients(body.reply_to, `${at}reply_to`, new Set());
-  const subject = checkSubject(body.subject, at);
-  if (body.html === undefined && body.text === undefined)
+  const replyTo = body.reply_to === undefined ? null : replyToOf(body.reply_to, `${at}reply_to`);
+  if (body.subject !== undefined || !fromTemplate) checkSubject(body.subject, at);
+  if (!fromTemplate && body.html === undefined && body.text === undefined)
     throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
   const scheduledAt = checkSchedule(body.scheduled_at, sender.now, at);
-  const { extra, attachments, bytes: extraBytes } = writeExtra(body, sender, at);
+  const rest = writeExtra(body, sender, at);
+  return { body, sender, at, to, cc, bcc, replyTo, recipients: seen.size, scheduledAt, rest };
+}
 
+/** The rows that are kept; the draft's own from, subject and reply_to win over the template's. */
+export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written {
+  const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
+  const { extra, attachments, bytes } = draft.rest;
+  const from = checkFrom(body.from ?? fromTemplate?.from ?? undefined, at);
+  const subject = checkSubject(body.subject ?? fromTemplate?.subject ?? undefined, at);
+  const replyTo = draft.replyTo ?? fromTemplate?.replyTo ?? [];
+  const html = fromTemplate ? fromTemplate.html : (body.html ?? null);
+  const plain = fromTemplate ? fromTemplate.text : (body.text ?? null);
   const head: Head = { from, to, cc, bcc, reply_to: replyTo, subject };
   const headText = JSON.stringify(head);
-  const html = body.html ?? null;
-  const plain = body.text ?? null;
   const email: NewEmail = {
     workspaceId: sender.workspaceId,
     id: newId(sender.now),
     keyId: sender.keyId,
     bulk: false,
     head: headText,
-    weight: seen.size,
-    bytes: headText.length + (html?.length ?? 0) + (plain?.length ?? 0) + extraBytes,
+    weight: draft.recipients,
+    bytes: headText.length + (html?.length ?? 0) + (plain?.length ?? 0) + bytes,
     html,
     plain,
     extra,
@@ -131,8 +148,28 @@ export function writeLetter(body: SendEmail, sender: Sender, at: string): Writte
   return { email, attachments, counted: to.length };
 }
 
+/** `a@x.com` or `Name <a@x.com>`, as it came. */
+export function checkFrom(from: string | undefined, at: string): string {
+  if (from === undefined) throw missingField(`${at}from`);
+  if (!parseMailbox(from))
+    throw refuse(
+      "invalid_from_address",
+      `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
+    );
+  return from;
+}
+
+export function replyToOf(given: string | string[], field: string): string[] {
+  return recipients(given, field, new Set());
+}
+
 function refuseUnsupported(body: SendEmail, at: string): void {
   if ("topic_id" in body) throw refuse("validation_error", `The \`${at}topic_id\` field is not supported.`);
+  if (body.template === undefined) return;
+  for (const name of ["html", "text"] as const) {
+    if (body[name] !== undefined)
+      throw refuse("validation_error", `The \`${at}${name}\` field cannot be given beside \`template\`.`);
+  }
 }
 
 function recipients(given: string | string[], field: string, seen: Set<string>): string[] {
@@ -160,7 +197,7 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
   return true;
 }
 
-function checkSubject(subject: string | undefined, at: string): string {
+export function checkSubject(subject: string | undefined, at: string): string {
   if (subject === undefined) throw missingField(`${at}subject`);
   if (!headerValueOk(subject))
     throw refuse(

@@ -277,7 +277,8 @@ export async function settled<T extends readonly Promise<unknown>[]>(
   };
 }
 
-async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
+/** A silent Postgres is given up after `ms`, whatever becomes of the promise. */
+export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Deadline(`Postgres did not answer within ${Math.round(ms)} ms`)), ms);

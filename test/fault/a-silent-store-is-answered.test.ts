@@ -65,6 +65,22 @@ test("the reply of reserve is lost again and again, and the quota stays exact", 
   expect(ledger?.day_used).toBe(100);
 }, 60_000);
 
+test("a Postgres that says nothing of a template is 503 in time", async () => {
+  const ws = await api.workspace();
+  const template = { id: "a", variables: {} };
+  await ws.client.call("PUT", "/templates/a", { html: "x" });
+  toPostgres.stall();
+  const { answer, ms } = await timed(ws.client.post<Refusal>("/emails", mail({ html: undefined, template })));
+  toPostgres.flow();
+  expect(answer.body).toMatchObject({ statusCode: 503, name: "service_unavailable" });
+  expect(ms).toBeLessThan(TIMEOUT_MS + 1_000);
+  await expect
+    .poll(async () => (await ws.client.post("/emails", mail({ html: undefined, template }))).status, {
+      timeout: 10_000,
+    })
+    .toBe(200);
+});
+
 test("a Postgres that stalls in the commit is never a hang: what was answered is what is written", async () => {
   const ws = await api.workspace("free");
   expect((await ws.client.post("/emails", mail())).status).toBe(200);

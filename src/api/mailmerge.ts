@@ -1,0 +1,71 @@
+/**
+ * Drafts become e-mails: those that name a template are rendered, before anything is reserved for them. The templates
+ * of a request are found together, share one budget, and others have their turn between two letters.
+ */
+import { Unavailable } from "../admission/unavailable.ts";
+import type { Compiled } from "../template/compile.ts";
+import { TemplateFault } from "../template/fault.ts";
+import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
+import { type Shelf, turn } from "../template/shelf.ts";
+import { type Draft, type Written, writeLetter } from "./letter.ts";
+import { Refusal, refuse } from "./problem.ts";
+
+/** `onRefused` hears which draft cannot be written; what it throws ends the request. */
+export async function writeLetters(
+  shelf: Shelf,
+  drafts: readonly Draft[],
+  onRefused: (n: number, refusal: Refusal) => void,
+): Promise<Written[]> {
+  const versions = await fetchVersions(shelf, drafts);
+  const budget = new RenderBudget(drafts[0]?.sender.now ?? 0);
+  const written: Written[] = [];
+  for (const [n, draft] of drafts.entries()) {
+    try {
+      written.push(writeLetter(draft, fill(draft, versions, budget)));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      onRefused(n, error);
+    }
+    if (draft.body.template && n + 1 < drafts.length) await turn();
+  }
+  return written;
+}
+
+async function fetchVersions(shelf: Shelf, drafts: readonly Draft[]): Promise<Map<string, Compiled>> {
+  const refs = drafts.flatMap(({ body }) => body.template?.id ?? []);
+  const [first] = drafts;
+  if (refs.length === 0 || !first) return new Map();
+  try {
+    return await shelf.fetch(first.sender.workspaceId, refs);
+  } catch (error) {
+    if (error instanceof TemplateFault)
+      throw refuse("validation_error", `A template fails: ${words(error)}.`);
+    throw new Unavailable("Postgres did not answer", error);
+  }
+}
+
+function fill(
+  { body: { template }, at }: Draft,
+  versions: Map<string, Compiled>,
+  budget: RenderBudget,
+): Letter | null {
+  if (!template) return null;
+  const version = versions.get(template.id);
+  if (!version)
+    throw refuse("not_found", `The template \`${template.id}\` does not exist (\`${at}template.id\`).`);
+  try {
+    return renderLetter(version, template.variables ?? {}, budget);
+  } catch (error) {
+    if (!(error instanceof TemplateFault)) throw error;
+    if (error.missing === null)
+      throw refuse("validation_error", `The \`${at}template\` field cannot be rendered: ${words(error)}.`);
+    throw refuse(
+      "validation_error",
+      `The \`${at}template.variables.${error.missing}\` field is missing, and the template has no fallback for it (${error.place}).`,
+    );
+  }
+}
+
+function words({ message, place }: TemplateFault): string {
+  return place === "" ? message : `${message} (${place})`;
+}

@@ -1,0 +1,315 @@
+/** /templates: save, read, list, copy and delete. What is saved must parse; a refusal names line and column. */
+import Type, { type Static } from "typebox";
+import type { Clock } from "../clock.ts";
+import { isUuid, newId } from "../ids.ts";
+import type { Sql } from "../record/connect.ts";
+import {
+  amendTemplate,
+  deleteTemplate,
+  findTemplate,
+  insertTemplate,
+  listTemplates,
+  putTemplate,
+  type TemplateContent,
+  type TemplateRow,
+  type TemplateVariable,
+  type WholeTemplate,
+} from "../record/templates.ts";
+import { compile } from "../template/compile.ts";
+import { TemplateFault } from "../template/fault.ts";
+import { SOURCE_CHARS_MAX } from "../template/parse.ts";
+import type { VariableUse } from "../template/variables.ts";
+import { checker } from "./check.ts";
+import type { Json } from "./json.ts";
+import { checkFrom, checkSubject, OneOrMore, replyToOf, SUBJECT_CHARS_MAX } from "./letter.ts";
+import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { type Refusal, refuse } from "./problem.ts";
+import type { Answer, Call, Route } from "./routes.ts";
+import { iso } from "./time.ts";
+
+const EXTERNAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+const NAME_CHARS_MAX = 200;
+const VARIABLES_MAX = 100;
+
+const Variable = Type.Object({
+  key: Type.String({ minLength: 1, maxLength: NAME_CHARS_MAX }),
+  type: Type.Optional(Type.Enum(["string", "number", "list", "object"])),
+  fallback_value: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
+});
+const Html = Type.String({
+  maxLength: SOURCE_CHARS_MAX,
+  description: "Liquid; `{{name}}` is escaped, `{{{name}}}` is not, `{{name|friend}}` falls back",
+});
+const fields = {
+  name: Type.Optional(Type.String({ maxLength: NAME_CHARS_MAX })),
+  subject: Type.Optional(Type.String({ maxLength: SUBJECT_CHARS_MAX })),
+  from: Type.Optional(Type.String({ description: "`a@x.com` or `Name <a@x.com>`" })),
+  reply_to: Type.Optional(OneOrMore),
+  html: Type.Optional(Html),
+  text: Type.Optional(
+    Type.String({
+      maxLength: SOURCE_CHARS_MAX,
+      description: "derived from `html` when absent; an empty string suppresses it",
+    }),
+  ),
+  variables: Type.Optional(
+    Type.Array(Variable, { maxItems: VARIABLES_MAX, description: "fallbacks for variables" }),
+  ),
+};
+export const PutTemplate = Type.Object({ ...fields, html: Html }, { $id: "PutTemplate" });
+const alias = Type.Optional(Type.String({ description: "the external id" }));
+export const CreateTemplate = Type.Object({ ...fields, html: Html, alias }, { $id: "CreateTemplate" });
+export const UpdateTemplate = Type.Object({ ...fields, alias }, { $id: "UpdateTemplate" });
+type GivenFields = Static<typeof UpdateTemplate>;
+
+const checkPut = checker(PutTemplate);
+const checkCreate = checker(CreateTemplate);
+const checkUpdate = checker(UpdateTemplate);
+
+export type TemplateParts = { reads: Sql; clock: Clock };
+
+export function templateRoutes(parts: TemplateParts): Route[] {
+  const reads = { permissions: ["templates:read"], success: 200 } as const;
+  const changes = { permissions: ["templates:write"], plan: "templates" } as const;
+  const path = "/api/v1/templates";
+  return [
+    {
+      ...reads,
+      method: "GET",
+      path,
+      summary: "List templates, newest first",
+      query: LIST_QUERY,
+      handle: (call) => list(parts, call),
+    },
+    {
+      ...changes,
+      method: "POST",
+      path,
+      summary: "Create a template",
+      success: 201,
+      request: CreateTemplate,
+      handle: (call) => create(parts, call),
+    },
+    {
+      ...reads,
+      method: "GET",
+      path: `${path}/{id_or_external_id}`,
+      summary: "Get a template with its HTML",
+      handle: (call) => get(parts, call),
+    },
+    {
+      ...changes,
+      method: "PUT",
+      path: `${path}/{external_id}`,
+      summary: "Create or replace a template: 201 when it is new, else 200",
+      success: 201,
+      request: PutTemplate,
+      handle: (call) => put(parts, call),
+    },
+    {
+      ...changes,
+      method: "PATCH",
+      path: `${path}/{id_or_external_id}`,
+      summary: "Change parts of a template",
+      success: 200,
+      request: UpdateTemplate,
+      handle: (call) => patch(parts, call),
+    },
+    {
+      method: "DELETE",
+      path: `${path}/{id_or_external_id}`,
+      permissions: ["templates:write"],
+      summary: "Delete a template; what was sent with it stays",
+      success: 200,
+      handle: (call) => remove(parts, call),
+    },
+    {
+      ...changes,
+      method: "POST",
+      path: `${path}/{id_or_external_id}/publish`,
+      summary: "Does nothing: a template is published as it is saved",
+      success: 200,
+      handle: (call) => publish(parts, call),
+    },
+    {
+      ...changes,
+      method: "POST",
+      path: `${path}/{id_or_external_id}/duplicate`,
+      summary: "Copy a template; the copy has no external id",
+      success: 201,
+      handle: (call) => duplicate(parts, call),
+    },
+  ];
+}
+
+async function list({ reads }: TemplateParts, { caller, query }: Call): Promise<Answer> {
+  const page = pageOf(query);
+  return { status: 200, body: envelope(await listTemplates(reads, caller.workspaceId, page), page, show) };
+}
+
+async function get({ reads }: TemplateParts, { caller, params }: Call): Promise<Answer> {
+  const found = await findTemplate(reads, caller.workspaceId, refOf(params));
+  if (!found) throw unknownTemplate();
+  return { status: 200, body: JSON.stringify({ ...show(found), html: found.html, text: found.plain }) };
+}
+
+async function put({ reads, clock }: TemplateParts, { caller, params, body }: Call): Promise<Answer> {
+  const externalId = params[0] ?? "";
+  if (!isExternalId(externalId)) throw badName("invalid_parameter", "external_id");
+  const given = checkPut(object(body));
+  const now = clock.now();
+  const content = contentOf(given, blank(given.name ?? externalId));
+  const template = { workspaceId: caller.workspaceId, id: newId(now), externalId };
+  const { id, isNew } = await putTemplate(reads, template, content, new Date(now));
+  return answer(isNew ? 201 : 200, id);
+}
+
+async function create({ reads, clock }: TemplateParts, { caller, body }: Call): Promise<Answer> {
+  const given = checkCreate(object(body));
+  const externalId = given.alias === undefined ? null : aliasOf(given.alias);
+  const now = clock.now();
+  const content = contentOf(given, blank(given.name ?? externalId ?? "Untitled"));
+  const template = { workspaceId: caller.workspaceId, id: newId(now), externalId };
+  if (!(await insertTemplate(reads, template, content, new Date(now)))) throw taken(externalId ?? "");
+  return answer(201, template.id);
+}
+
+async function patch({ reads, clock }: TemplateParts, { caller, params, body }: Call): Promise<Answer> {
+  const ref = refOf(params);
+  const given = checkUpdate(object(body));
+  const alias = given.alias === undefined ? null : aliasOf(given.alias);
+  const amend = (whole: WholeTemplate) => ({
+    externalId: alias ?? whole.externalId,
+    content: contentOf(given, whole),
+  });
+  const result = await amendTemplate(reads, caller.workspaceId, ref, amend, new Date(clock.now()));
+  if (result.kind === "unknown") throw unknownTemplate();
+  if (result.kind === "taken") throw taken(alias ?? "");
+  return answer(200, result.id);
+}
+
+async function publish({ reads }: TemplateParts, { caller, params }: Call): Promise<Answer> {
+  const found = await findTemplate(reads, caller.workspaceId, refOf(params));
+  if (!found) throw unknownTemplate();
+  return answer(200, found.id);
+}
+
+async function duplicate({ reads, clock }: TemplateParts, { caller, params }: Call): Promise<Answer> {
+  const found = await findTemplate(reads, caller.workspaceId, refOf(params));
+  if (!found) throw unknownTemplate();
+  const now = clock.now();
+  const copy = { workspaceId: caller.workspaceId, id: newId(now), externalId: null };
+  const name = `Copy of ${found.name}`.slice(0, NAME_CHARS_MAX);
+  await insertTemplate(reads, copy, { ...found, name }, new Date(now));
+  return answer(201, copy.id);
+}
+
+async function remove({ reads }: TemplateParts, { caller, params }: Call): Promise<Answer> {
+  const id = await deleteTemplate(reads, caller.workspaceId, refOf(params));
+  if (id === null) throw unknownTemplate();
+  return { status: 200, body: JSON.stringify({ object: "template", id, deleted: true }) };
+}
+
+/** What was given over what is there, compiled to see that it can be sent. */
+function contentOf(given: GivenFields, last: TemplateContent): TemplateContent {
+  const content = {
+    name: given.name ?? last.name,
+    subject: given.subject === undefined ? last.subject : checkSubject(given.subject, ""),
+    from: given.from === undefined ? last.from : checkFrom(given.from, ""),
+    replyTo: given.reply_to === undefined ? last.replyTo : replyToOf(given.reply_to, "reply_to"),
+    html: given.html ?? last.html,
+    plain: given.text ?? last.plain,
+    declared: given.variables === undefined ? last.declared : given.variables.map(declaredOf),
+  };
+  const used = variablesOf(content);
+  const isDeclared = new Set(content.declared.map(({ key }) => key));
+  return { ...content, variables: [...content.declared, ...used.filter(({ key }) => !isDeclared.has(key))] };
+}
+
+function declaredOf({ key, type, fallback_value }: Static<typeof Variable>): TemplateVariable {
+  return { key, type: type ?? "string", fallback_value: fallback_value ?? null };
+}
+
+function blank(name: string): TemplateContent {
+  return {
+    name,
+    subject: null,
+    from: null,
+    replyTo: [],
+    html: "",
+    plain: null,
+    variables: [],
+    declared: [],
+  };
+}
+
+function variablesOf(content: Omit<TemplateContent, "name" | "variables">): VariableUse[] {
+  try {
+    return compile({ ...content, text: content.plain }).variables;
+  } catch (error) {
+    if (!(error instanceof TemplateFault)) throw error;
+    const { part, line, column, message } = error;
+    const place = line === null ? "" : ` at line ${line}, column ${column}`;
+    throw refuse("validation_error", `The \`${part}\` field does not parse${place}: ${message}.`);
+  }
+}
+
+function unknownTemplate(): Refusal {
+  return refuse("not_found", "There is no template with this id.");
+}
+
+function taken(externalId: string): Refusal {
+  return refuse("validation_error", `The \`alias\` field must be free: \`${externalId}\` is taken.`);
+}
+
+function badName(name: "invalid_parameter" | "validation_error", field: string): Refusal {
+  return refuse(
+    name,
+    `The \`${field}\` must have 1 to 128 letters, digits, \`.\`, \`_\`, \`:\` or \`-\`, begin with a letter or digit, and not look like a UUID.`,
+  );
+}
+
+function isExternalId(text: string): boolean {
+  return EXTERNAL_ID.test(text) && !isUuid(text);
+}
+
+function aliasOf(alias: string): string {
+  if (!isExternalId(alias)) throw badName("validation_error", "alias");
+  return alias;
+}
+
+function refOf(params: readonly string[]): string {
+  const ref = params[0] ?? "";
+  if (isUuid(ref)) return ref.toLowerCase();
+  if (!isExternalId(ref))
+    throw refuse("invalid_parameter", "A template is named by its `id`, a UUID, or its external id.");
+  return ref;
+}
+
+function object(body: Json | undefined): Json | undefined {
+  if (body === undefined || (body !== null && typeof body === "object" && !Array.isArray(body))) return body;
+  throw refuse("validation_error", "A template must be a JSON object.");
+}
+
+function answer(status: number, id: string): Answer {
+  return { status, body: JSON.stringify({ object: "template", id }) };
+}
+
+function show(template: TemplateRow) {
+  const { id, externalId, name, subject, from, replyTo, variables, createdAt, updatedAt } = template;
+  return {
+    object: "template",
+    id,
+    external_id: externalId,
+    alias: externalId,
+    name,
+    subject,
+    from,
+    reply_to: replyTo,
+    status: "published",
+    variables,
+    created_at: iso(createdAt),
+    updated_at: iso(updatedAt),
+    published_at: iso(updatedAt),
+  };
+}

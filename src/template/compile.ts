@@ -1,0 +1,57 @@
+/**
+ * A version of a template, parsed once for the many e-mails written from it: its three parts, and the variables they
+ * ask for. Throws a TemplateFault that names line and column.
+ */
+import type { Template } from "liquidjs";
+import type { Part } from "./fault.ts";
+import { type Dialect, html, plain } from "./language.ts";
+import { parsePart } from "./parse.ts";
+import { Variables, type VariableUse } from "./variables.ts";
+
+export type Source = {
+  subject: string | null;
+  html: string;
+  /** null: derived from the html when sent. */
+  text: string | null;
+  from: string | null;
+  replyTo: string[];
+  /** Their fallbacks stand in for variables that are not given. */
+  declared: readonly { key: string; fallback_value: string | number | null }[];
+};
+
+export type CompiledPart = { part: Part; dialect: Dialect; templates: Template[] };
+
+export type Compiled = {
+  subject: CompiledPart | null;
+  html: CompiledPart;
+  text: CompiledPart | null;
+  from: string | null;
+  replyTo: string[];
+  fallbacks: Record<string, string | number>;
+  variables: VariableUse[];
+};
+
+export function compile(source: Source): Compiled {
+  const variables = new Variables();
+  const part = (part: Part, text: string, dialect: Dialect): CompiledPart => ({
+    part,
+    dialect,
+    templates: parsePart(part, text, dialect, variables),
+  });
+  const { subject, text, from, replyTo, declared } = source;
+  return {
+    subject: subject === null ? null : part("subject", subject, plain),
+    html: part("html", source.html, html),
+    text: text === null ? null : part("text", text, plain),
+    from,
+    replyTo,
+    fallbacks: fallbacksOf(declared),
+    variables: variables.list(),
+  };
+}
+
+function fallbacksOf(declared: Source["declared"]): Record<string, string | number> {
+  const fallbacks: Record<string, string | number> = Object.create(null);
+  for (const { key, fallback_value: value } of declared) if (value !== null) fallbacks[key] = value;
+  return fallbacks;
+}

@@ -1,0 +1,86 @@
+/**
+ * The templates at hand: found by id or external id, compiled once per version, and the ones used last are kept. Which
+ * version is sent is asked of the record each time, so that a change holds from the next request.
+ */
+import type { Sql } from "../record/connect.ts";
+import { within } from "../record/groupcommit.ts";
+import { currentVersions, readVersions, type VersionRef, type VersionText } from "../record/templates.ts";
+import { type Compiled, compile } from "./compile.ts";
+
+/** Of source; what is compiled of it takes about ten times as much memory. */
+const KEPT_CHARS_MAX = 8 * 1024 * 1024;
+
+export class Shelf {
+  readonly #sql: Sql;
+  readonly #timeoutMs: number;
+  /** The one used last comes last. */
+  readonly #kept = new Map<string, { compiled: Compiled; chars: number }>();
+  #chars = 0;
+  /** How many versions were compiled since the start. */
+  compiledCount = 0;
+
+  constructor(sql: Sql, timeoutMs: number) {
+    this.#sql = sql;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** The compiled versions to send, by the names they were asked for; those that do not exist are missing. */
+  async fetch(workspaceId: string, refs: readonly string[]): Promise<Map<string, Compiled>> {
+    const current = await within(
+      currentVersions(this.#sql, workspaceId, [...new Set(refs)]),
+      this.#timeoutMs,
+    );
+    const known = new Map<string, Compiled>();
+    const unread: VersionRef[] = [];
+    for (const one of current) {
+      const compiled = this.#take(keyOf(one));
+      if (compiled) known.set(keyOf(one), compiled);
+      else unread.push(one);
+    }
+    if (unread.length > 0) {
+      const read = await within(readVersions(this.#sql, workspaceId, unread), this.#timeoutMs);
+      for (const version of read) {
+        known.set(keyOf(version), this.#take(keyOf(version)) ?? this.#compile(version));
+        await turn();
+      }
+    }
+    const found = new Map<string, Compiled>();
+    for (const ref of refs) {
+      const one = current.find(({ id, externalId }) => id === ref.toLowerCase() || externalId === ref);
+      const compiled = one && known.get(keyOf(one));
+      if (compiled) found.set(ref, compiled);
+    }
+    return found;
+  }
+
+  #take(key: string): Compiled | null {
+    const kept = this.#kept.get(key);
+    if (!kept) return null;
+    this.#kept.delete(key);
+    this.#kept.set(key, kept);
+    return kept.compiled;
+  }
+
+  #compile(version: VersionText): Compiled {
+    const compiled = compile({ ...version, text: version.plain });
+    this.compiledCount++;
+    const chars = version.html.length + (version.plain?.length ?? 0) + (version.subject?.length ?? 0);
+    this.#kept.set(keyOf(version), { compiled, chars });
+    this.#chars += chars;
+    for (const [key, oldest] of this.#kept) {
+      if (this.#chars <= KEPT_CHARS_MAX) break;
+      this.#kept.delete(key);
+      this.#chars -= oldest.chars;
+    }
+    return compiled;
+  }
+}
+
+function keyOf({ id, version }: VersionRef): string {
+  return `${id} ${version}`;
+}
+
+/** Lets what else waits for this thread have its turn. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

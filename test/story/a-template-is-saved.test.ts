@@ -1,0 +1,211 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+type Template = { id: string; external_id: string | null; html: string; variables: object[] } & Record<
+  string,
+  unknown
+>;
+type Listed = {
+  data: Record<string, unknown>[];
+  has_more: boolean;
+  next_cursor: string | null;
+};
+
+const UNKNOWN = "00000000-0000-7000-8000-000000000000";
+
+let api: TestApi;
+let ws: TestWorkspace;
+beforeAll(async () => {
+  api = await testApi();
+  ws = await api.workspace();
+});
+afterAll(() => api.stop());
+
+function put(externalId: string, body: unknown, caller = ws.client) {
+  return caller.call<{ object: string; id: string } & Refusal>("PUT", `/templates/${externalId}`, body);
+}
+
+function withTemplate(id: string, variables: object = {}, more: object = {}) {
+  return { to: "one@example.net", template: { id, variables }, ...more };
+}
+
+describe("a template is saved", () => {
+  test("once by its external id, and replaced after that", async () => {
+    const first = await put("welcome", { html: "<p>Hi {{name}}</p>", subject: "Hello", text: "Hi" });
+    expect(first).toMatchObject({ status: 201, body: { object: "template" } });
+    const second = await put("welcome", { html: "<p>Hello {{name|you}}</p>", name: "Welcome" });
+    expect(second).toMatchObject({ status: 200, body: { object: "template", id: first.body.id } });
+    for (const ref of ["welcome", first.body.id, first.body.id.toUpperCase()]) {
+      const { status, body } = await ws.client.get<Template>(`/templates/${ref}`);
+      expect(status).toBe(200);
+      expect(body).toEqual({
+        object: "template",
+        id: first.body.id,
+        external_id: "welcome",
+        alias: "welcome",
+        name: "Welcome",
+        subject: null,
+        from: null,
+        reply_to: [],
+        html: "<p>Hello {{name|you}}</p>",
+        text: null,
+        status: "published",
+        variables: [{ key: "name", type: "string", fallback_value: "you" }],
+        created_at: expect.stringMatching(/Z$/),
+        updated_at: expect.stringMatching(/Z$/),
+        published_at: expect.stringMatching(/Z$/),
+      });
+    }
+    const versions = await api.sql`select version, html from template_version
+      where workspace_id = ${ws.id} and template_id = ${first.body.id} order by version`;
+    expect(versions.map((row) => row.html)).toEqual(["<p>Hi {{name}}</p>", "<p>Hello {{name|you}}</p>"]);
+  });
+
+  test("by many at once as one", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => put("contended", { html: `${n}` })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([...Array(19).fill(200), 201]);
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
+  });
+
+  test("and the newest hundred versions are kept", async () => {
+    for (let n = 1; n <= 103; n++) await put("often", { html: `version ${n}` });
+    const [row] = await api.sql`select count(*)::int, min(v.version), max(v.version) from template_version v
+      join template t on t.workspace_id = v.workspace_id and t.id = v.template_id
+      where t.workspace_id = ${ws.id} and t.external_id = 'often'`;
+    expect(row).toEqual({ count: 100, min: 4, max: 103 });
+  });
+
+  test.each([
+    ["html is there", {}, "missing_required_field", "Missing `html` field."],
+    ["html is text", { html: 5 }, "validation_error", "The `html` field must be string."],
+    [
+      "blocks end in the html",
+      { html: "a\n  {% if x %}" },
+      "validation_error",
+      "`html` field does not parse at line 2, column 3: tag",
+    ],
+    [
+      "braces end in the subject",
+      { html: "", subject: "{{ x" },
+      "validation_error",
+      "`subject` field does not parse at line 1, column 1",
+    ],
+    [
+      "filters of the text are known",
+      { html: "", text: "\n{{ x | nope: 1 }}" },
+      "validation_error",
+      "`text` field does not parse at line 2",
+    ],
+    ["files are left alone", { html: "{% include 'x' %}" }, "validation_error", 'tag "include" not found'],
+    ["the subject is one line", { html: "", subject: "a\nb" }, "validation_error", "`subject`"],
+    ["from is an address", { html: "", from: "nobody" }, "invalid_from_address", "`from`"],
+    [
+      "every reply_to is an address",
+      { html: "", reply_to: ["a@x.com", "b"] },
+      "validation_error",
+      "`reply_to[1]`",
+    ],
+    ["the html is short enough", { html: "x".repeat(500_001) }, "validation_error", "`html`"],
+    ["it is an object", [], "validation_error", "object"],
+  ])("only if %s", async (_, body, name, message) => {
+    const refused = await put("wrong", body);
+    expect(refused).toMatchObject({ status: 422, body: { name, message: expect.stringContaining(message) } });
+    expect((await ws.client.get("/templates/wrong")).status).toBe(404);
+  });
+
+  test.each([
+    ["a UUID", randomUUID()],
+    ["what begins with a dash", "-a"],
+    ["two words", "a%20b"],
+    ["129 letters", "a".repeat(129)],
+    ["a foreign letter", "%C3%A9"],
+  ])("but not under %s", async (_, externalId) => {
+    expect(await put(externalId, { html: "" })).toMatchObject({
+      status: 422,
+      body: { name: "invalid_parameter" },
+    });
+  });
+});
+
+describe("a template is", () => {
+  test("listed without its text, page by page", async () => {
+    const own = await api.workspace();
+    for (const name of ["a", "b", "c"]) await put(name, { html: "x", text: "y" }, own.client);
+    const first = await own.client.get<Listed>("/templates?limit=2");
+    expect(first.body.data.map((item) => item.external_id)).toEqual(["c", "b"]);
+    expect(first.body.data[0]).not.toHaveProperty("html");
+    expect(first.body.data[0]).not.toHaveProperty("text");
+    const second = await own.client.get<Listed>(`/templates?limit=2&cursor=${first.body.next_cursor}`);
+    expect(second.body).toMatchObject({ data: [{ external_id: "a" }], has_more: false, next_cursor: null });
+    const back = await own.client.get<Listed>(`/templates?before=${second.body.data[0]?.id}&limit=1`);
+    expect(back.body.data.map((item) => item.external_id)).toEqual(["b"]);
+  });
+
+  test("nobody else's", async () => {
+    const { body } = await put("mine", { html: "x" });
+    const other = await api.workspace();
+    const absent = await other.client.get(`/templates/${UNKNOWN}`);
+    expect(absent.status).toBe(404);
+    for (const ref of ["mine", body.id]) {
+      const answers = [
+        await other.client.get(`/templates/${ref}`),
+        await other.client.call("DELETE", `/templates/${ref}`),
+        await other.client.call("PATCH", `/templates/${ref}`, { name: "theirs" }),
+      ];
+      for (const answer of answers) expect(answer).toMatchObject({ status: 404, body: absent.body });
+      expect(
+        (await other.client.post("/emails", mail({ html: undefined, template: { id: ref } }))).status,
+      ).toBe(404);
+    }
+  });
+
+  test("malformed by name a 422", async () => {
+    expect(await ws.client.get("/templates/%20")).toMatchObject({
+      status: 422,
+      body: { name: "invalid_parameter" },
+    });
+  });
+
+  test("written on paid plans only, and read, used and deleted on all", async () => {
+    const free = await api.workspace("essentials");
+    const { id } = (await put("kept", { html: "x", subject: "s", from: "a@example.com" }, free.client)).body;
+    await api.keyring.changeWorkspace(free.id, { plan: "free" });
+    const changes = [
+      put("kept", { html: "y" }, free.client),
+      free.client.post("/templates", { html: "y" }),
+      free.client.call("PATCH", "/templates/kept", { html: "y" }),
+      free.client.post("/templates/kept/duplicate"),
+    ];
+    for (const change of changes)
+      expect(await change).toMatchObject({ status: 402, body: { name: "plan_required" } });
+    expect((await free.client.get("/templates")).status).toBe(200);
+    expect((await free.client.get("/templates/kept")).status).toBe(200);
+    expect((await free.client.post("/emails", withTemplate("kept"))).status).toBe(200);
+    expect((await free.client.call("DELETE", "/templates/kept")).body).toEqual({
+      object: "template",
+      id,
+      deleted: true,
+    });
+  });
+
+  test("for keys that may", async () => {
+    const reader = (await ws.key(["templates:read"])).client;
+    const writer = (await ws.key(["templates:write"])).client;
+    const sender = (await ws.key(["emails:send"])).client;
+    expect((await put("of-keys", { html: "x" }, writer)).status).toBe(201);
+    expect((await writer.get("/templates/of-keys")).status).toBe(200);
+    expect((await reader.get("/templates")).status).toBe(200);
+    expect(await put("of-keys", { html: "x" }, reader)).toMatchObject({
+      status: 403,
+      body: { message: "This API key lacks the `templates:write` permission." },
+    });
+    expect(await reader.call("DELETE", "/templates/of-keys")).toMatchObject({ status: 403 });
+    expect(await sender.get("/templates")).toMatchObject({
+      status: 403,
+      body: { message: "This API key lacks the `templates:read` permission." },
+    });
+  });
+});
