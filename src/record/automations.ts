@@ -146,7 +146,7 @@ export async function findListeners(
                 ${events.map((e) => e.name)}::text[]) as e(workspace_id, audience_id, name)
     join automation a on a.workspace_id = e.workspace_id and a.audience_id = e.audience_id and a.event = e.name
     where a.state = 'active'
-    order by a.id`;
+    order by a.id`.execute();
 }
 
 function columns(sql: Sql) {

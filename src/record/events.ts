@@ -10,7 +10,7 @@ import { type Filter, type Happening, holdsAll, type Person, type Value } from "
 import { newId } from "../ids.ts";
 import { findListeners, type Listener } from "./automations.ts";
 import { answerClaims, type Claim, dropClaims, takeClaims } from "./claims.ts";
-import { type Sql, truth } from "./connect.ts";
+import { type Sql, type Statement, truth } from "./connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "./groupcommit.ts";
 
 /** Where every run begins. */
@@ -95,9 +95,9 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
     this.#held = new Map(held.map((claim) => [claimKey(claim), claim]));
   }
 
-  write(tx: Sql): Promise<unknown>[] {
+  write(tx: Sql): Statement[] {
     const untaken = this.#decide();
-    const writes: Promise<unknown>[] = [];
+    const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
     writes.push(insertEvents(tx, this.#accepted));
@@ -195,15 +195,12 @@ async function keepContacts(
     join contact c using (workspace_id, audience_id, identity)
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id
     where c.archived_at is null and a.deleted_at is null
-    order by c.workspace_id, c.id for key share of c`;
+    order by c.workspace_id, c.id for key share of c`.execute();
 }
 
-async function insertEvents(
-  tx: Sql,
-  accepted: readonly { event: EventEntry; contactId: string }[],
-): Promise<void> {
+function insertEvents(tx: Sql, accepted: readonly { event: EventEntry; contactId: string }[]): Statement {
   const of = <T>(pick: (event: EventEntry) => T): T[] => accepted.map(({ event }) => pick(event));
-  await tx`
+  return tx`
     insert into event (workspace_id, contact_id, id, audience_id, name, properties, created_at)
     select workspace_id, contact_id, id, audience_id, name, properties::json, at
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${accepted.map(({ contactId }) => contactId)}::uuid[],
@@ -212,9 +209,9 @@ async function insertEvents(
       as e(workspace_id, contact_id, id, audience_id, name, properties, at)`;
 }
 
-async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<void> {
+function insertRuns(tx: Sql, runs: readonly NewRun[]): Statement {
   const of = <T>(pick: (run: NewRun) => T): T[] => runs.map(pick);
-  await tx`
+  return tx`
     with wanted as (
       select * from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.automationId)}::uuid[],
         ${of((r) => r.contactId)}::uuid[], ${of((r) => r.audienceId)}::uuid[], ${of((r) => r.id)}::uuid[],

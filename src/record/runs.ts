@@ -7,7 +7,7 @@
  * entries, both in the order of their keys.
  */
 import type { Person, Value } from "../automation/filters.ts";
-import { type Sql, type Tx, truth } from "./connect.ts";
+import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 import type { Page } from "./readmail.ts";
 
 export type ClaimedRun = {
@@ -105,24 +105,24 @@ export async function stopRuns(
   return rows.length;
 }
 
-/** Nothing of what erased contacts did stays: their runs end, their events and entries go. Said in one go, as commits are. */
-export async function forgetContacts(
+/** Nothing of what erased contacts did stays: their runs end, their events and entries go. */
+export function forgetContacts(
   tx: Sql | Tx,
   contacts: readonly { workspaceId: string; id: string }[],
   now: Date,
-): Promise<void> {
+): Statement[] {
   const gone = () => tx`
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
-  await Promise.all([
+  return [
     stopThose(tx, tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`, "contact erased", now),
     tx`delete from event e using ${gone()} where e.workspace_id = g.workspace_id and e.contact_id = g.contact_id`,
     tx`delete from entry e using ${gone()}, automation a
        where a.workspace_id = g.workspace_id and e.workspace_id = a.workspace_id and e.automation_id = a.id
          and e.contact_id = g.contact_id`,
-  ]);
+  ];
 }
 
-function stopThose(sql: Sql | Tx, those: ReturnType<Sql>, reason: string, now: Date) {
+function stopThose(sql: Sql | Tx, those: ReturnType<Sql>, reason: string, now: Date): Statement {
   return sql`
     with held as (
       select r.workspace_id, r.id from run r where r.wake_at is not null and ${those}
