@@ -10,7 +10,7 @@ import { headerValueOk, parseMailbox } from "../address.ts";
 import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "./filters.ts";
 import { isTimeZone, momentKind, parseSpan } from "./spans.ts";
 
-export const DOCUMENT_BYTES_MAX = 1024 * 1024;
+export const DOCUMENT_BYTES_MAX = 512 * 1024;
 export const STEPS_MAX = 150;
 export const STEP_DEPTH_MAX = 10;
 export const FILTER_DEPTH_MAX = 10;

@@ -7,7 +7,7 @@
  * entries, both in the order of their keys.
  */
 import type { Person, Value } from "../automation/filters.ts";
-import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Page } from "./readmail.ts";
 
 export type ClaimedRun = {
@@ -21,7 +21,7 @@ export type ClaimedRun = {
   eventId: string;
   position: string;
   seq: number;
-  /** How often its step was taken up. */
+  /** How often it was taken up since somebody last said what became of it. */
   claims: number;
   steppedAt: Date;
   createdAt: Date;
@@ -70,15 +70,15 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[], leaseMs: num
       select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[], ${of((m) => m.seq)}::int[],
         ${of((m) => m.at)}::timestamptz[], ${of((m) => m.position)}::text[], ${of((m) => m.next)}::text[],
         ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[], ${of((m) => m.state)}::text[],
-        ${of((m) => m.reason)}::text[], ${of((m) => truth(m.isRetry))}::text[]::bool[], ${of((m) => m.kind)}::text[],
+        ${of((m) => m.reason)}::text[], ${of((m) => m.kind)}::text[],
         ${of((m) => m.result)}::text[], ${of((m) => m.detail)}::text[], ${of((m) => m.beganAt)}::timestamptz[])
-        as g(workspace_id, id, seq, at, position, next, wake_at, stepped_at, state, reason, is_retry, kind, result, detail, began_at)
+        as g(workspace_id, id, seq, at, position, next, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
     ), held as (
       select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id and r.seq = g.seq
       order by r.workspace_id, r.id for update of r
     ), moved as (
       update run r set seq = r.seq + 1, position = g.next, wake_at = g.wake_at, stepped_at = g.stepped_at,
-        claims = case when g.is_retry then r.claims else 0 end, state = g.state, reason = g.reason,
+        claims = 0, state = g.state, reason = g.reason,
         ended_at = case when g.state <> 'active' then g.at end
       from given g, held
       where r.workspace_id = held.workspace_id and r.id = held.id and g.workspace_id = held.workspace_id and g.id = held.id
@@ -159,7 +159,6 @@ type MoveRow = {
   steppedAt: string | null;
   state: string;
   reason: string | null;
-  isRetry: boolean;
   kind: string | null;
   result: string | null;
   detail: string | null;
@@ -182,7 +181,6 @@ function rowOf({ run, note, at, to }: RunMove, leaseMs: number): MoveRow {
     steppedAt: stepped?.toISOString() ?? null,
     state: to.kind === "end" ? to.state : "active",
     reason: to.kind === "end" ? to.reason : null,
-    isRetry: to.kind === "retry",
     kind: note?.kind ?? null,
     result: note?.result ?? null,
     detail: note?.detail ?? null,

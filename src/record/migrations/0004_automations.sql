@@ -66,7 +66,7 @@ create table run (
   event_id      text not null,
   position      text not null,                    -- of the step it stands at
   seq           int not null default 0,           -- rises with every claim and every step: who knows an older one may not move it
-  claims        smallint not null default 0,      -- since its last step
+  claims        smallint not null default 0,      -- since somebody last said what became of it
   -- when it is due; while a worker holds it, when others may take it; null: it has ended
   wake_at       timestamptz,
   stepped_at    timestamptz,                      -- when the step it stands at was first taken up: the time of its e-mail's id
