@@ -36,7 +36,7 @@ export type Bench = {
   redis: RedisClient;
   /** Where mail goes, and what takes it there. */
   sink: { port: number; kind: "smtp-sink" | "smtp-server"; pid: number | null };
-  role(name: "api" | "deliver" | "keeper"): Promise<Role>;
+  role(name: "api" | "deliver" | "automate" | "keeper"): Promise<Role>;
   bare(): Promise<Role>;
   workspace(): Promise<{ id: string; key: string }>;
   stop(): Promise<void>;
