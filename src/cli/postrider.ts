@@ -5,6 +5,7 @@
 import { Command, CommanderError } from "commander";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { audienceCommand } from "./audience.ts";
+import { automationCommand } from "./automation.ts";
 import { doctorCommand } from "./doctor.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
@@ -23,6 +24,7 @@ for (const make of [
   workspaceCommand,
   keyCommand,
   audienceCommand,
+  automationCommand,
   usageCommand,
   queueCommand,
 ])

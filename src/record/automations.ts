@@ -27,7 +27,8 @@ export type AutomationRow = {
 
 export type Applied =
   | { kind: "created" | "changed" | "unchanged"; id: string; version: number }
-  | { kind: "no audience" | "too many" };
+  | { kind: "no audience" }
+  | { kind: "too many" };
 
 /** Makes the automation of this name, or its next version; runs that are under way keep theirs. */
 export async function applyAutomation(
