@@ -8,11 +8,11 @@ import { once } from "node:events";
 import { Redis } from "ioredis";
 import postgres from "postgres";
 
-const redis = new Redis({ path: process.env.REDIS_URL.replace("unix://", ""), protocol: 2 });
+const redis = new Redis(process.env.REDIS_URL.replace("unix://", ""), { protocol: 2 });
 const url = new URL(process.env.DATABASE_URL);
 const folder = url.searchParams.get("socket");
 url.searchParams.delete("socket");
-const sql = postgres(url.href, { max: 6, path: `${folder}/.s.PGSQL.${url.port}` });
+const sql = postgres(url.href, { max: 6, ...(folder && { path: `${folder}/.s.PGSQL.${url.port}` }) });
 const lua = `local a = redis.call('HMGET', KEYS[1], 'a', 'b') local b = redis.call('HMGET', KEYS[2], 'a', 'b')
   local n = redis.call('HINCRBY', KEYS[3], 'n', 1) redis.call('PEXPIRE', KEYS[3], 2000)
   return { 'ok', 'id', '1', '', 'workspace', 'pro', '1', 'key', n, 10, 1, 0 }`;
@@ -67,3 +67,4 @@ serve("/select", async () => {
 });
 app.listen("127.0.0.1", Number(process.env.PORT), 1, () => process.send({ kind: "ready" }));
 process.on("SIGTERM", () => process.exit(0));
+process.once("disconnect", () => process.exit(0));

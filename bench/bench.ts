@@ -1,129 +1,179 @@
 /**
- * The bench: one command, everything started by itself on free ports and stopped at the end; one line per scenario and
- * run, then a table with the median, the least and the most of all runs. Compare ratios within one run: machines are
- * shared and noisy.
+ * The bench: one command, everything started by itself on free ports and stopped at the end, also on Ctrl-C; one line
+ * per scenario and run, then a table with the median, the least and the most of all runs. Scenarios take turns, so that
+ * a machine that grows slower slows them all. Compare ratios within one run: machines are shared and noisy.
  */
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
-import { cpus, totalmem } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { type Bench, startBench } from "./machine.ts";
-import type { Figure, Scenario } from "./scenario.ts";
-import { accept } from "./scenarios/accept.ts";
-import { admit, status } from "./scenarios/admit.ts";
-import { deliver, idle } from "./scenarios/deliver.ts";
+import { compared } from "./compare.ts";
+import { Endings } from "./endings.ts";
+import { startBench } from "./machine.ts";
+import { hottest } from "./profile.ts";
+import { Progress } from "./progress.ts";
+import { ratiosOf } from "./ratios.ts";
+import { page } from "./report/page.ts";
+import { addFigures, addResult, emptyResults, type Results, shown, table } from "./results.ts";
+import type { Result, Run, Scenario } from "./scenario.ts";
+import type { SinkKind } from "./sink.ts";
+import { cancelAll } from "./target.ts";
 
-const SCENARIOS: readonly Scenario[] = [admit, status, accept, deliver, idle];
+const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
+const INTERRUPTED_EXIT = 130;
 
-type Options = { seconds: number; runs: number; json?: string; sink: "smtp-sink" | "node" };
-type Row = { scenario: string; name: string; unit: string; note?: string; values: number[] };
+type Options = {
+  seconds: number;
+  runs: number;
+  json?: string;
+  html?: string;
+  compare?: string;
+  sink: SinkKind;
+  latencyMs: number;
+  profile: boolean;
+  target?: string;
+  key?: string;
+  rate?: number;
+  backlog: number;
+  waiting: number;
+};
 
+const RATE_DEFAULT = 500;
+/** Against a deployment nobody is surprised by this. */
+const TARGET_RATE_DEFAULT = 20;
+
+const scenarios = await findScenarios();
+const endings = new Endings();
 const program = new Command("bench")
-  .argument("[scenarios...]", SCENARIOS.map((one) => `${one.name}: ${one.does}`).join("; "))
-  .option("--seconds <n>", "how long each load lasts", whole, 8)
-  .option("--runs <n>", "how often each scenario runs, in turn with the others", whole, 1)
+  .argument("[scenarios...]", scenarios.map((one) => `${one.name}: ${one.does}`).join("; "))
+  .option("--seconds <n>", "how long each load lasts", whole(1, 3_600), 8)
+  .option("--runs <n>", "how often each scenario runs, in turn with the others", whole(1, 100), 1)
   .option("--json <file>", "write every figure there")
+  .option("--html <file>", "write a report there, one file that opens from disk")
+  .option("--compare <file>", "the JSON of an earlier run: say what has changed")
   .addOption(
     new Option("--sink <kind>", "what takes the mail").choices(["smtp-sink", "node"]).default("smtp-sink"),
   )
+  .option("--latency-ms <n>", "to Postgres, Redis and the sink, each way", whole(0, 10_000), 0)
+  .option("--profile", "CPU profiles of the roles, in bench/out/profiles", false)
+  .option("--target <url>", "a deployment of yours instead: HTTP only, no mail leaves it")
+  .option("--key <key>", "an API key of that deployment")
+  .option(
+    "--rate <n>",
+    "arrivals per second, of `mixed` and of everything against a target",
+    whole(1, 100_000),
+  )
+  .option(
+    "--backlog <n>",
+    "e-mails already accepted, of `backlog` and `fair`",
+    whole(1_000, 100_000_000),
+    1_000_000,
+  )
+  .option("--waiting <n>", "e-mails that wait for a cap, of `caps`", whole(1_000, 10_000_000), 100_000)
   .action(run);
-await program.parseAsync();
 
-async function run(names: string[], options: Options): Promise<void> {
-  const chosen = names.length === 0 ? SCENARIOS : names.map(find);
-  const built = spawnSync("npm", ["run", "-s", "build"], { stdio: ["ignore", "ignore", "inherit"] });
-  if (built.status !== 0) throw new Error("the build failed");
-  const rows: Row[] = [];
-  for (let n = 1; n <= options.runs; n++)
-    for (const scenario of chosen) {
-      process.stderr.write(`${scenario.name}, run ${n} of ${options.runs} ...\n`);
-      const { figures } = await alone((bench) => scenario.run(bench, options.seconds), options.sink);
-      process.stdout.write(`${scenario.name}: ${figures.map(shown).join(", ")}\n`);
-      for (const figure of figures) add(rows, scenario.name, figure);
-    }
-  process.stdout.write(`\n${table(rows)}\n\n${JSON.stringify(machine())}\n`);
-  if (options.json)
-    writeFileSync(options.json, JSON.stringify({ machine: machine(), options, rows }, null, 2));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, interrupted);
+try {
+  await program.parseAsync();
+} catch (error) {
+  await endings.end();
+  process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+  process.exit(1);
 }
 
-/** With stores of its own, so that no scenario finds what another left; ended also on Ctrl-C. */
-async function alone<T>(work: (bench: Bench) => Promise<T>, sink: Options["sink"]): Promise<T> {
-  const bench = await startBench(sink);
-  const onInterrupt = () => {
-    bench.stop().finally(() => process.exit(130));
-  };
-  process.once("SIGINT", onInterrupt);
+async function run(names: string[], options: Options): Promise<void> {
+  const chosen = choose(names, options);
+  const earlier = options.compare ? (JSON.parse(readFileSync(options.compare, "utf8")) as Results) : null;
+  if (!options.target) build();
+  const results = emptyResults({ scenarios: chosen.map((one) => one.name), ...withoutKey(options) });
+  const progress = new Progress(chosen.length * options.runs);
+  for (let n = 1; n <= options.runs; n++) {
+    for (const scenario of chosen) {
+      progress.begin(`${scenario.name}, run ${n} of ${options.runs}`);
+      const result = await once(scenario, options, progress);
+      progress.end();
+      addResult(results, scenario.name, result);
+      process.stdout.write(`${scenario.name}: ${result.figures.map(shown).join(", ")}\n`);
+      for (const word of result.skipped ?? []) process.stdout.write(`${scenario.name}: skipped ${word}\n`);
+    }
+    addFigures(results, "ratios", ratiosOf(results.rows, n));
+  }
+  process.stdout.write(`\n${table(results.rows)}\n\n${JSON.stringify(results.machine)}\n`);
+  if (earlier) process.stdout.write(`\n${compared(earlier, results)}\n`);
+  if (options.profile)
+    for (const { name } of chosen) process.stdout.write(`\n${name}\n\n${hottest(join(PROFILES, name))}\n`);
+  if (options.json) writeFileSync(options.json, JSON.stringify(results, null, 2));
+  if (options.html) writeFileSync(options.html, page(results, scenarios, earlier));
+}
+
+/** With stores of its own, so that no scenario finds what another left. */
+async function once(scenario: Scenario, options: Options, progress: Progress): Promise<Result> {
+  const { seconds, sink, latencyMs, backlog, waiting, target, key, profile } = options;
+  const rate = options.rate ?? (target ? TARGET_RATE_DEFAULT : RATE_DEFAULT);
+  const run: Run = { seconds, sizes: { backlog, waiting, rate }, tell: (text) => progress.tell(text) };
   try {
-    return await work(bench);
+    if (target && key && scenario.against) {
+      const { signal } = endings;
+      const place = { url: target.replace(/\/+$/, ""), key, rate, booked: new Set<string>(), signal };
+      const running = scenario.against(place, run);
+      endings.add(async () => {
+        await Promise.allSettled([running]);
+        await cancelAll(place);
+      });
+      return await running;
+    }
+    const profiles = profile ? join(PROFILES, scenario.name) : null;
+    return await scenario.run(await startBench({ sink, latencyMs, profiles }, endings), run);
   } finally {
-    process.off("SIGINT", onInterrupt);
-    await bench.stop();
+    await endings.end();
   }
 }
 
+function choose(names: readonly string[], { target, key }: Options): Scenario[] {
+  const chosen = names.length === 0 ? scenarios.filter((one) => !target || one.against) : names.map(find);
+  if (!target) return chosen;
+  if (!key) throw new Error("--target needs --key, an API key of that deployment.");
+  for (const { name, against } of chosen)
+    if (!against)
+      throw new Error(`${name} looks inside the engine, and cannot run against a deployment from outside.`);
+  return chosen;
+}
+
 function find(name: string): Scenario {
-  const scenario = SCENARIOS.find((one) => one.name === name);
+  const scenario = scenarios.find((one) => one.name === name);
   if (!scenario)
-    throw new Error(`There is no scenario ${name}: ${SCENARIOS.map((one) => one.name).join(", ")}.`);
+    throw new Error(`There is no scenario ${name}: ${scenarios.map((one) => one.name).join(", ")}.`);
   return scenario;
 }
 
-function add(rows: Row[], scenario: string, { name, unit, value, note }: Figure): void {
-  const row = rows.find((one) => one.scenario === scenario && one.name === name);
-  if (row) row.values.push(value);
-  else rows.push({ scenario, name, unit, ...(note === undefined ? {} : { note }), values: [value] });
+/** Every file in scenarios/ says which it holds. */
+async function findScenarios(): Promise<Scenario[]> {
+  const folder = fileURLToPath(new URL("scenarios", import.meta.url));
+  const found: Scenario[] = [];
+  for (const file of readdirSync(folder).sort())
+    found.push(...((await import(resolve(folder, file))) as { scenarios: readonly Scenario[] }).scenarios);
+  return found;
 }
 
-function shown({ name, value, unit }: Figure): string {
-  return `${name} ${rounded(value)}${unit === "" || unit.startsWith("/") || unit === "x" ? unit : ` ${unit}`}`;
+function build(): void {
+  const built = spawnSync("npm", ["run", "-s", "build"], { stdio: ["ignore", "ignore", "inherit"] });
+  if (built.status !== 0) throw new Error("The build failed.");
 }
 
-function table(rows: readonly Row[]): string {
-  const cells = rows.map(({ scenario, name, unit, note, values }) => {
-    const sorted = [...values].sort((a, b) => a - b);
-    const median = sorted[Math.floor(sorted.length / 2)] as number;
-    return [
-      scenario,
-      name,
-      rounded(median),
-      rounded(sorted[0] as number),
-      rounded(sorted.at(-1) as number),
-      unit,
-      note ?? "",
-    ];
-  });
-  const all = [["scenario", "figure", "median", "least", "most", "unit", "wanted"], ...cells];
-  const widths = (all[0] as string[]).map((_, n) => Math.max(...all.map((row) => (row[n] as string).length)));
-  return all
-    .map((row) =>
-      row
-        .map((cell, n) => cell.padEnd(widths[n] as number))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
+function withoutKey({ key: _, ...options }: Options): Omit<Options, "key"> {
+  return options;
 }
 
-function rounded(value: number): string {
-  if (value >= 1_000) return Math.round(value).toLocaleString("en");
-  return String(Number(value.toPrecision(3)));
+function interrupted(): void {
+  endings.interrupt().finally(() => process.exit(INTERRUPTED_EXIT));
 }
 
-function machine() {
-  const git = (...args: string[]) => spawnSync("git", args, { encoding: "utf8" }).stdout.trim();
-  return {
-    cpu: cpus()[0]?.model.trim(),
-    cores: cpus().length,
-    memory_gb: Math.round(totalmem() / 2 ** 30),
-    node: process.versions.node,
-    commit: git("rev-parse", "--short", "HEAD"),
-    at: new Date().toISOString(),
+function whole(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (!Number.isInteger(number) || number < least || number > most)
+      throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
+    return number;
   };
-}
-
-function whole(text: string): number {
-  const number = Number(text);
-  if (!Number.isInteger(number) || number < 1 || number > 3_600)
-    throw new InvalidArgumentError("It must be a whole number from 1 to 3600.");
-  return number;
 }

@@ -1,6 +1,7 @@
 /**
- * HTTP load over kept connections: wrk where it is installed, since it leaves most of the second core to the engine,
- * else autocannon (pipelining 1: the server closes connections that send a request before the last was answered).
+ * HTTP load over kept connections, each of which waits for its answer: wrk where it is installed, since it leaves most
+ * of the second core to the engine, else autocannon (pipelining 1: the server closes connections that send a request
+ * before the last was answered). How long callers wait at a given rate is openloop.ts' business.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -8,18 +9,39 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Distribution } from "./scenario.ts";
 
 export type Request = { url: string; key: string; body: string | null; connections: number; seconds: number };
-export type Load = { requests: number; perSecond: number; p50Ms: number; p99Ms: number; failures: number };
+export type Load = {
+  requests: number;
+  perSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+  failures: number;
+  /** Quantile and milliseconds. */
+  latency: Distribution["points"];
+};
 
-/** `isExpected` statuses are not failures: a 422 is what some scenarios ask for. */
+const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
+
+/** Unless 2xx is expected no status is a failure: a 422 is what some scenarios ask for. */
 export async function load(request: Request, expects2xx = true): Promise<Load> {
-  return spawnSync("which", ["wrk"]).status === 0
-    ? byWrk(request, expects2xx)
-    : byAutocannon(request, expects2xx);
+  const loaded =
+    spawnSync("which", ["wrk"]).status === 0 ? await byWrk(request) : await byAutocannon(request);
+  return expects2xx ? loaded : { ...loaded, failures: 0 };
 }
 
-async function byWrk({ url, key, body, connections, seconds }: Request, expects2xx: boolean): Promise<Load> {
+/** What wrk prints when it has ended, instead of words for people. */
+const REPORT = `done = function(summary, latency)
+  io.write(string.format("RESULT {\\"requests\\":%d,\\"us\\":%d,\\"failures\\":%d,\\"latency\\":[",
+    summary.requests, summary.duration, summary.errors.status))
+  for n, percent in ipairs({${QUANTILES.map((one) => one * 100).join(",")}}) do
+    io.write(n > 1 and "," or "", latency:percentile(percent))
+  end
+  io.write("]}\\n")
+end`;
+
+async function byWrk({ url, key, body, connections, seconds }: Request): Promise<Load> {
   const folder = mkdtempSync(join(tmpdir(), "postrider-load-"));
   const script = join(folder, "request.lua");
   const lines = [`wrk.headers["authorization"] = "Bearer ${key}"`];
@@ -29,64 +51,91 @@ async function byWrk({ url, key, body, connections, seconds }: Request, expects2
       'wrk.headers["content-type"] = "application/json"',
       `wrk.body = [==[${body}]==]`,
     );
-  writeFileSync(script, lines.join("\n"));
-  const child = spawn("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", "-s", script, url]);
+  writeFileSync(script, [...lines, REPORT].join("\n"));
+  const child = spawn("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, "-s", script, url]);
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     said += text;
   });
   await once(child, "close");
   rmSync(folder, { recursive: true, force: true });
-  const number = (pattern: RegExp) => Number(pattern.exec(said)?.[1] ?? 0);
-  const latency = (percent: number) =>
-    milliseconds(new RegExp(`${percent}%\\s+([\\d.]+)(us|ms|s)`).exec(said));
-  return {
-    requests: number(/(\d+) requests in/),
-    perSecond: number(/Requests\/sec:\s+([\d.]+)/),
-    p50Ms: latency(50),
-    p99Ms: latency(99),
-    failures: expects2xx ? number(/Non-2xx or 3xx responses: (\d+)/) : 0,
+  const found = /^RESULT (.*)$/m.exec(said);
+  if (!found) throw new Error(`wrk said nothing about ${url}:\n${said}`);
+  const result = JSON.parse(found[1] as string) as {
+    requests: number;
+    us: number;
+    failures: number;
+    latency: number[];
   };
-}
-
-function milliseconds(match: RegExpExecArray | null): number {
-  const unit = { us: 0.001, ms: 1, s: 1000 }[match?.[2] as "us" | "ms" | "s"] ?? 1;
-  return Number(match?.[1] ?? 0) * unit;
+  const latency = QUANTILES.map((one, n): [number, number] => [one, (result.latency[n] as number) / 1000]);
+  return {
+    requests: result.requests,
+    perSecond: result.requests / (result.us / 1e6),
+    failures: result.failures,
+    ...ofLatency(latency),
+  };
 }
 
 /** What we use of it; it brings no types. */
 type Autocannon = (options: object) => Promise<{
   requests: { total: number; average: number };
-  latency: { p50: number; p99: number };
+  latency: { p50: number; p75: number; p90: number; p97_5: number; p99: number; p99_9: number };
   non2xx: number;
 }>;
 
-async function byAutocannon(
-  { url, key, body, connections, seconds }: Request,
-  expects2xx: boolean,
-): Promise<Load> {
+async function byAutocannon({ url, key, body, connections, seconds }: Request): Promise<Load> {
   const autocannon = createRequire(import.meta.url)("autocannon") as Autocannon;
-  const result = await autocannon({
+  const { requests, latency, non2xx } = await autocannon({
     url,
     connections,
     duration: seconds,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     ...(body === null ? {} : { method: "POST", body }),
   });
+  const { p50, p75, p90, p97_5, p99, p99_9 } = latency;
   return {
-    requests: result.requests.total,
-    perSecond: result.requests.average,
-    p50Ms: result.latency.p50,
-    p99Ms: result.latency.p99,
-    failures: expects2xx ? result.non2xx : 0,
+    requests: requests.total,
+    perSecond: requests.average,
+    failures: non2xx,
+    ...ofLatency([
+      [0.5, p50],
+      [0.75, p75],
+      [0.9, p90],
+      [0.975, p97_5],
+      [0.99, p99],
+      [0.999, p99_9],
+    ]),
   };
+}
+
+function ofLatency(latency: Load["latency"]): Pick<Load, "latency" | "p50Ms" | "p99Ms"> {
+  const at = (quantile: number) => latency.find(([one]) => one === quantile)?.[1] ?? 0;
+  return { latency, p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+/** The distribution of waits that were each measured. */
+export function quantilesOf(waits: readonly number[]): Distribution["points"] {
+  const sorted = [...waits].sort((a, b) => a - b);
+  return QUANTILES.map((one) => [one, quantile(sorted, one)]);
+}
+
+export function quantile(sorted: readonly number[], part: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
 }
 
 const HTML = `<p>${'Hello "you", your order has been sent. '.repeat(13)}</p>`.slice(0, 512);
 
-export function mail(n: number): object {
-  return { from: "Acme <orders@example.com>", to: `user${n}@example.net`, subject: `Order ${n}`, html: HTML };
+export type Mail = { from: string; to: string; subject: string; html: string };
+
+export function mail(n: number, domain = "example.net"): Mail {
+  return {
+    from: "Acme <orders@example.com>",
+    to: `user${n}@${domain}`,
+    subject: `Order ${n}`,
+    html: HTML,
+  };
 }
 
-export const BATCH = JSON.stringify(Array.from({ length: 100 }, (_, n) => mail(n)));
+export const BATCH_EMAILS = 100;
+export const BATCH = JSON.stringify(Array.from({ length: BATCH_EMAILS }, (_, n) => mail(n)));
 export const ONE = JSON.stringify(mail(1));

@@ -1,27 +1,31 @@
 /**
  * One engine for one run of the bench: Postgres with fsync, Redis, a sink, and the roles as processes of their own, on
- * free ports in a folder of their own. Everything ends with `stop`, also after Ctrl-C.
+ * free ports in a folder of their own. Whatever is started is in the endings before anything else happens.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Keyring } from "../src/admission/keyring.ts";
-import { startMailbox } from "../src/embedded/mailbox.ts";
 import { freePort } from "../src/embedded/port.ts";
 import { type Postgres, startPostgres } from "../src/embedded/postgres.ts";
 import { type RedisServer, startRedis } from "../src/embedded/redis.ts";
+import type { Overrides } from "../src/plans.ts";
 import { connectRecord, type Sql } from "../src/record/connect.ts";
 import { migrate } from "../src/record/migrate.ts";
 import { connectRedis } from "../src/redis/connect.ts";
 import type { RedisClient } from "../src/redis/scripts.ts";
+import { openProxy } from "../test/rig/proxy.ts";
+import type { Endings } from "./endings.ts";
+import { Meter, type Watched } from "./meter.ts";
+import { endChild, type Sink, type SinkKind, startSink } from "./sink.ts";
 
 const SECRET = "a secret of the bench, long enough for any use";
 const CLOCK = { now: () => Date.now(), given: () => 0 };
-const TICKS_PER_SECOND = 100;
-const AMPLE = {
+/** So large that no scenario meets it by accident. */
+const AMPLE: Overrides = {
   requests_per_second: 1_000_000,
   requests_per_minute: 60_000_000,
   emails_per_month: 2_000_000_000,
@@ -29,127 +33,167 @@ const AMPLE = {
   cap_day: 2_000_000_000,
 };
 
+export type RoleName = "api" | "deliver" | "automate" | "keeper";
+export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
+export type Workspace = { id: string; handle: string; key: string };
+
 export type Bench = {
   postgres: Postgres;
   redisServer: RedisServer;
   sql: Sql;
   redis: RedisClient;
-  /** Where mail goes, and what takes it there. */
-  sink: { port: number; kind: "smtp-sink" | "smtp-server"; pid: number | null };
-  role(name: "api" | "deliver" | "automate" | "keeper"): Promise<Role>;
-  bare(): Promise<Role>;
-  workspace(): Promise<{ id: string; key: string }>;
-  stop(): Promise<void>;
+  sink: Sink;
+  keyring: Keyring;
+  /** A folder that goes with the bench. */
+  folder: string;
+  endings: Endings;
+  role(name: RoleName, env?: Record<string, string>): Promise<Role>;
+  /** A process of the bench itself, plain JavaScript; it says `{kind: "ready"}` when it serves. */
+  program(name: string, script: string, env?: Record<string, string>): Promise<Role>;
+  workspace(limits?: Overrides): Promise<Workspace>;
+  /** Measures what runs now, the stores and a sink included, and the rate at which mail gets there. */
+  meter(into?: Sink): Meter;
+  /** Redis dies without a word and comes back empty, where it was. */
+  loseRedis(): Promise<void>;
 };
 
-export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
+export type Circumstances = {
+  sink: SinkKind;
+  /** Added to every byte between the roles and Postgres, Redis and the sink, in each direction. */
+  latencyMs: number;
+  /** Where CPU profiles of the roles go; null: none are taken. */
+  profiles: string | null;
+};
 
-export async function startBench(sinkWanted: "smtp-sink" | "node"): Promise<Bench> {
+export async function startBench(circumstances: Circumstances, endings: Endings): Promise<Bench> {
+  const { signal } = endings;
   const folder = mkdtempSync(join(tmpdir(), "postrider-bench-"));
+  endings.add(() => rmSync(folder, { recursive: true, force: true }));
   chmodSync(folder, 0o755); // Postgres runs as a user of its own
   const log = () => {};
-  const postgres = await startPostgres({ folder: join(folder, "postgres"), durable: true, log });
-  const redisServer = await startRedis({ folder: join(folder, "redis"), durable: true, log });
+  const postgres = await startPostgres({ folder: join(folder, "postgres"), durable: true, log, signal });
+  endings.add(() => postgres.stop());
+  const redisOptions = { folder: join(folder, "redis"), durable: true, log, signal };
+  let redisServer = await startRedis(redisOptions);
+  endings.add(() => redisServer.stop());
+  const redisPort = Number(new URL(redisServer.tcpUrl).port);
   const sql = connectRecord(postgres.url, "setup", 600_000);
+  endings.add(() => sql.end({ timeout: 1 }));
   await migrate(sql, CLOCK.now());
   const redis = connectRedis(redisServer.url, "worker", 10_000);
+  redis.on("error", () => {}); // it is taken away on purpose
+  endings.add(() => redis.disconnect());
   const keyring = new Keyring({ redis, sql, serverSecret: SECRET, clock: CLOCK });
-  const sink = await startSink(sinkWanted);
-  const children: ChildProcess[] = [];
+  const sink = await startSink(circumstances.sink, folder, endings);
+  const places = await placesOf(postgres, redisServer, sink, circumstances.latencyMs, endings);
   const env = {
     PATH: process.env.PATH,
-    DATABASE_URL: postgres.url,
-    REDIS_URL: redisServer.url,
-    SMTP_URL: `smtp://127.0.0.1:${sink.port}?pool=20`,
+    ...places,
     POSTRIDER_SECRET: SECRET,
     LOG_LEVEL: "error",
   };
+  const running: Watched[] = [];
 
-  async function start(name: string, script: string, args: string[]): Promise<Role> {
+  async function start(name: string, args: string[], more: Record<string, string>): Promise<Role> {
+    signal.throwIfAborted();
     const port = await freePort();
-    const child = spawn(process.execPath, [fileURLToPath(new URL(script, import.meta.url)), ...args], {
-      env: { ...env, PORT: String(port) },
+    const child = spawn(process.execPath, args, {
+      env: { ...env, PORT: String(port), ...more },
       stdio: ["ignore", "ignore", "inherit", "ipc"],
+      detached: true, // Ctrl-C is ours to pass on
     });
-    children.push(child);
-    const [report] = (await once(child, "message")) as [{ kind: string; reason?: string }];
-    if (report.kind !== "ready") throw new Error(`${name} did not start: ${report.reason}`);
-    const stop = () => end(child);
-    return { name, pid: child.pid as number, url: `http://127.0.0.1:${port}`, stop };
+    const entry = { name, pid: child.pid as number };
+    running.push(entry);
+    const stop = endings.add(async () => {
+      await endChild(child);
+      running.splice(running.indexOf(entry), 1);
+    });
+    await untilReady(name, child);
+    return { ...entry, url: `http://127.0.0.1:${port}`, stop };
   }
 
   return {
     postgres,
-    redisServer,
+    get redisServer() {
+      return redisServer;
+    },
     sql,
     redis,
     sink,
-    role: (name) => start(name, "../dist/cli/postrider.js", ["serve", "--role", name]),
-    bare: () => start("bare", "bare.mjs", []),
-    async workspace() {
-      const { id } = await keyring.createWorkspace("bench", "pro", AMPLE);
-      const created = await keyring.createKey(
-        id,
-        { name: "bench", permissions: ["full"], audienceIds: null },
-        "operator",
-      );
-      if (!("key" in created)) throw new Error(created.message);
-      return { id, key: created.key };
+    keyring,
+    folder,
+    endings,
+    role: (name, more = {}) => {
+      const script = fileURLToPath(new URL("../dist/cli/postrider.js", import.meta.url));
+      return start(name, [...profiling(circumstances.profiles, name), script, "serve", "--role", name], more);
     },
-    async stop() {
-      await Promise.all(children.map(end));
-      await sink.stop();
-      await sql.end({ timeout: 1 });
-      redis.disconnect();
-      await redisServer.stop();
-      await postgres.stop();
-      rmSync(folder, { recursive: true, force: true });
+    program: (name, script, more = {}) =>
+      start(name, [fileURLToPath(new URL(script, import.meta.url))], more),
+    async workspace(limits = {}) {
+      const { id, handle } = await keyring.createWorkspace("bench", "pro", { ...AMPLE, ...limits });
+      const wanted = { name: "bench", permissions: ["full" as const], audienceIds: null };
+      const created = await keyring.createKey(id, wanted, "operator");
+      if (!("key" in created)) throw new Error(created.message);
+      return { id, handle, key: created.key };
+    },
+    meter: (into = sink) =>
+      new Meter(
+        [
+          ...running,
+          { name: "postgres", pid: postgres.pid },
+          { name: "redis", pid: redisServer.pid },
+          { name: "sink", pid: into.pid },
+        ],
+        [{ name: "e-mails in the sink", read: () => into.count() }],
+      ),
+    async loseRedis() {
+      process.kill(redisServer.pid, "SIGKILL");
+      await redisServer.ended;
+      rmSync(redisOptions.folder, { recursive: true, force: true });
+      signal.throwIfAborted();
+      redisServer = await startRedis({ ...redisOptions, port: redisPort });
     },
   };
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill("SIGTERM");
-  await once(child, "exit");
+/** Where the roles find what they need: over unix sockets, or with a slow network between. */
+async function placesOf(
+  postgres: Postgres,
+  redisServer: RedisServer,
+  sink: Sink,
+  latencyMs: number,
+  endings: Endings,
+) {
+  const smtp = (port: number) => `smtp://127.0.0.1:${port}?pool=20`;
+  if (latencyMs === 0)
+    return { DATABASE_URL: postgres.url, REDIS_URL: redisServer.url, SMTP_URL: smtp(sink.port) };
+  const slowly = async (port: number): Promise<number> => {
+    const proxy = await openProxy({ port });
+    endings.add(() => proxy.down());
+    proxy.latencyMs = latencyMs;
+    return proxy.port;
+  };
+  const through = async (url: string): Promise<string> => {
+    const slow = new URL(url);
+    slow.port = String(await slowly(Number(slow.port)));
+    return slow.href;
+  };
+  return {
+    DATABASE_URL: await through(postgres.tcpUrl),
+    REDIS_URL: await through(redisServer.tcpUrl),
+    SMTP_URL: smtp(await slowly(sink.port)),
+  };
 }
 
-async function startSink(wanted: "smtp-sink" | "node") {
-  const isThere = spawnSync("which", ["smtp-sink"]).status === 0;
-  if (wanted === "smtp-sink" && isThere) {
-    const port = await freePort();
-    const asRoot = process.getuid?.() === 0 ? ["-u", "nobody"] : [];
-    const child = spawn("smtp-sink", [...asRoot, "-c", `127.0.0.1:${port}`, "1000"], { stdio: "ignore" });
-    return { port, kind: "smtp-sink" as const, pid: child.pid ?? null, stop: () => end(child) };
-  }
-  const mailbox = await startMailbox();
-  const port = Number(new URL(mailbox.smtpUrl).port);
-  return { port, kind: "smtp-server" as const, pid: null, stop: () => mailbox.stop() };
+function profiling(folder: string | null, name: string): string[] {
+  if (folder === null) return [];
+  mkdirSync(folder, { recursive: true });
+  return ["--cpu-prof", `--cpu-prof-dir=${folder}`, `--cpu-prof-name=${name}-${Date.now()}.cpuprofile`];
 }
 
-/** Seconds of CPU a process and its children (Postgres' sessions) have used. */
-export function cpuSeconds(pid: number): number {
-  return tree(pid).reduce((sum, one) => sum + ticks(one), 0) / TICKS_PER_SECOND;
-}
-
-/** The most memory a process has held, in MB. */
-export function peakMb(pid: number): number {
-  const line = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-  return Math.round(Number(line?.[1] ?? 0) / 1024);
-}
-
-function ticks(pid: number): number {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
-      .replace(/^.*\) /, "")
-      .split(" ");
-    return Number(fields[11]) + Number(fields[12]);
-  } catch {
-    return 0;
-  }
-}
-
-function tree(pid: number): number[] {
-  const { stdout } = spawnSync("pgrep", ["-P", String(pid)], { encoding: "utf8" });
-  return [pid, ...stdout.split("\n").filter(Boolean).map(Number)];
+async function untilReady(name: string, child: ChildProcess): Promise<void> {
+  const died = once(child, "exit").then(([status]) => ({ kind: "failed", reason: `it ended (${status})` }));
+  const reported = once(child, "message").then(([report]) => report as { kind: string; reason?: string });
+  const { kind, reason } = await Promise.race([reported, died]);
+  if (kind !== "ready") throw new Error(`${name} did not start: ${reason}`);
 }

@@ -38,7 +38,10 @@ if w.month_used + counted > tonumber(ws[3]) then return { 'over', w.epoch } end
 local cap_day, cap_hour, share = tonumber(ws[4]), tonumber(ws[5]), tonumber(ws[6])
 local room = math.min(cap_day - w.cap_day_used, cap_hour - w.hour_used)
 if bulk == 1 then
-  local function part(cap) return math.min(cap, math.max(50, math.floor(cap * (1 - share)))) end
+  local function part(cap)
+    if share >= 1 then return 0 end
+    return math.min(cap, math.max(50, math.floor(cap * (1 - share))))
+  end
   room = math.min(room, part(cap_day) - w.cap_day_bulk, part(cap_hour) - w.hour_bulk)
 end
 if (bulk == 1 and w.waiting_bulk or w.waiting) > 0 then room = 0 end

@@ -132,6 +132,31 @@ export const SETTINGS = {
     "e-mails/s",
     "on each connection; 0: no limit",
   ),
+  capsPolicy: optional(
+    text(
+      "CAPS_POLICY",
+      "",
+      "the policy file under which sending caps grow and shrink; read again when it changes",
+    ),
+  ),
+  capsEverySeconds: whole(
+    "CAPS_EVERY_SECONDS",
+    300,
+    1,
+    86_400,
+    "s",
+    "between two looks of the keeper at whether a cap must be frozen or shrunk",
+  ),
+  metricsPort: optional(
+    whole(
+      "METRICS_PORT",
+      0,
+      0,
+      65_535,
+      "port",
+      "of metrics for Prometheus, on HOST; without it there are none",
+    ),
+  ),
   retentionDays: whole(
     "RETENTION_DAYS",
     30,

@@ -11,6 +11,7 @@ import { Reservations } from "./admission/reserve.ts";
 import { startApi } from "./api/api.ts";
 import { addressHasher, Links } from "./audience/links.ts";
 import { Worker } from "./automation/work.ts";
+import { PolicyInForce } from "./capacity/policyfile.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { Deliverer } from "./delivery/deliver.ts";
@@ -70,9 +71,11 @@ export async function serve(
       port = api.port;
       stops.push(api.stop);
     }
-    if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, clock, onFault));
+    const policy = openPolicy(config, log);
+    stops.push(async () => policy.stop());
+    if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
-    if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, clock, onFault));
+    if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
     return {
       port,
       async stop() {
@@ -135,9 +138,20 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   };
 }
 
+function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
+  try {
+    return new PolicyInForce(capsPolicy, (error) =>
+      log.error({ err: error }, "the policy of sending caps is refused; the one before stays in force"),
+    );
+  } catch (error) {
+    throw new StartError(`CAPS_POLICY: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
 async function startDeliverRole(
   config: Config,
   stores: Stores,
+  policy: PolicyInForce,
   clock: Clock,
   onFault: (error: unknown) => void,
 ) {
@@ -156,6 +170,7 @@ async function startDeliverRole(
     retrySchedule: config.retrySchedule,
     lifetimeMs: config.emailLifetimeHours * 3_600_000,
     emailsInFlightMax: config.deliveryConcurrency,
+    hasFeedback: (domain) => policy.hasFeedback(domain),
     onFault,
   });
   const working = work({
@@ -226,17 +241,27 @@ async function startAutomateRole(
 async function startKeeperRole(
   config: Config,
   stores: Stores,
+  policy: PolicyInForce,
   clock: Clock,
   onFault: (error: unknown) => void,
 ) {
   const sql = stores.sql("keeper");
   const line = new Line(await stores.redis("queue"), SHARDS);
+  const redis = await stores.redis("admission");
+  const reservations = new Reservations(redis, sql, clock);
+  const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
   const keeper = new Keeper({
     sql,
     line,
     shards: SHARDS,
-    reservations: new Reservations(await stores.redis("admission"), sql, clock),
+    reservations,
     clock,
+    policy: () => policy.policy,
+    capsEverySeconds: config.capsEverySeconds,
+    onCaps: async ({ handle, version }) => {
+      await keyring.forget(handle, version);
+      await reservations.forget(handle);
+    },
     retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
     brake: {
       backlogMax: config.backlogMax,

@@ -1,55 +1,19 @@
 /**
  * accept: batches of 100 with half a KB of html, accepted and committed, beside the same rows written by bare `unnest`
- * inserts, 1,000 in each transaction; then single sends over 50 connections.
+ * inserts, 1,000 in each transaction; then single sends over 50 connections. Against a deployment: single sends at a
+ * bounded rate, scheduled for weeks ahead and canceled in the end.
  */
-import { randomUUID } from "node:crypto";
-import { newId } from "../../src/ids.ts";
-import { connectRecord } from "../../src/record/connect.ts";
-import { insertBodies, insertEmails, type NewEmail } from "../../src/record/emails.ts";
-import { BATCH, load, mail, ONE } from "../load.ts";
-import { type Bench, cpuSeconds } from "../machine.ts";
+import { unnestFloor } from "../inserts.ts";
+import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf } from "../load.ts";
+import { cpuSeconds } from "../meter.ts";
+import { openLoop } from "../openloop.ts";
 import { figure, type Scenario } from "../scenario.ts";
+import { aim, cancelAll, harmless } from "../target.ts";
 
-const FLOOR_ROWS = 1_000;
-
-export async function unnestFloor(bench: Bench, seconds: number): Promise<number> {
-  const sql = connectRecord(bench.postgres.url, "commits", 60_000);
-  const workspaceId = randomUUID();
-  const { from, to, subject, html } = mail(1) as { from: string; to: string; subject: string; html: string };
-  const head = JSON.stringify({ from, to: [to], cc: [], bcc: [], reply_to: [], subject });
-  const one = {
-    workspaceId,
-    keyId: workspaceId,
-    bulk: false,
-    head,
-    weight: 1,
-    bytes: 700,
-    html,
-    plain: null,
-    extra: null,
-  };
-  const began = performance.now();
-  let rows = 0;
-  while (performance.now() - began < seconds * 1000) {
-    const now = Date.now();
-    const emails: NewEmail[] = Array.from({ length: FLOOR_ROWS }, () => ({
-      ...one,
-      id: newId(now),
-      scheduledAt: null,
-    }));
-    const accepted = emails.map((email) => ({ email, standing: "accepted" as const }));
-    await sql.begin((tx) => [insertEmails(tx, accepted, new Date(now)), insertBodies(tx, emails)]);
-    rows += FLOOR_ROWS;
-  }
-  const perSecond = rows / ((performance.now() - began) / 1000);
-  await sql.end();
-  return perSecond;
-}
-
-export const accept: Scenario = {
+const accept: Scenario = {
   name: "accept",
   does: "batches of 100 and single sends, accepted and committed, against bare unnest inserts of the same rows",
-  async run(bench, seconds) {
+  async run(bench, { seconds }) {
     const { key } = await bench.workspace();
     const api = await bench.role("api");
     const url = `${api.url}/api/v1/emails`;
@@ -59,19 +23,48 @@ export const accept: Scenario = {
     const cpu = cpuSeconds(api.pid) - before;
     const floor = await unnestFloor(bench, seconds);
     const singles = await load({ url, key, body: ONE, connections: 50, seconds });
-    await api.stop();
-    const perSecond = ((batches.requests - batches.failures) * 100) / seconds;
+    const perSecond = batches.perSecond * (1 - batches.failures / batches.requests) * BATCH_EMAILS;
     return {
       figures: [
         figure("e-mails in batches", perSecond, "/s"),
         figure("rows of the floor", floor, "/s"),
         figure("against the floor", perSecond / floor, "x", "at least 0.5"),
-        figure("api CPU per thousand e-mails", (cpu * 1000) / (batches.requests * 100), "s"),
+        figure("api CPU per thousand e-mails", (cpu * 1000) / (batches.requests * BATCH_EMAILS), "s"),
         figure("single sends", singles.perSecond, "/s", "at least 5,000"),
         figure("single sends p50", singles.p50Ms, "ms"),
         figure("single sends p99", singles.p99Ms, "ms", "under 50"),
         figure("refused", batches.failures + singles.failures, ""),
       ],
+      distributions: [
+        { name: "answer to a batch of 100", unit: "ms", points: batches.latency },
+        { name: "answer to a single send", unit: "ms", points: singles.latency },
+      ],
+    };
+  },
+  async against(target, { seconds, tell }) {
+    const { rate, signal } = target;
+    const arrivals = { rate, count: rate * seconds, signal };
+    const now = Date.now();
+    const { waits, failures, perSecond } = await openLoop(
+      arrivals,
+      (n) => aim(target, "POST", "/emails", harmless(n, now)),
+      ({ status, body }) => {
+        if (status === 200) target.booked.add((JSON.parse(body) as { id: string }).id);
+        tell(`${target.booked.size} accepted`);
+      },
+    );
+    waits.sort((a, b) => a - b);
+    return {
+      figures: [
+        figure("single sends", perSecond, "/s"),
+        figure("single sends p50", quantile(waits, 0.5), "ms"),
+        figure("single sends p99", quantile(waits, 0.99), "ms"),
+        figure("refused", failures, ""),
+        figure("could not be canceled", await cancelAll(target), ""),
+      ],
+      distributions: [{ name: "answer to a single send", unit: "ms", points: quantilesOf(waits) }],
     };
   },
 };
+
+export const scenarios = [accept];

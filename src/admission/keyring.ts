@@ -58,7 +58,7 @@ export class Keyring {
   ): Promise<Workspace | null> {
     const { sql, clock } = this.#parts;
     const workspace = await changeWorkspace(sql, id, change, new Date(clock.now()));
-    if (workspace) await this.#forget(workspace.handle, workspace.version);
+    if (workspace) await this.forget(workspace.handle, workspace.version);
     return workspace;
   }
 
@@ -109,7 +109,7 @@ export class Keyring {
       case "refused":
         return { status: needsPlan ? 402 : 422, message: result.reason };
       case "inserted":
-        await this.#forget(workspace.handle, result.version);
+        await this.forget(workspace.handle, result.version);
         return { id: row.id, key, shown: row.shown };
     }
   }
@@ -125,7 +125,7 @@ export class Keyring {
     if (!key) return { status: 404, message: "There is no key with this id." };
     await this.#mark(key);
     const version = await markRevoked(sql, key.workspaceId, id, new Date(clock.now()));
-    await this.#forget(key.handle, version);
+    await this.forget(key.handle, version);
     await this.#mark(key);
     return { id, revoked: true };
   }
@@ -135,7 +135,7 @@ export class Keyring {
     const { sql } = this.#parts;
     const since = new Date(now - REVOKED_MARK_LIVES_MS);
     const [revoked, changed] = await Promise.all([revokedSince(sql, since), changedSince(sql, since)]);
-    for (const { handle, version } of changed) await this.#forget(handle, version);
+    for (const { handle, version } of changed) await this.forget(handle, version);
     for (const key of revoked) await this.#mark(key);
   }
 
@@ -147,7 +147,8 @@ export class Keyring {
     );
   }
 
-  async #forget(handle: string, version: number): Promise<void> {
+  /** A workspace changed behind the keyring's back: no copy older than this version may be used. */
+  async forget(handle: string, version: number): Promise<void> {
     await forgetScript.run(
       this.#parts.redis,
       { workspace_record: keyspace.workspace(handle) },

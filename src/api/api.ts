@@ -4,6 +4,7 @@ import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations, defaultSender } from "../audience/confirm.ts";
+import { confirmLetter } from "../audience/confirmletter.ts";
 import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
@@ -81,17 +82,22 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     addressHasher(parts.serverSecret),
   );
   const events = eventCommit({ connect: parts.connectCommits, timeoutMs });
+  const onFault = (error: unknown) => parts.log.fault(null, error);
+  const shelf = new Shelf(reads, timeoutMs);
   const confirmations = new Confirmations({
     sql: reads,
     links,
     clock,
     from: parts.mailFrom ?? defaultSender(publicUrl),
     write: ownSubmitter(submitParts),
-    letter: async () => null,
+    letter: (owed, confirmUrl) =>
+      confirmLetter(shelf, owed, confirmUrl, clock.now()).catch((error: unknown) => {
+        onFault(error);
+        return null;
+      }),
   });
-  const onFault = (error: unknown) => parts.log.fault(null, error);
   const router = new Router([
-    ...emailRoutes({ submit: submitter(submitParts), reads, shelf: new Shelf(reads, timeoutMs), clock }),
+    ...emailRoutes({ submit: submitter(submitParts), reads, shelf, clock }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),

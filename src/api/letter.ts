@@ -69,7 +69,7 @@ export const SendEmail = Type.Object(
     ),
     template: Type.Optional(
       Type.Object({
-        id: Type.String(),
+        id: Type.String({ maxLength: 128, description: "id or external id" }),
         variables: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
       }),
     ),

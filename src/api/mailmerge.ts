@@ -12,7 +12,7 @@ import { Refusal, refuse } from "./problem.ts";
 
 /** `onRefused` hears which draft cannot be written; what it throws ends the request. */
 export async function writeLetters(
-  shelf: Shelf,
+  shelf: Pick<Shelf, "fetch">,
   drafts: readonly Draft[],
   onRefused: (n: number, refusal: Refusal) => void,
 ): Promise<Written[]> {
@@ -31,7 +31,10 @@ export async function writeLetters(
   return written;
 }
 
-async function fetchVersions(shelf: Shelf, drafts: readonly Draft[]): Promise<Map<string, Compiled>> {
+async function fetchVersions(
+  shelf: Pick<Shelf, "fetch">,
+  drafts: readonly Draft[],
+): Promise<Map<string, Compiled>> {
   const refs = drafts.flatMap(({ body }) => body.template?.id ?? []);
   const [first] = drafts;
   if (refs.length === 0 || !first) return new Map();

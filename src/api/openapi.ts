@@ -5,10 +5,15 @@ import type { Route } from "./routes.ts";
 
 export function openapi(routes: readonly Route[]) {
   const paths: Record<string, Record<string, unknown>> = {};
+  const names = new Map<string, string>();
   for (const route of routes) {
-    const path = route.path.replace(/^\/api\/v1/, "");
+    // one path may not be described under two names of its parameter
+    const shape = route.path.replace(/\{\w+\}/g, "{}");
+    const named = names.get(shape) ?? route.path;
+    names.set(shape, named);
+    const path = named.replace(/^\/api\/v1/, "");
     paths[path] ??= {};
-    paths[path][route.method.toLowerCase()] = operation(route);
+    paths[path][route.method.toLowerCase()] = operation({ ...route, path: named });
   }
   return {
     openapi: "3.1.0",

@@ -174,9 +174,11 @@ async function create({ reads, clock }: TemplateParts, { caller, body }: Call): 
   return answer(201, template.id);
 }
 
-async function patch({ reads, clock }: TemplateParts, { caller, params, body }: Call): Promise<Answer> {
+async function patch({ reads, clock }: TemplateParts, call: Call): Promise<Answer> {
+  const { caller, params, body } = call;
   const ref = refOf(params);
   const given = checkUpdate(object(body));
+  if (Object.keys(given).length === 0) return publish({ reads, clock }, call);
   const alias = given.alias === undefined ? null : aliasOf(given.alias);
   const amend = (whole: WholeTemplate) => ({
     externalId: alias ?? whole.externalId,

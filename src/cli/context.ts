@@ -20,6 +20,8 @@ export class CommandError extends Error {}
 export type Context = {
   config: Config;
   sql: Sql;
+  /** For a group commit of the command's own. */
+  connectCommits(): Sql;
   redis: RedisClient;
   keyring: Keyring;
   reservations: Reservations;
@@ -45,7 +47,10 @@ export function settings(): Config {
 }
 
 /** Runs a command with its stores, and lets go of them. */
-export async function withContext<T>(run: (context: Context) => Promise<T>): Promise<T> {
+export async function withContext<T>(
+  run: (context: Context) => Promise<T>,
+  { isLong = false }: { isLong?: boolean } = {},
+): Promise<T> {
   const config = settings();
   const { databaseUrl, redisUrl, secret } = config;
   if (databaseUrl === null || redisUrl === null)
@@ -57,13 +62,15 @@ export async function withContext<T>(run: (context: Context) => Promise<T>): Pro
   redis.on("error", () => {}); // what matters shows in the commands that fail
   const clock = { now: () => Date.now(), given: () => 0 };
   const late = setTimeout(() => {
+    if (isLong) return;
     process.stderr.write("Redis or Postgres does not answer.\n");
     process.exit(1);
   }, COMMAND_MS_MAX);
   try {
     const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
     const reservations = new Reservations(redis, sql, clock);
-    return await run({ config, sql, redis, keyring, reservations, clock });
+    const connectCommits = () => connectRecord(databaseUrl, "commits", COMMAND_MS_MAX);
+    return await run({ config, sql, connectCommits, redis, keyring, reservations, clock });
   } finally {
     clearTimeout(late);
     await sql.end({ timeout: 1 });

@@ -6,6 +6,8 @@ import { Command, CommanderError } from "commander";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { audienceCommand } from "./audience.ts";
 import { automationCommand } from "./automation.ts";
+import { capsCommand } from "./caps.ts";
+import { contactCommand } from "./contact.ts";
 import { doctorCommand } from "./doctor.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
@@ -25,7 +27,9 @@ for (const make of [
   keyCommand,
   audienceCommand,
   automationCommand,
+  contactCommand,
   usageCommand,
+  capsCommand,
   queueCommand,
 ])
   program.addCommand(make());

@@ -47,6 +47,8 @@ export type DeliverParts = {
   retrySchedule: readonly number[];
   lifetimeMs: number;
   emailsInFlightMax: number;
+  /** Whether complaints of readers at this domain reach us. */
+  hasFeedback(domain: string): boolean;
   onFault(error: unknown): void;
 };
 
@@ -236,13 +238,14 @@ export class Deliverer {
 
   /** Turns the replies into what is written: the mark of each recipient, the events, and when to try again. */
   #note(bag: Held, email: OpenEmail, replies: readonly Reply[], attemptedAt: number): void {
-    const { settler, clock, retrySchedule, lifetimeMs } = this.#parts;
+    const { settler, clock, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
     const at = clock.now();
     const recipients = recipientsOf(email.head);
     const marks = [...marksOf(email)];
     const open = marks.flatMap((mark, n) => (mark === "o" ? [n] : []));
     const isExpired = at - (email.scheduledAt ?? email.createdAt).getTime() > lifetimeMs;
-    const counts: Partial<TallyCounts> = { attempted: 1 };
+    // a retry is the same mail once more: rates are taken over recipients, each counted once
+    const counts: Partial<TallyCounts> = email.attempts === 0 ? { attempted: open.length } : {};
     const events: Note["events"] = [];
     let wasTried = false;
     let last: string | null = null;
@@ -251,11 +254,13 @@ export class Deliverer {
       last = outcome.reply.text;
       if (outcome.kind === "unsent") return;
       wasTried = true;
-      const recipient = (recipients[n] as Mailbox).address;
+      const { address: recipient, domain } = recipients[n] as Mailbox;
       const detail = outcome.reply.text;
       events.push({ type: EVENT_OF[outcome.kind], at: new Date(at).toISOString(), recipient, detail });
       marks[n] = MARK_OF[outcome.kind];
       count(counts, outcome);
+      if (outcome.kind === "delivered" && hasFeedback(domain))
+        counts.fblDelivered = (counts.fblDelivered ?? 0) + 1;
     });
     const status = statusOf(marks);
     const isOpen = status === "deferred";

@@ -6,11 +6,14 @@
 
 import type { Reservations } from "../admission/reserve.ts";
 import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
+import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
+import type { Policy } from "../capacity/policy.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { BagRef, Line } from "../queue/line.ts";
 import { type Bag, noteEpoch } from "../record/bags.ts";
 import { type BrakeLimits, watchBrake } from "../record/brake.ts";
+import { dropOldCounts } from "../record/capacity.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
 import {
@@ -49,6 +52,11 @@ export type KeeperParts = {
   clock: Clock;
   retention: RetentionDays;
   brake: BrakeLimits;
+  /** The policy of sending caps that is in force. */
+  policy(): Policy;
+  capsEverySeconds: number;
+  /** Caps changed: Redis must not give out the old ones. */
+  onCaps(changed: CapsChanged): Promise<void>;
   onFault(error: unknown): void;
 };
 
@@ -62,6 +70,7 @@ export class Keeper {
   #isStopped = false;
   #auditAt = new Map<number, { workspaceId: string; id: string }>();
   #audits = 0;
+  #capsAt: string | null = null;
 
   constructor(parts: KeeperParts) {
     this.#parts = parts;
@@ -72,6 +81,7 @@ export class Keeper {
       { name: "leases", everyMs: 1_000, run: () => this.leases() },
       { name: "audit", everyMs: 1_000, run: () => this.audit() },
       { name: "brake", everyMs: 2_000, run: () => this.brake() },
+      { name: "caps", everyMs: parts.capsEverySeconds * 1_000, run: () => this.caps() },
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
@@ -148,6 +158,15 @@ export class Keeper {
     return false;
   }
 
+  /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
+  async caps(): Promise<boolean> {
+    const { sql, clock, policy, onCaps } = this.#parts;
+    const from = this.#capsAt ?? FIRST.workspaceId;
+    this.#capsAt =
+      (await this.#only("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps))) ?? null;
+    return this.#capsAt !== null;
+  }
+
   /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
@@ -170,6 +189,7 @@ export class Keeper {
       dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
     );
     await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
+    await this.#only("retention", (tx) => dropOldCounts(tx, now));
     return (claims ?? 0) >= CLAIMS_DROPPED_MAX;
   }
 

@@ -134,4 +134,5 @@ const NO_COUNTS: TallyCounts = {
   softBounced: 0,
   blocked: 0,
   failed: 0,
+  fblDelivered: 0,
 };

@@ -32,6 +32,13 @@ export async function findAudience(sql: Tx | Sql, workspaceId: string, id: strin
   return row ?? null;
 }
 
+/** For operators, who know an audience and not whose it is. */
+export async function findAudienceAnywhere(sql: Sql, id: string): Promise<Audience | null> {
+  const [row] = await sql<Audience[]>`
+    select ${columns(sql)} from audience where id = ${id} and deleted_at is null`;
+  return row ?? null;
+}
+
 /** A page and one more row; `ids` narrows to what a restricted key sees. */
 export async function listAudiences(
   sql: Sql,

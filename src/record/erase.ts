@@ -7,7 +7,10 @@ import { identity, parseMailbox } from "../address.ts";
 import type { Head } from "./emails.ts";
 import type { HistoryEntry } from "./readmail.ts";
 
-export const ERASED_ADDRESS = "erased@erased.invalid";
+/** A mail's recipients stay as many and as different as its marks: the letters count them in order. */
+function erasedAddress(n: number): string {
+  return n === 0 ? "erased@erased.invalid" : `erased-${n + 1}@erased.invalid`;
+}
 const OPEN: readonly string[] = ["accepted", "scheduled", "waiting", "deferred"];
 
 export type Mail = {
@@ -32,9 +35,9 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
     const mailbox = parseMailbox(text);
     return mailbox !== null && identities.has(identity(mailbox.address));
   };
-  const redact = (list: readonly string[]): string[] =>
-    list.map((text) => (isStruck(text) ? ERASED_ADDRESS : text));
   const { head } = mail;
+  const redact = (list: readonly string[], first: number): string[] =>
+    list.map((text, n) => (isStruck(text) ? erasedAddress(first + n) : text));
   const envelope = [...head.to, ...head.cc, ...head.bcc].map(isStruck);
   if (!envelope.includes(true) && !head.reply_to.some(isStruck)) return null;
 
@@ -49,15 +52,15 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
   const isOver = !wasOpen || !marks.includes("o");
   const history = (mail.history ?? []).map((entry) => redacted(entry, isStruck));
   if (isCancellation)
-    history.push({ type: "canceled", at, recipient: ERASED_ADDRESS, detail: "the contact was erased" });
+    history.push({ type: "canceled", at, recipient: erasedAddress(0), detail: "the contact was erased" });
   return {
     ...mail,
     head: {
       ...head,
-      to: redact(head.to),
-      cc: redact(head.cc),
-      bcc: redact(head.bcc),
-      reply_to: redact(head.reply_to),
+      to: redact(head.to, 0),
+      cc: redact(head.cc, head.to.length),
+      bcc: redact(head.bcc, head.to.length + head.cc.length),
+      reply_to: redact(head.reply_to, 0),
       subject: isOver ? "" : head.subject,
     },
     marks: isCancellation ? marks.join("") : mail.marks,
@@ -72,7 +75,7 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
 function redacted(entry: HistoryEntry, isStruck: (text: string) => boolean): HistoryEntry {
   if (entry.recipient === undefined || !isStruck(entry.recipient)) return entry;
   const { detail: _, ...rest } = entry;
-  return { ...rest, recipient: ERASED_ADDRESS };
+  return { ...rest, recipient: erasedAddress(0) };
 }
 
 /** In the order of the contract, from what has already become of the others. */

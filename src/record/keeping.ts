@@ -20,7 +20,8 @@ export type TickName =
   | "partitions"
   | "retention"
   | "brake"
-  | "erase";
+  | "erase"
+  | "caps";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -31,6 +32,7 @@ const TICKS: readonly TickName[] = [
   "retention",
   "brake",
   "erase",
+  "caps",
 ];
 
 /** Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction. */
@@ -96,6 +98,7 @@ function placeOf({ ledger, allowance, ...account }: Account, { bulk, weight }: D
   if (waits === 0 && take(ledger, allowance, bulk, [weight]) === 1) return null;
   if (bulk) ledger.waitingBulk++;
   else ledger.waiting++;
+  ledger.delayed++;
   const why = fullest(ledger, allowance, bulk);
   expectRelease({ ledger, allowance, ...account }, why);
   return why;

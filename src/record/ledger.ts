@@ -28,6 +28,12 @@ export type Ledger = {
   /** E-mails that wait for the caps, by class. */
   waiting: number;
   waitingBulk: number;
+  /** E-mails that had to wait for the caps today. */
+  delayed: number;
+  /** The day before this one, as it ended: for the history of the caps. */
+  closedDay: number;
+  closedUsed: number;
+  closedDelayed: number;
 };
 
 /** What a workspace may use. */
@@ -36,6 +42,7 @@ export type Allowance = {
   monthLimit: number;
   capDay: number;
   capHour: number;
+  /** All of it: only transactional mail goes. */
   reservedShare: number;
 };
 
@@ -68,14 +75,21 @@ export function emptyLedger(): Ledger {
     hourBulk: new Array<number>(HOUR_BUCKETS).fill(0),
     waiting: 0,
     waitingBulk: 0,
+    delayed: 0,
+    closedDay: 0,
+    closedUsed: 0,
+    closedDelayed: 0,
   };
 }
 
 export function advance(ledger: Ledger, now: number): void {
   const day = Math.floor(now / DAY_MS);
   if (day > ledger.day) {
+    ledger.closedDay = ledger.day;
+    ledger.closedUsed = ledger.capDayUsed;
+    ledger.closedDelayed = ledger.delayed;
     ledger.day = day;
-    ledger.dayUsed = ledger.capDayUsed = ledger.capDayBulk = 0;
+    ledger.dayUsed = ledger.capDayUsed = ledger.capDayBulk = ledger.delayed = 0;
     const month = monthOfDay(day);
     if (month > ledger.month) {
       ledger.month = month;
@@ -109,6 +123,7 @@ export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): Verdict {
   if (left === 0) return { kind: "granted", go, waitsFor: null };
   if (ask.bulk) ledger.waitingBulk += left;
   else ledger.waiting += left;
+  ledger.delayed += left;
   return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask.bulk) };
 }
 
@@ -176,6 +191,7 @@ export function sum(slots: readonly number[]): number {
 
 /** What automation mail may use of a cap: all but the reserved share, and never too little for one e-mail. */
 export function bulkPart(cap: number, reservedShare: number): number {
+  if (reservedShare >= 1) return 0;
   return Math.min(cap, Math.max(CAP_MIN, Math.floor(cap * (1 - reservedShare))));
 }
 

@@ -29,6 +29,12 @@ const WITH_FALLBACK =
 type TokenizerOptions = Parameters<Tokenizer["readOutputToken"]>[0];
 type OutputToken = ReturnType<Tokenizer["readOutputToken"]>;
 
+/** What Liquid's own tokens cannot say. */
+class Marks {
+  readonly raw = new WeakSet<TopLevelToken>();
+  readonly fallbacks = new WeakMap<TopLevelToken, { path: string; text: string }>();
+}
+
 /** What the part asks for is noted in `variables`. */
 export function parsePart(part: Part, source: string, dialect: Dialect, variables: Variables): Template[] {
   if (source.length > SOURCE_CHARS_MAX)
@@ -62,7 +68,7 @@ function messageOf(error: unknown): string {
 class LetterParser extends Parser {
   readonly #dialect: Dialect;
   readonly #variables: Variables;
-  readonly #raw = new WeakSet<TopLevelToken>();
+  readonly #marks = new Marks();
   #depth = 0;
 
   constructor(dialect: Dialect, variables: Variables) {
@@ -73,7 +79,7 @@ class LetterParser extends Parser {
 
   override parse(source: string): Template[] {
     const { options } = this.#dialect.liquid;
-    const tokenizer = new LetterTokenizer(source, this.#dialect, this.#raw, this.#variables);
+    const tokenizer = new LetterTokenizer(source, this.#dialect, this.#marks);
     const tokens = tokenizer.readTopLevelTokens(options);
     if (tokens.length > PIECES_MAX) throw new Error(`it has more than ${PIECES_MAX} pieces`);
     return this.parseTokens(tokens);
@@ -90,9 +96,11 @@ class LetterParser extends Parser {
     const parsed = super.parseToken(token, remaining);
     this.#depth--;
     this.#variables.note(parsed as Template);
+    const fallback = this.#marks.fallbacks.get(token);
+    if (fallback) this.#variables.noteFallback(fallback.path, fallback.text);
     if (parsed instanceof Output) {
       if (!isOneValue(parsed)) throw new ParseError(new Error("one value belongs between braces"), token);
-      if (this.#raw.has(token)) this.#unescape(parsed);
+      if (this.#marks.raw.has(token)) this.#unescape(parsed);
     }
     return parsed;
   }
@@ -116,14 +124,12 @@ function isOneValue({ value }: Output): boolean {
 
 class LetterTokenizer extends Tokenizer {
   readonly #dialect: Dialect;
-  readonly #raw: WeakSet<TopLevelToken>;
-  readonly #variables: Variables;
+  readonly #marks: Marks;
 
-  constructor(source: string, dialect: Dialect, raw: WeakSet<TopLevelToken>, variables: Variables) {
+  constructor(source: string, dialect: Dialect, marks: Marks) {
     super(source, dialect.liquid.options.operators);
     this.#dialect = dialect;
-    this.#raw = raw;
-    this.#variables = variables;
+    this.#marks = marks;
   }
 
   override readOutputToken(options: TokenizerOptions = this.#dialect.liquid.options): OutputToken {
@@ -135,7 +141,7 @@ class LetterTokenizer extends Tokenizer {
       outputDelimiterLeft: "{{{",
       outputDelimiterRight: "}}}",
     });
-    this.#raw.add(token);
+    this.#marks.raw.add(token);
     return token;
   }
 
@@ -148,11 +154,11 @@ class LetterTokenizer extends Tokenizer {
     if (opening.length !== closing.length || this.#beginsWithFilter(words)) return null;
     const text = withoutQuotes(words);
     this.p += whole.length;
-    this.#variables.noteFallback(path, text);
     // the same said in Liquid; its string literals read what JSON writes
     const said = `{{${strip} ${path} | default: ${JSON.stringify(text)} ${given.endsWith("-") ? "-" : ""}}}`;
     const token = new Tokenizer(said).readOutputToken(options);
-    if (opening === "{{{") this.#raw.add(token);
+    if (opening === "{{{") this.#marks.raw.add(token);
+    this.#marks.fallbacks.set(token, { path, text });
     return token;
   }
 

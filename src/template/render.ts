@@ -84,13 +84,19 @@ function renderPart(
   const output = new Output(budget);
   try {
     toValueSync(liquid.renderer.renderTemplates(templates as Template[], context, output));
-    return output.buffer;
+    return storable(output.buffer);
   } catch (error) {
     if (performance.now() - began >= budget.msLeft) throw outOfTime(part);
     throw faultOf(error, part);
   } finally {
     budget.takeTime(performance.now() - began);
   }
+}
+
+/** Half a character, which filters can leave, becomes U+FFFD; the record cannot keep U+0000. */
+function storable(text: string): string {
+  if (text.includes("\0")) throw new Error("text must not contain U+0000");
+  return text.isWellFormed() ? text : text.toWellFormed();
 }
 
 function outOfTime(part: CompiledPart["part"]): TemplateFault {

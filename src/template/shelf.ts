@@ -7,17 +7,16 @@ import { within } from "../record/groupcommit.ts";
 import { currentVersions, readVersions, type VersionRef, type VersionText } from "../record/templates.ts";
 import { type Compiled, compile } from "./compile.ts";
 
-/** Of source; what is compiled of it takes about ten times as much memory. */
-const KEPT_CHARS_MAX = 8 * 1024 * 1024;
+const KEPT_BYTES_MAX = 32 * 1024 * 1024;
+/** Measured: a piece takes 1 KB once compiled, whatever its length, and has two braces at least. */
+const BYTES_PER_BRACE = 500;
 
 export class Shelf {
   readonly #sql: Sql;
   readonly #timeoutMs: number;
   /** The one used last comes last. */
-  readonly #kept = new Map<string, { compiled: Compiled; chars: number }>();
-  #chars = 0;
-  /** How many versions were compiled since the start. */
-  compiledCount = 0;
+  readonly #kept = new Map<string, { compiled: Compiled; bytes: number }>();
+  #bytes = 0;
 
   constructor(sql: Sql, timeoutMs: number) {
     this.#sql = sql;
@@ -63,17 +62,20 @@ export class Shelf {
 
   #compile(version: VersionText): Compiled {
     const compiled = compile({ ...version, text: version.plain });
-    this.compiledCount++;
-    const chars = version.html.length + (version.plain?.length ?? 0) + (version.subject?.length ?? 0);
-    this.#kept.set(keyOf(version), { compiled, chars });
-    this.#chars += chars;
+    const bytes = bytesOf(version.html) + bytesOf(version.plain ?? "") + bytesOf(version.subject ?? "");
+    this.#kept.set(keyOf(version), { compiled, bytes });
+    this.#bytes += bytes;
     for (const [key, oldest] of this.#kept) {
-      if (this.#chars <= KEPT_CHARS_MAX) break;
+      if (this.#bytes <= KEPT_BYTES_MAX) break;
       this.#kept.delete(key);
-      this.#chars -= oldest.chars;
+      this.#bytes -= oldest.bytes;
     }
     return compiled;
   }
+}
+
+function bytesOf(source: string): number {
+  return source.length + (source.split("{").length - 1) * BYTES_PER_BRACE;
 }
 
 function keyOf({ id, version }: VersionRef): string {

@@ -11,6 +11,8 @@ export type VariableUse = {
   fallback_value: string | number | null;
 };
 
+const VARIABLES_MAX = 200;
+const NAME_CHARS_MAX = 200;
 /** What texts and lists have without being objects. */
 const COUNTS = ["size", "first", "last"];
 
@@ -58,6 +60,8 @@ export class Variables {
   #use([key, ...properties]: [string, ...string[]]): VariableUse {
     let use = this.#uses.get(key);
     if (!use) {
+      if (key.length > NAME_CHARS_MAX) throw new Error(`a name has more than ${NAME_CHARS_MAX} characters`);
+      if (this.#uses.size === VARIABLES_MAX) throw new Error(`it has more than ${VARIABLES_MAX} variables`);
       use = { key, type: "string", fallback_value: null };
       this.#uses.set(key, use);
     }

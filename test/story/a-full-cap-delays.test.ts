@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Reservations } from "../../src/admission/reserve.ts";
-import { Keeper } from "../../src/keeper/keeper.ts";
-import { Line } from "../../src/queue/line.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { connectRedis } from "../../src/redis/connect.ts";
+import type { Keeper } from "../../src/keeper/keeper.ts";
 import { MovableClock } from "../rig/clock.ts";
+import { handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -17,40 +14,25 @@ let database: OwnDatabase;
 let redis: OwnRedis;
 let api: TestApi;
 let keeper: Keeper;
-let sql: Sql;
 const close: (() => unknown)[] = [];
 
 async function newKeeper(): Promise<Keeper> {
-  const client = connectRedis(redis.url, "worker", 5_000);
-  const line = new Line(client, 1);
-  close.push(
-    () => line.close(),
-    () => client.disconnect(),
-  );
-  return new Keeper({
-    sql,
-    line,
-    shards: 1,
-    reservations: new Reservations(client, sql, clock),
+  const { keeper, close: closeKeeper } = handKeeper(
+    { databaseUrl: database.url, redisUrl: redis.url },
     clock,
-    retention: { emails: 30, bodies: 7 },
-    brake: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },
-    onFault: (error) => {
-      throw error;
-    },
-  });
+  );
+  close.push(closeKeeper);
+  return keeper;
 }
 
 beforeAll(async () => {
   [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  sql = connectRecord(database.url, "keeper", 5_000);
   api = await testApi({ databaseUrl: database.url, redisUrl: redis.url, clock });
   keeper = await newKeeper();
 });
 afterAll(async () => {
   await api.stop();
   for (const one of close) await one();
-  await sql.end({ timeout: 1 });
   await Promise.all([redis.stop(), database.drop()]);
 });
 

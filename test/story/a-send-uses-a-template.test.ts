@@ -124,7 +124,7 @@ describe("a batch uses templates", () => {
     await put("two", { html: "2 {{x}}", subject: "two", from: "a@example.com" });
   });
 
-  test("found with one question each", async () => {
+  test("among others, each its own", async () => {
     const batch = [
       withTemplate("one", { x: 1 }),
       mail(),

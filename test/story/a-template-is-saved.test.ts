@@ -209,3 +209,17 @@ describe("a template is", () => {
     });
   });
 });
+
+test("the description names each path once", async () => {
+  const { paths } = (await (await fetch(`${api.url}/openapi.json`)).json()) as {
+    paths: Record<string, object>;
+  };
+  const shapes = Object.keys(paths).map((path) => path.replace(/\{\w+\}/g, "{}"));
+  expect(new Set(shapes).size).toBe(shapes.length);
+  expect(Object.keys(paths["/templates/{id_or_external_id}"] ?? {}).sort()).toEqual([
+    "delete",
+    "get",
+    "patch",
+    "put",
+  ]);
+});

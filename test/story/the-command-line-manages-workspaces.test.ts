@@ -1,38 +1,13 @@
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";
+import { postriderJson as json, postrider } from "../rig/command.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { mail } from "../rig/workspace.ts";
-
-const COMMAND = fileURLToPath(new URL("../../src/cli/postrider.ts", import.meta.url));
 
 let engine: Engine;
 beforeAll(async () => {
   engine = await startEngine(["api"]);
 });
 afterAll(() => engine.stop());
-
-type Ran = { status: number | null; out: string; err: string };
-
-function postrider(...args: string[]): Promise<Ran> {
-  const child = spawn(process.execPath, ["--import", "tsx", COMMAND, ...args], {
-    env: { PATH: process.env.PATH, ...settingsOf({}) },
-  });
-  const ran: Ran = { status: null, out: "", err: "" };
-  child.stdout.on("data", (chunk) => {
-    ran.out += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    ran.err += chunk;
-  });
-  return new Promise((resolve) => child.once("close", (status) => resolve({ ...ran, status })));
-}
-
-async function json<T>(...args: string[]): Promise<T> {
-  const { status, out, err } = await postrider(...args, "--json");
-  expect(status, err).toBe(0);
-  return JSON.parse(out) as T;
-}
 
 const listWith = (key: string) =>
   fetch(`${engine.url}/api/v1/emails`, { headers: { authorization: `Bearer ${key}` } });

@@ -92,6 +92,11 @@ describe("the language", () => {
     expect(faultOf(() => letter({ html: "{{b}}", declared }, {})).missing).toBe("b");
   });
 
+  test("writes what the record can keep", () => {
+    expect(html("{{ a | split: '' | join: '-' }}", { a: "😀" })).toBe("\ufffd-\ufffd");
+    expect(faultOf(() => html('{{ "\\u0000" }}')).message).toContain("U+0000");
+  });
+
   test("keeps a letter's changes to itself", () => {
     const counting = version({ html: "{% increment n %}{% assign name = 'x' %}", text: "{% increment n %}" });
     const variables = { name: "y" };
@@ -108,7 +113,7 @@ describe("the language", () => {
       subject: "{{subject_line}}",
       html: `{% for item in items %}{{item.n}} {{forloop.index}}{% assign own = rate %}{{own}}{% endfor %}
         {{user.name}} {{list.size}} {{nick|friend}} {% if flag == other %}{% endif %} {{ a | append: b }} {{c[d]}}`,
-      text: "{{user.name}} {% for i in (1..top) %}{% endfor %}",
+      text: "{% comment %}{{note}}{{not|e}}{% endcomment %}{% raw %}{{as|is}}{% endraw %}{{user.name}} {% for i in (1..top) %}{% endfor %}",
     });
     expect(Object.fromEntries(variables.map(({ key, type }) => [key, type]))).toEqual({
       subject_line: "string",
@@ -267,6 +272,7 @@ describe("a bomb is defused in time:", () => {
     ["depth of an expression", `{{ ${"a[".repeat(5_000)}1${"]".repeat(5_000)} }}`, { a: {} }],
     ["many pieces", "{{a}}".repeat(20_000), { a: 1 }],
     ["many filters", `{{ a ${"| upcase ".repeat(10_000)} }}`, { a: "x" }],
+    ["many variables", Array.from({ length: 201 }, (_, n) => `{{v${n}|x}}`).join(""), {}],
     ["a long source", "x".repeat(500_001), {}],
   ])("%s", (_, source, variables) => {
     const began = performance.now();

@@ -1,0 +1,45 @@
+/** The floor of acceptance: the rows of the engine's own inserts, 1,000 in each transaction, with nothing around them. */
+import { randomUUID } from "node:crypto";
+import { newId } from "../src/ids.ts";
+import { connectRecord } from "../src/record/connect.ts";
+import { insertBodies, insertEmails, type NewEmail } from "../src/record/emails.ts";
+import { type Mail, mail } from "./load.ts";
+import type { Bench } from "./machine.ts";
+
+const ROWS = 1_000;
+
+export async function unnestFloor(bench: Bench, seconds: number): Promise<number> {
+  const sql = connectRecord(bench.postgres.url, "commits", 60_000);
+  const end = bench.endings.add(() => sql.end());
+  const workspaceId = randomUUID();
+  const began = performance.now();
+  let rows = 0;
+  while (performance.now() - began < seconds * 1000) {
+    const now = Date.now();
+    const emails = Array.from({ length: ROWS }, () => emailRow(workspaceId, null, newId(now), mail(1)));
+    const accepted = emails.map((email) => ({ email, standing: "accepted" as const }));
+    await sql.begin((tx) => [insertEmails(tx, accepted, new Date(now)), insertBodies(tx, emails)]);
+    rows += ROWS;
+  }
+  const perSecond = rows / ((performance.now() - began) / 1000);
+  await end();
+  return perSecond;
+}
+
+/** The row that the api makes of such a mail. */
+export function emailRow(workspaceId: string, keyId: string | null, id: string, one: Mail): NewEmail {
+  const { from, to, subject, html } = one;
+  return {
+    workspaceId,
+    id,
+    keyId,
+    bulk: false,
+    head: JSON.stringify({ from, to: [to], cc: [], bcc: [], reply_to: [], subject }),
+    weight: 1,
+    bytes: html.length + subject.length,
+    html,
+    plain: null,
+    extra: null,
+    scheduledAt: null,
+  };
+}

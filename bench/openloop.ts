@@ -1,0 +1,92 @@
+/**
+ * Load that does not wait for answers: requests are due at even times, and each one's latency counts from when it was
+ * due, not from when it could be sent. So a server that stalls is charged for everybody who would have come meanwhile
+ * (no coordinated omission).
+ */
+import { Agent as HttpAgent, request as requestHttp } from "node:http";
+import { Agent as HttpsAgent, request as requestHttps } from "node:https";
+import { after } from "./until.ts";
+
+const SOCKETS_MAX = 256;
+const ANSWER_MS_MAX = 30_000;
+/** Timers are this coarse: what has become due since the last look is sent at once. */
+const LOOK_EVERY_MS = 2;
+
+export type Shot = { url: string; key: string; method: "GET" | "POST"; body: string | null };
+export type Hit = { status: number; body: string; waitMs: number };
+export type Arrivals = {
+  rate: number;
+  count: number;
+  /** Ends the arrivals; what was sent is still waited for. */
+  signal?: AbortSignal;
+};
+export type Fired = { waits: number[]; failures: number; perSecond: number };
+
+/** `next` says what to send; `onHit` hears every answer. A status below 200 or from 300 on is a failure. */
+export async function openLoop(
+  { rate, count, signal }: Arrivals,
+  next: (n: number) => Shot,
+  onHit: (hit: Hit, n: number) => void = () => {},
+): Promise<Fired> {
+  const pool = { keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "lifo" as const };
+  const agents = { "http:": new HttpAgent(pool), "https:": new HttpsAgent(pool) };
+  const waits: number[] = [];
+  const answers: Promise<void>[] = [];
+  let failures = 0;
+  const began = performance.now();
+  for (let n = 0; n < count && !signal?.aborted; ) {
+    const due = began + (n * 1000) / rate;
+    if (performance.now() < due) {
+      await after(LOOK_EVERY_MS);
+      continue;
+    }
+    const number = n++;
+    const answered = fire(next(number), agents).then(
+      ({ status, body }) => {
+        const waitMs = performance.now() - due;
+        waits.push(waitMs);
+        if (status < 200 || status > 299) failures++;
+        onHit({ status, body, waitMs }, number);
+      },
+      () => {
+        waits.push(performance.now() - due);
+        failures++;
+      },
+    );
+    answers.push(answered);
+  }
+  await Promise.all(answers);
+  const perSecond = (waits.length - failures) / ((performance.now() - began) / 1000);
+  for (const agent of Object.values(agents)) agent.destroy();
+  return { waits, failures, perSecond };
+}
+
+function fire(
+  { url, key, method, body }: Shot,
+  agents: { "http:": HttpAgent; "https:": HttpsAgent },
+): Promise<{ status: number; body: string }> {
+  const isTls = url.startsWith("https:");
+  const headers = {
+    authorization: `Bearer ${key}`,
+    ...(body === null
+      ? {}
+      : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
+  };
+  return new Promise((resolve, reject) => {
+    const options = { method, headers, timeout: ANSWER_MS_MAX };
+    const request = isTls
+      ? requestHttps(url, { ...options, agent: agents["https:"] })
+      : requestHttp(url, { ...options, agent: agents["http:"] });
+    request.once("error", reject);
+    request.once("timeout", () => request.destroy(new Error("no answer in time")));
+    request.once("response", (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => {
+        text += part;
+      });
+      response.once("end", () => resolve({ status: response.statusCode ?? 0, body: text }));
+      response.once("error", reject);
+    });
+    request.end(body ?? undefined);
+  });
+}

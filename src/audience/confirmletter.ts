@@ -1,0 +1,39 @@
+/**
+ * A workspace's own words for the confirmation mail: its template `confirm-subscription:<id of the audience>`, else
+ * `confirm-subscription`. One that fails, or leaves out the link, must not keep people from confirming: then the mail is
+ * the plain one.
+ */
+import { headerValueOk } from "../address.ts";
+import type { OwedConfirmation } from "../record/confirmations.ts";
+import { RenderBudget, renderLetter } from "../template/render.ts";
+import type { Shelf } from "../template/shelf.ts";
+import type { OwnLetter } from "./confirm.ts";
+
+const EXTERNAL_ID = "confirm-subscription";
+
+/** null when there is no template; throws when there is one that cannot be used. */
+export async function confirmLetter(
+  shelf: Shelf,
+  owed: OwedConfirmation,
+  confirmUrl: string,
+  now: number,
+): Promise<OwnLetter | null> {
+  const { workspaceId, audienceId, audienceName } = owed;
+  const refs = [`${EXTERNAL_ID}:${audienceId}`, EXTERNAL_ID];
+  const versions = await shelf.fetch(workspaceId, refs);
+  const version = refs.flatMap((ref) => versions.get(ref) ?? [])[0];
+  if (!version) return null;
+  const variables = {
+    confirm_url: confirmUrl,
+    audience_id: audienceId,
+    audience_name: audienceName,
+    email: owed.email,
+    first_name: owed.firstName,
+    last_name: owed.lastName,
+  };
+  const { subject, html, text, from, replyTo } = renderLetter(version, variables, new RenderBudget(now));
+  if (!html.includes(confirmUrl)) throw new Error("the confirmation template does not write confirm_url");
+  if (subject === null || !headerValueOk(subject))
+    throw new Error("the confirmation template has no subject, or one of several lines");
+  return { subject, html, text, from, replyTo };
+}

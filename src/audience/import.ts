@@ -1,0 +1,136 @@
+/**
+ * Contacts from a file of comma-separated values into an audience: upserts, in the group commit that the API uses. A
+ * record that cannot be a contact is handed back with its line and the reason, and the others go on.
+ *
+ * The first record names the columns: `email`, and as wanted `first_name`, `last_name`, `unsubscribed`, `tags` (with
+ * semicolons between); every other column is a property of its name. An empty field leaves what is known as it is.
+ */
+import { identity, parseMailbox } from "../address.ts";
+import { newId } from "../ids.ts";
+import type { Fields, GivenConsent } from "../record/contact.ts";
+import type { ContactCommit, ContactEntry } from "../record/contactcommit.ts";
+import type { CsvRecord } from "./csv.ts";
+
+const AT_ONCE = 4_000;
+const NAME_CHARS_MAX = 200;
+const TAG_CHARS_MAX = 100;
+/** A record over this is no contact: properties may have 16 KB. */
+const ENTRY_BYTES_MAX = 64 * 1024;
+
+export type ImportParts = {
+  commit: ContactCommit;
+  workspaceId: string;
+  audienceId: string;
+  /** Stands in for the confirmation of each contact. */
+  consent: GivenConsent | null;
+  now(): number;
+};
+
+export type Skipped = { record: CsvRecord; reason: string };
+
+/** So far: everything before `end` is committed or skipped. */
+export type Progress = { imported: number; skipped: number; end: number; line: number };
+
+/** The names of the columns, or what is wrong with them. */
+export function columnsOf(header: CsvRecord): string[] {
+  const names = (header.fields ?? []).map((name) => name.trim());
+  if (!names.includes("email"))
+    throw new Error("the first line must name the columns, and one of them `email`");
+  const repeated = names.find((name, n) => names.indexOf(name) !== n);
+  if (repeated !== undefined) throw new Error(`the column \`${repeated}\` is there twice`);
+  return names;
+}
+
+/** Imports record by record; yields after each commit. `onSkip` hears of what is no contact. */
+export async function* importContacts(
+  records: AsyncIterable<CsvRecord>,
+  columns: readonly string[],
+  parts: ImportParts,
+  onSkip: (skipped: Skipped) => void,
+): AsyncGenerator<Progress> {
+  const progress: Progress = { imported: 0, skipped: 0, end: 0, line: 0 };
+  let group: { record: CsvRecord; entry: ContactEntry }[] = [];
+  const skip = (record: CsvRecord, reason: string): void => {
+    progress.skipped++;
+    onSkip({ record, reason });
+  };
+  const commit = async (): Promise<void> => {
+    const verdicts = await Promise.all(group.map(({ entry }) => parts.commit.submit(entry)));
+    for (const [n, verdict] of verdicts.entries()) {
+      const { record } = group[n] as { record: CsvRecord };
+      if (verdict.kind === "changed") progress.imported++;
+      else if (verdict.kind === "too much") skip(record, `${verdict.field} ${verdict.message}`);
+      else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
+      else throw new Error("the audience is gone");
+    }
+    group = [];
+  };
+  for await (const record of records) {
+    const entry = entryOf(record, columns, parts);
+    if (typeof entry === "string") skip(record, entry);
+    else group.push({ record, entry });
+    progress.end = record.end;
+    progress.line = record.line + record.raw.split("\n").length;
+    if (group.length < AT_ONCE) continue;
+    await commit();
+    yield { ...progress };
+  }
+  if (group.length > 0) await commit();
+  yield { ...progress };
+}
+
+/** The change that a record asks for, or why it is none. */
+function entryOf(record: CsvRecord, columns: readonly string[], parts: ImportParts): ContactEntry | string {
+  const { fields } = record;
+  if (!fields) return "it cannot be read: quotes do not match, or it is not UTF-8";
+  if (fields.length > columns.length)
+    return `it has ${fields.length} fields, and there are ${columns.length} columns`;
+  if (record.raw.length > ENTRY_BYTES_MAX) return "it is too long";
+  if (record.raw.includes("\0")) return "it holds a NUL";
+  const given = new Map(columns.map((name, n) => [name, fields[n]?.trim() ?? ""]));
+  const email = given.get("email") ?? "";
+  const mailbox = parseMailbox(email);
+  if (!mailbox || mailbox.name !== null) return `\`${email.slice(0, 100)}\` is no address`;
+  const read = readFields(given);
+  if (typeof read === "string") return read;
+  const now = parts.now();
+  const who = { identity: identity(mailbox.address) };
+  const { consent, workspaceId, audienceId } = parts;
+  const optIn = { consent, ...(consent && { doubleOptIn: false }) };
+  return {
+    workspaceId,
+    audienceId,
+    who,
+    change: { kind: "add", id: newId(now), identity: who.identity, email, fields: read, optIn },
+    keyId: null,
+    now,
+    bytes: record.raw.length,
+  };
+}
+
+function readFields(given: ReadonlyMap<string, string>): Fields | string {
+  const fields: Fields = {};
+  const properties: [string, string][] = [];
+  for (const [name, value] of given) {
+    if (value === "" || name === "email") continue;
+    if (name === "first_name" || name === "last_name") {
+      if (value.length > NAME_CHARS_MAX) return `${name} has more than ${NAME_CHARS_MAX} characters`;
+      fields[name === "first_name" ? "firstName" : "lastName"] = value;
+    } else if (name === "unsubscribed") {
+      if (!/^(true|false|yes|no|1|0)$/i.test(value))
+        return `unsubscribed is \`${value.slice(0, 20)}\`, not true or false`;
+      // a list that says `false` of somebody who has unsubscribed here does not undo it
+      if (/^(true|yes|1)$/i.test(value)) fields.unsubscribed = true;
+    } else if (name === "tags") {
+      const tags = value
+        .split(";")
+        .map((tag) => tag.trim())
+        .filter((tag) => tag !== "");
+      if (tags.some((tag) => tag.length > TAG_CHARS_MAX))
+        return `a tag has more than ${TAG_CHARS_MAX} characters`;
+      fields.tags = tags;
+    } else if (name !== "") properties.push([name, value]);
+  }
+  if (properties.length > 0) fields.properties = Object.fromEntries(properties);
+  return fields;
+}

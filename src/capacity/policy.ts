@@ -1,0 +1,318 @@
+/**
+ * How sending caps grow and shrink: (policy, state, daily counts, now) -> next state, with the reason in words. Pure,
+ * so that the keeper, the forecast, a replay and the simulator decide the same, and it does not matter who runs it or
+ * how often.
+ *
+ * Once per UTC day, on the day that has ended:     on every run, on the evidence so far:
+ *   clean days bring a workspace one step back       normal -> frozen   the cap stays
+ *   a used, healthy day lets the cap grow            any    -> shrunk   the cap shrinks, growth rests
+ *   a long idle spell lets it decay                  any    -> paused   and mail that is not transactional waits
+ *
+ * Days on which nobody ran are made up one by one, but the cap grows at most once in a run: the days after the first
+ * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: what a step
+ * was taken on is kept in `judged`, and only what comes on top of it counts again.
+ */
+import { CAP_MIN, type Plan } from "../plans.ts";
+import {
+  ailment,
+  DAY_MS,
+  type DayCounts,
+  dayOf,
+  dayPlus,
+  deliveredWithin,
+  type Finding,
+  findHarm,
+  isClean,
+  percent,
+} from "./policy/evidence.ts";
+import type { Policy } from "./policy/file.ts";
+
+export type { DayCounts } from "./policy/evidence.ts";
+export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
+
+/** Counts of so many days, the current one last, are all that `evaluate` ever looks at. */
+export const COUNTED_DAYS_MAX = 30;
+
+export type Level = "normal" | "frozen" | "shrunk" | "paused";
+
+/** Plain data, kept as JSON. */
+export type CapState = {
+  capDay: number;
+  capHour: number;
+  level: Level;
+  /** Days in a row that were healthy enough to grow. */
+  healthyDays: number;
+  /** Days in a row without harm, since the level is not normal. */
+  cleanDays: number;
+  /** Days in a row without mail. */
+  idleDays: number;
+  /** The UTC date of the last daily evaluation. */
+  evaluatedOn: string | null;
+  /** When caps or level last changed. */
+  changedAt: number | null;
+  /** When the cap was shrunk, as long as that slows growth or adds up to a pause. */
+  shrunkAt: number[];
+  /** The counts that the last step was taken on. */
+  judged: DayCounts[];
+};
+
+/** What a person set, until it runs out. */
+export type Override = {
+  minimum: number | null;
+  maximum: number | null;
+  /** Wins over everything, the ceiling of the plan and a pause too. */
+  fixed: number | null;
+  fixedHour: number | null;
+  until: number | null;
+  by: string;
+  reason: string;
+};
+
+export type Evaluation = {
+  /** The very object that was given when there is nothing to store. */
+  state: CapState;
+  /** Caps or level are others than before: a row of history. */
+  changed: boolean;
+  reason: string;
+};
+
+export type Effective = { day: number; hour: number; bulkPaused: boolean };
+
+export function startState(policy: Policy, plan: Plan): CapState {
+  const capDay = Math.min(policy.start.day, policy.ceiling[plan]);
+  return {
+    capDay,
+    capHour: hourOf(policy, capDay),
+    level: "normal",
+    healthyDays: 0,
+    cleanDays: 0,
+    idleDays: 0,
+    evaluatedOn: null,
+    changedAt: null,
+    shrunkAt: [],
+    judged: [],
+  };
+}
+
+export function evaluate(
+  policy: Policy,
+  plan: Plan,
+  state: CapState,
+  days: readonly DayCounts[],
+  override: Override | null,
+  now: number,
+): Evaluation {
+  const today = dayOf(now);
+  // a clock that steps back does not live a day twice
+  const latest = state.evaluatedOn !== null && state.evaluatedOn > today ? state.evaluatedOn : today;
+  const turned = turnDays({ policy, plan, days, override, now }, state, latest);
+  const harm = findHarm(policy, days, latest, turned.state.judged);
+  const judged = harm ? applyHarm(policy, turned.state, days, harm, latest, now) : null;
+  let next = judged?.state ?? turned.state;
+  const reasons = [...turned.reasons, ...(judged?.reasons ?? [])];
+
+  const capHour = hourOf(policy, next.capDay);
+  if (capHour !== next.capHour) {
+    if (next.capDay === state.capDay) reasons.push(`The policy now gives ${capHour} an hour.`);
+    next = { ...next, capHour };
+  }
+  const changed =
+    next.capDay !== state.capDay || next.capHour !== state.capHour || next.level !== state.level;
+  if (changed) next = { ...next, changedAt: now };
+  return { state: next, changed, reason: reasons.length > 0 ? reasons.join(" ") : "Nothing changed." };
+}
+
+/** The caps that hold right now. */
+export function effective(
+  policy: Policy,
+  plan: Plan,
+  state: CapState,
+  override: Override | null,
+  now: number,
+): Effective {
+  const active = activeOverride(override, now);
+  let day = Math.min(state.capDay, policy.ceiling[plan]);
+  if (active?.minimum) day = Math.max(day, active.minimum);
+  if (active?.maximum) day = Math.min(day, active.maximum);
+  if (active?.fixed) day = active.fixed;
+  day = Math.max(CAP_MIN, day);
+  const hour = Math.max(CAP_MIN, active?.fixedHour ?? hourOf(policy, day));
+  return { day, hour, bulkPaused: state.level === "paused" && !active?.fixed };
+}
+
+type Circumstances = {
+  policy: Policy;
+  plan: Plan;
+  days: readonly DayCounts[];
+  override: Override | null;
+  now: number;
+};
+type Step = { state: CapState; reasons: string[] };
+
+/** Lives through every UTC day that has ended since the last daily evaluation. */
+function turnDays(about: Circumstances, state: CapState, today: string): Step {
+  if (state.evaluatedOn === today) return { state, reasons: [] };
+  const { policy, plan, days, override, now } = about;
+  const used = effective(policy, plan, state, override, now).day;
+  const reasons: string[] = [];
+  let next = state;
+  let grown = false;
+  let day = firstTurn(state, days, today);
+  for (; day <= today; day = dayPlus(day, 1)) {
+    const ended = dayPlus(day, -1);
+    const wasNormal = next.level === "normal";
+    next = countDay(policy, next, days, ended);
+    next = recover(policy, next, days, ended, reasons);
+    if (wasNormal && !grown) {
+      const before = next.capDay;
+      next = grow(about, next, ended, used, reasons);
+      grown = next.capDay > before;
+    }
+    next = decay(policy, next, reasons);
+  }
+  return { state: { ...next, evaluatedOn: today }, reasons };
+}
+
+/** The first day turn that has not been evaluated: after the first day of mail, for a workspace never evaluated. */
+function firstTurn(state: CapState, days: readonly DayCounts[], today: string): string {
+  if (state.evaluatedOn !== null) return dayPlus(state.evaluatedOn, 1);
+  const first = days[0];
+  return first && first.day < today ? dayPlus(first.day, 1) : dayPlus(today, 1);
+}
+
+function countDay(policy: Policy, state: CapState, days: readonly DayCounts[], ended: string): CapState {
+  const counts = days.find((one) => one.day === ended);
+  const idle = !counts || (counts.attempted === 0 && counts.used === 0);
+  const clean = isClean(policy, days, ended);
+  const healthy = ailment(policy, days, ended) === null;
+  return {
+    ...state,
+    idleDays: idle ? state.idleDays + 1 : 0,
+    // a day without mail is clean too: what is paused could never earn its way back otherwise
+    cleanDays: state.level === "normal" || !clean ? 0 : state.cleanDays + 1,
+    healthyDays: !healthy ? 0 : idle ? state.healthyDays : state.healthyDays + 1,
+  };
+}
+
+function recover(
+  policy: Policy,
+  state: CapState,
+  days: readonly DayCounts[],
+  ended: string,
+  reasons: string[],
+): CapState {
+  const { level } = state;
+  if (level === "normal" || state.cleanDays < policy.recovery.clean_days) return state;
+  const back: Level = level === "paused" ? "shrunk" : "normal";
+  const what = level === "paused" ? "Other than transactional mail goes again" : "The cap may grow again";
+  reasons.push(`${what}: ${state.cleanDays} clean days in a row.`);
+  const judged = within(policy, days, ended).filter((counts) => counts.day <= ended);
+  return { ...state, level: back, cleanDays: 0, judged };
+}
+
+function grow(
+  { policy, plan, days, override, now }: Circumstances,
+  state: CapState,
+  ended: string,
+  inForce: number,
+  reasons: string[],
+): CapState {
+  const counts = days.find((one) => one.day === ended);
+  if (!counts || (counts.used < policy.utilisation * inForce && counts.delayed === 0)) return state;
+  const delivered = deliveredWithin(days, dayPlus(ended, 1 - policy.window_days), ended);
+  if (delivered < policy.delivered_min || ailment(policy, days, ended) !== null) return state;
+
+  const slowSince = now - policy.growth_after_shrink_days * DAY_MS;
+  const slow = state.shrunkAt.some((at) => at > slowSince);
+  const factor = slow ? policy.growth_after_shrink : policy.growth;
+  const active = activeOverride(override, now);
+  const limit = Math.min(
+    policy.ceiling[plan],
+    active?.maximum ?? Number.POSITIVE_INFINITY,
+    active?.fixed ?? Number.POSITIVE_INFINITY,
+  );
+  const capDay = Math.min(limit, Math.ceil(state.capDay * factor));
+  if (capDay <= state.capDay) return state;
+  const waited = counts.delayed > 0 ? `, ${counts.delayed} waited` : "";
+  reasons.push(
+    `Grew from ${state.capDay} to ${capDay} a day: ${ended} used ${counts.used} of ${inForce}${waited}, and the last ${policy.window_days} days were healthy${slow ? "; slowly, after a shrink" : ""}.`,
+  );
+  return { ...state, capDay };
+}
+
+function decay(policy: Policy, state: CapState, reasons: string[]): CapState {
+  const { idle, start } = policy;
+  const over = state.idleDays - idle.after_days;
+  if (over < 0 || over % idle.every_days !== 0 || state.capDay <= start.day) return state;
+  const capDay = Math.max(start.day, Math.floor(state.capDay * idle.factor));
+  if (capDay === state.capDay) return state;
+  reasons.push(`Decayed from ${state.capDay} to ${capDay} a day: no mail for ${state.idleDays} days.`);
+  return { ...state, capDay };
+}
+
+function applyHarm(
+  policy: Policy,
+  state: CapState,
+  days: readonly DayCounts[],
+  harm: Finding,
+  today: string,
+  now: number,
+): Step | null {
+  const why = wording(harm);
+  if (harm.severity === "freeze") {
+    if (state.level === "normal")
+      return {
+        state: { ...state, level: "frozen", cleanDays: 0, healthyDays: 0 },
+        reasons: [`Frozen: ${why}.`],
+      };
+    if (state.cleanDays === 0) return null;
+    return { state: { ...state, cleanDays: 0 }, reasons: [] };
+  }
+  const capDay = Math.min(state.capDay, Math.max(CAP_MIN, Math.floor(state.capDay * policy.shrink.factor)));
+  const shrinks = capDay < state.capDay;
+  const kept = Math.max(policy.growth_after_shrink_days, policy.pause.within_days) * DAY_MS;
+  const shrunkAt = [...state.shrunkAt.filter((at) => at > now - kept), ...(shrinks ? [now] : [])];
+  const recently = shrunkAt.filter((at) => at > now - policy.pause.within_days * DAY_MS).length;
+  const pauses =
+    harm.severity === "pause" ||
+    state.level === "paused" ||
+    !shrinks || // there is nothing else left to take
+    recently >= policy.pause.shrinks;
+  const size = shrinks ? `Shrunk from ${state.capDay} to ${capDay} a day` : "As small as a cap can be";
+  const paused = pauses ? "; only transactional mail goes" : "";
+  return {
+    state: {
+      ...state,
+      capDay,
+      level: pauses ? "paused" : "shrunk",
+      cleanDays: 0,
+      healthyDays: 0,
+      shrunkAt,
+      judged: within(policy, days, today),
+    },
+    reasons: [`${size}${paused}: ${why}.`],
+  };
+}
+
+function wording({ measure, days, sample, atLeast, over }: Finding): string {
+  const period = days === 1 ? "today" : `in ${days} days`;
+  const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
+  return `${sample.events} ${measure}s of ${sample.of} ${of} ${period}, surely over ${percent(atLeast)}, the limit is ${percent(over)}`;
+}
+
+/** The days that a rate may still be taken over, as they are now. */
+function within(policy: Policy, days: readonly DayCounts[], to: string): DayCounts[] {
+  const from = dayPlus(to, 1 - policy.window_days);
+  return days.filter((counts) => counts.day >= from).map((counts) => ({ ...counts }));
+}
+
+function activeOverride(override: Override | null, now: number): Override | null {
+  return override !== null && (override.until === null || now < override.until) ? override : null;
+}
+
+/** A small daily cap keeps the proportion of the start: a burst of 50 must always be able to go. */
+function hourOf(policy: Policy, capDay: number): number {
+  const { start } = policy;
+  const least = capDay >= start.day ? start.hour : Math.ceil((start.hour * capDay) / start.day);
+  return Math.max(CAP_MIN, Math.min(capDay, Math.max(least, Math.ceil(capDay * policy.hour_share))));
+}

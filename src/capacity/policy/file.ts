@@ -1,0 +1,261 @@
+/**
+ * The policy file: what an SRE may tune about sending caps, each field with what it means, and the values we ship.
+ * Promises that a `Policy` in hand is complete and makes sense as a whole; a file that does not is refused with the
+ * name of the field and the reason. `scenarios/`, the simulator and the keeper read the same file.
+ */
+import { createHash } from "node:crypto";
+import Type, { type Static } from "typebox";
+import { Compile } from "typebox/compile";
+import { CAP_DAY_START, CAP_HOUR_START, CAP_MIN, PLANS } from "../../plans.ts";
+
+const CAP_MAX = 2_000_000_000;
+const VERSION_CHARS = 8;
+
+const cap = (description: string) => Type.Integer({ minimum: CAP_MIN, maximum: CAP_MAX, description });
+const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
+const count = (minimum: number, maximum: number, description: string) =>
+  Type.Integer({ minimum, maximum, description });
+const strict = { additionalProperties: false };
+
+const Prior = (of: string) =>
+  Type.Object(
+    {
+      rate: share(`The ${of} rate assumed of a workspace of which nothing is known.`),
+      weight: Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 1e6,
+        description: "How many e-mails of its own it takes to count as much as this assumption.",
+      }),
+    },
+    { ...strict, description: `What the posterior mean of the ${of} rate starts from.` },
+  );
+
+export const PolicyFile = Type.Object(
+  {
+    $schema: Type.Optional(Type.String({ description: "For editors: ./policy.schema.json." })),
+    description: Type.Optional(Type.String({ description: "What this policy is for." })),
+    start: Type.Object(
+      {
+        day: cap("Recipients a day."),
+        hour: cap("Recipients an hour, until the hourly share of the daily cap is more."),
+      },
+      { ...strict, description: "The caps of a new workspace." },
+    ),
+    hour_share: Type.Number({
+      minimum: 0.05,
+      maximum: 1,
+      description: "The hourly cap as a share of the daily cap.",
+    }),
+    growth: Type.Number({
+      minimum: 1,
+      maximum: 10,
+      description:
+        "What the daily cap is multiplied by, once per UTC day, when every condition of growth holds.",
+    }),
+    growth_after_shrink: Type.Number({
+      minimum: 1,
+      maximum: 10,
+      description: "The slower factor for a workspace whose cap was shrunk not long ago.",
+    }),
+    growth_after_shrink_days: count(0, 365, "How long a shrink slows growth, in days."),
+    utilisation: share(
+      "Growth needs a day that used at least this share of its cap, or on which mail waited for a cap.",
+    ),
+    delivered_min: count(0, 1e6, "Growth needs at least so many e-mails delivered within the window."),
+    window_days: count(
+      1,
+      30,
+      "The days over which rates are taken. Harm is also looked for in the last one and two.",
+    ),
+    healthy: Type.Object(
+      {
+        bounce: share("Bounced of what was tried."),
+        complaint: share("Complaints of what was delivered where feedback loops exist."),
+        blocked: share("Refused for the address of the sender or its content: growing would make it worse."),
+      },
+      {
+        ...strict,
+        description: "Growth needs posterior means below these rates; for `blocked`, the rate itself.",
+      },
+    ),
+    prior: Type.Object({ bounce: Prior("bounce"), complaint: Prior("complaint") }, strict),
+    evidence: Type.Object(
+      {
+        confidence: Type.Number({
+          minimum: 0.5,
+          maximum: 0.99999,
+          description:
+            "Of the one-sided Wilson lower bound: how sure harm must be before anything is taken away.",
+        }),
+        attempted_min: count(
+          1,
+          1e6,
+          "E-mails tried before a bounce rate, or delivered at feedback loops before a complaint rate, is judged.",
+        ),
+        bounces_min: count(1, 1e6, "Fewer bounces prove nothing."),
+        complaints_min: count(1, 1e6, "Fewer complaints prove nothing: one reader's mood is not a rate."),
+      },
+      { ...strict, description: "What it takes to prove harm." },
+    ),
+    freeze: Type.Object(
+      { bounce: share("Bounce rate."), complaint: share("Complaint rate.") },
+      { ...strict, description: "Above these rates, surely, the cap stays where it is." },
+    ),
+    shrink: Type.Object(
+      {
+        bounce: share("Bounce rate."),
+        complaint: share("Complaint rate."),
+        factor: Type.Number({ minimum: 0.01, maximum: 0.99, description: "What the cap is multiplied by." }),
+      },
+      { ...strict, description: "Above these rates, surely, the cap shrinks; again only on new evidence." },
+    ),
+    pause: Type.Object(
+      {
+        bounce: share("Bounce rate."),
+        complaint: share("Complaint rate."),
+        shrinks: count(1, 100, "As many shrinks within `within_days` pause as well."),
+        within_days: count(1, 30, "The days within which shrinks add up."),
+      },
+      {
+        ...strict,
+        description: "Above these rates, surely, the cap shrinks and mail that is not transactional waits.",
+      },
+    ),
+    recovery: Type.Object(
+      {
+        clean_days: count(
+          1,
+          60,
+          "Days in a row without new harm that take a workspace one step back to normal.",
+        ),
+        below: share("A day is clean below this share of the freeze rates, which keeps caps from swinging."),
+      },
+      { ...strict, description: "The way back: paused, shrunk, normal; or frozen, normal." },
+    ),
+    idle: Type.Object(
+      {
+        after_days: count(1, 365, "Days without any mail until the cap begins to decay."),
+        every_days: count(1, 365, "Days between two steps of decay."),
+        factor: Type.Number({
+          minimum: 0.01,
+          maximum: 1,
+          description: "What each step multiplies the cap by.",
+        }),
+      },
+      { ...strict, description: "A reputation not used is lost: decay, never below the start." },
+    ),
+    feedback_domains: Type.Array(Type.String({ pattern: "^[a-z0-9.-]+$" }), {
+      maxItems: 10_000,
+      description:
+        "Domains whose providers report complaints: what is delivered elsewhere says nothing about them.",
+    }),
+    ceiling: Type.Object(
+      {
+        free: cap("On the plan free."),
+        essentials: cap("On the plan essentials."),
+        standard: cap("On the plan standard."),
+        pro: cap("On the plan pro."),
+      },
+      { ...strict, description: "What the daily cap grows to at most, by plan." },
+    ),
+  },
+  { ...strict, title: "Postrider sending cap policy" },
+);
+
+export type Policy = Static<typeof PolicyFile>;
+
+export const DEFAULT_POLICY: Policy = {
+  start: { day: CAP_DAY_START, hour: CAP_HOUR_START },
+  hour_share: 0.2,
+  growth: 1.4,
+  growth_after_shrink: 1.2,
+  growth_after_shrink_days: 30,
+  utilisation: 0.6,
+  delivered_min: 100,
+  window_days: 7,
+  healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1 },
+  prior: { bounce: { rate: 0.02, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
+  evidence: { confidence: 0.99, attempted_min: 50, bounces_min: 5, complaints_min: 3 },
+  freeze: { bounce: 0.05, complaint: 0.001 },
+  shrink: { bounce: 0.08, complaint: 0.003, factor: 0.5 },
+  pause: { bounce: 0.12, complaint: 0.005, shrinks: 2, within_days: 7 },
+  recovery: { clean_days: 3, below: 0.8 },
+  idle: { after_days: 30, every_days: 7, factor: 0.5 },
+  feedback_domains: [
+    ...[
+      "yahoo.com",
+      "ymail.com",
+      "rocketmail.com",
+      "aol.com",
+      "yahoo.co.uk",
+      "yahoo.fr",
+      "yahoo.de",
+      "yahoo.co.jp",
+    ],
+    ...["hotmail.com", "outlook.com", "live.com", "msn.com", "hotmail.co.uk", "hotmail.fr", "outlook.de"],
+    ...["comcast.net", "cox.net", "fastmail.com", "mail.ru", "inbox.ru", "bk.ru", "list.ru", "yandex.ru"],
+    ...["libero.it", "virgilio.it", "laposte.net", "sfr.fr", "seznam.cz", "zoho.com", "rackspace.com"],
+  ],
+  ceiling: { free: 300, essentials: 5_000, standard: 50_000, pro: 500_000 },
+};
+
+const compiled = Compile(PolicyFile);
+
+/** The policy, or an Error that names the field and the reason. */
+export function checkPolicy(json: unknown): Policy {
+  if (!compiled.Check(json)) {
+    const [first] = compiled.Errors(json) as readonly SchemaError[];
+    throw new Error(first ? explain(first) : "The policy is not valid.");
+  }
+  const policy = json as Policy;
+  const wrong = contradiction(policy);
+  if (wrong) throw new Error(wrong);
+  return policy;
+}
+
+/** Names what a policy decides: two files that decide alike have the same version, whatever they say about themselves. */
+export function policyVersion(policy: Policy): string {
+  const { $schema: _schema, description: _description, ...decides } = policy;
+  return createHash("sha256").update(sorted(decides)).digest("hex").slice(0, VERSION_CHARS);
+}
+
+type SchemaError = {
+  keyword: string;
+  instancePath: string;
+  message: string;
+  params: Record<string, unknown>;
+};
+
+function explain({ keyword, instancePath, message, params }: SchemaError): string {
+  const path = instancePath.slice(1).replaceAll("/", ".");
+  const within = (name: string) => (path === "" ? name : `${path}.${name}`);
+  if (keyword === "required")
+    return `The policy lacks \`${within((params.requiredProperties as string[])[0] ?? "")}\`.`;
+  if (keyword === "boolean") return `The policy has no field \`${path}\`.`;
+  return path === "" ? `The policy ${message}.` : `\`${path}\` ${message}.`;
+}
+
+/** What no single field shows: the steps must come in order, and a cap must be able to grow. */
+function contradiction(policy: Policy): string | null {
+  const { start, healthy, freeze, shrink, pause, ceiling } = policy;
+  if (start.hour > start.day) return "`start.hour` must not be over `start.day`.";
+  if (policy.growth_after_shrink > policy.growth) return "`growth_after_shrink` must not be over `growth`.";
+  for (const plan of PLANS)
+    if (ceiling[plan] < start.day) return `\`ceiling.${plan}\` must not be under \`start.day\`.`;
+  for (const rate of ["bounce", "complaint"] as const) {
+    if (freeze[rate] < healthy[rate]) return `\`freeze.${rate}\` must not be under \`healthy.${rate}\`.`;
+    if (shrink[rate] < freeze[rate]) return `\`shrink.${rate}\` must not be under \`freeze.${rate}\`.`;
+    if (pause[rate] < shrink[rate]) return `\`pause.${rate}\` must not be under \`shrink.${rate}\`.`;
+    if (policy.prior[rate].rate > healthy[rate])
+      return `\`prior.${rate}.rate\` must not be over \`healthy.${rate}\`: no workspace could begin to grow.`;
+  }
+  return null;
+}
+
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_name, part: unknown) =>
+    part !== null && typeof part === "object" && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+}

@@ -1,0 +1,320 @@
+/** `postrider contact show | import | export`: people of an audience, in the hands of an operator. */
+
+import { once } from "node:events";
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { Command, InvalidArgumentError } from "commander";
+import { identity, parseMailbox } from "../address.ts";
+import { csvLine, csvRecords } from "../audience/csv.ts";
+import {
+  columnsOf,
+  type ImportParts,
+  importContacts,
+  type Progress,
+  type Skipped,
+} from "../audience/import.ts";
+import { addressHasher } from "../audience/links.ts";
+import { isUuid } from "../ids.ts";
+import { type Audience, findAudienceAnywhere } from "../record/audiences.ts";
+import type { Contact, GivenConsent } from "../record/contact.ts";
+import { contactCommit } from "../record/contactcommit.ts";
+import { findContact, listConsents, listContacts } from "../record/contacts.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  requireSecret,
+  say,
+  table,
+  time,
+  withContext,
+} from "./context.ts";
+import { readId } from "./workspace.ts";
+
+const COMMIT_MS_MAX = 10_000;
+const PAGE = 1_000;
+const SKIPS_SHOWN = 20;
+
+type Of = { audience: string };
+type ImportOptions = Of & { consent?: string; restart?: boolean; skipped?: string };
+
+export function contactCommand(): Command {
+  const command = new Command("contact").description("contacts of an audience");
+  command
+    .command("show")
+    .argument("<email_or_id>", "who", readWho)
+    .requiredOption("--audience <id>", "where", readId)
+    .option("--json", "as JSON")
+    .description("a contact and the whole record of its consent")
+    .action((who, options: Of & Output) => withContext((context) => show(context, who, options)));
+  command
+    .command("import")
+    .argument("<file>", "comma-separated values; the first line names the columns, one of them `email`")
+    .requiredOption("--audience <id>", "where they go", readId)
+    .option("--consent <source>", "where they agreed: stands in for the confirmation of a double opt-in")
+    .option("--skipped <file>", "where records go that are no contact; default FILE.skipped.csv")
+    .option("--restart", "begin again, although an import of this file was broken off")
+    .description("adds and updates contacts; begins where it was broken off")
+    .action((file: string, options: ImportOptions) =>
+      withContext((context) => importFile(context, file, options), { isLong: true }),
+    );
+  command
+    .command("export")
+    .argument("[file]", "where to; default: standard output")
+    .requiredOption("--audience <id>", "of whom", readId)
+    .description("all contacts that are not archived, as comma-separated values")
+    .action((file: string | undefined, options: Of) =>
+      withContext((context) => exportFile(context, file, options), { isLong: true }),
+    );
+  return command;
+}
+
+async function show(context: Context, who: { identity: string } | { id: string }, options: Of & Output) {
+  const { sql } = context;
+  const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
+  const contact = await findContact(sql, { workspaceId, audienceId, who });
+  if (!contact) throw new CommandError("There is no such contact in this audience.");
+  const consents = await listConsents(sql, workspaceId, contact.id);
+  const { identity: _, ...shown } = contact;
+  const facts = [
+    `${contact.email} (${contact.id}) is ${contact.status} since ${time(contact.updatedAt)}`,
+    `name: ${[contact.firstName, contact.lastName].filter(Boolean).join(" ") || "-"}`,
+    `tags: ${contact.tags.join(", ") || "-"}`,
+    `properties: ${JSON.stringify(contact.properties)}`,
+    "",
+    table(
+      consents.map((c) => [
+        c.kind,
+        c.source,
+        time(c.capturedAt),
+        c.ipAddress,
+        c.userAgent,
+        c.textVersion,
+        c.keyId,
+      ]),
+      ["consent", "source", "when", "address", "user agent", "version", "key"],
+    ),
+  ];
+  say(options, { ...shown, consents }, facts.join("\n"));
+}
+
+async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {
+  requireSecret(context);
+  if (!existsSync(file)) throw new CommandError(`There is no file ${file}.`);
+  const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
+  const size = statSync(file).size;
+  const mark = new Bookmark(`${file}.progress`, { audienceId, size });
+  const before = options.restart ? null : mark.read();
+  const commit = contactCommit(
+    { connect: context.connectCommits, timeoutMs: COMMIT_MS_MAX },
+    addressHasher(context.config.secret as string),
+  );
+  const parts: ImportParts = {
+    commit,
+    workspaceId,
+    audienceId,
+    consent: options.consent === undefined ? null : consentOf(options.consent, context.clock.now()),
+    now: () => context.clock.now(),
+  };
+  const skips = new Skips(options.skipped ?? `${file}.skipped.csv`, before !== null);
+  const bar = new Bar(size, before);
+  try {
+    const columns = await readColumns(file);
+    const from = before?.end ?? columns.end;
+    const line = before?.line ?? columns.line;
+    const records = csvRecords(createReadStream(file, { start: from }), from, line);
+    let last: Progress = { imported: 0, skipped: 0, end: from, line };
+    for await (const progress of importContacts(records, columns.names, parts, (one) => skips.add(one))) {
+      last = progress;
+      // what is skipped is on file before the mark says that it was dealt with
+      await skips.flush();
+      mark.write(progress);
+      bar.show(progress);
+    }
+    mark.clear();
+    bar.end();
+    const resumed = before ? ` (begun again at line ${line})` : "";
+    process.stdout.write(`${last.imported} imported, ${last.skipped} skipped${resumed}.${skips.where()}\n`);
+  } finally {
+    await skips.flush();
+    await commit.close();
+  }
+}
+
+async function exportFile(context: Context, file: string | undefined, { audience }: Of): Promise<void> {
+  const { workspaceId, id } = await audienceOf(context, audience);
+  const out = file === undefined ? process.stdout : createWriteStream(file);
+  const write = async (line: string): Promise<void> => {
+    if (!out.write(line)) await once(out, "drain");
+  };
+  await write(
+    csvLine([
+      "email",
+      "first_name",
+      "last_name",
+      "status",
+      "unsubscribed",
+      "tags",
+      "properties",
+      "id",
+      "created_at",
+      "updated_at",
+    ]),
+  );
+  let after: string | null = null;
+  for (;;) {
+    const rows: Contact[] = await listContacts(context.sql, workspaceId, id, {
+      after,
+      before: null,
+      limit: PAGE,
+    });
+    for (const contact of rows.slice(0, PAGE)) await write(csvLine(exported(contact)));
+    if (rows.length <= PAGE) break;
+    after = (rows[PAGE - 1] as Contact).id;
+  }
+  if (out !== process.stdout) await new Promise<void>((resolve) => out.end(() => resolve()));
+}
+
+function exported(contact: Contact): string[] {
+  const { email, firstName, lastName, status, tags, properties, id, createdAt, updatedAt } = contact;
+  return [
+    email,
+    firstName ?? "",
+    lastName ?? "",
+    status,
+    String(status === "unsubscribed"),
+    tags.join(";"),
+    JSON.stringify(properties),
+    id,
+    createdAt.toISOString(),
+    updatedAt.toISOString(),
+  ];
+}
+
+async function audienceOf({ sql }: Context, id: string): Promise<Audience> {
+  const audience = await findAudienceAnywhere(sql, id);
+  if (!audience) throw new CommandError(`There is no audience ${id}.`);
+  return audience;
+}
+
+async function readColumns(file: string): Promise<{ names: string[]; end: number; line: number }> {
+  for await (const header of csvRecords(createReadStream(file))) {
+    try {
+      return { names: columnsOf(header), end: header.end, line: header.line + header.raw.split("\n").length };
+    } catch (error) {
+      throw new CommandError(`${file}: ${error instanceof Error ? error.message : error}.`);
+    }
+  }
+  throw new CommandError(`${file} is empty.`);
+}
+
+function consentOf(source: string, now: number): GivenConsent {
+  return {
+    source,
+    capturedAt: new Date(now),
+    ipAddress: null,
+    userAgent: null,
+    wording: null,
+    textVersion: null,
+  };
+}
+
+function readWho(text: string): { identity: string } | { id: string } {
+  if (isUuid(text)) return { id: text.toLowerCase() };
+  const mailbox = parseMailbox(text);
+  if (!mailbox) throw new InvalidArgumentError("must be an address or an id");
+  return { identity: identity(mailbox.address) };
+}
+
+/** How far an import got, beside its file: only for the same file into the same audience. */
+class Bookmark {
+  readonly #path: string;
+  readonly #of: { audienceId: string; size: number };
+
+  constructor(path: string, of: { audienceId: string; size: number }) {
+    this.#path = path;
+    this.#of = of;
+  }
+
+  read(): Progress | null {
+    if (!existsSync(this.#path)) return null;
+    const { audienceId, size, ...progress } = JSON.parse(readFileSync(this.#path, "utf8"));
+    return audienceId === this.#of.audienceId && size === this.#of.size ? progress : null;
+  }
+
+  write(progress: Progress): void {
+    writeFileSync(this.#path, JSON.stringify({ ...this.#of, ...progress }));
+  }
+
+  clear(): void {
+    rmSync(this.#path, { force: true });
+  }
+}
+
+/** Records that are no contact: with line and reason in a file, the first of them on the screen too. */
+class Skips {
+  readonly #path: string;
+  readonly #appends: boolean;
+  #lines: string[] = [];
+  #count = 0;
+
+  constructor(path: string, appends: boolean) {
+    this.#path = path;
+    this.#appends = appends;
+  }
+
+  add({ record, reason }: Skipped): void {
+    this.#lines.push(csvLine([String(record.line), reason, record.raw]));
+    this.#count++;
+    if (this.#count <= SKIPS_SHOWN) process.stderr.write(`line ${record.line}: ${reason}\n`);
+    if (this.#count === SKIPS_SHOWN) process.stderr.write("more of them are only in the file\n");
+  }
+
+  async flush(): Promise<void> {
+    if (this.#lines.length === 0) return;
+    const isFirst = !this.#appends && this.#count === this.#lines.length;
+    const head = isFirst || !existsSync(this.#path) ? csvLine(["line", "reason", "record"]) : "";
+    writeFileSync(this.#path, head + this.#lines.join(""), { flag: isFirst ? "w" : "a" });
+    this.#lines = [];
+  }
+
+  where(): string {
+    return this.#count > 0 ? ` What was skipped is in ${this.#path}.` : "";
+  }
+}
+
+/** A bar with the rate, where somebody looks. */
+class Bar {
+  readonly #size: number;
+  readonly #from: number;
+  readonly #began = performance.now();
+
+  constructor(size: number, before: Progress | null) {
+    this.#size = size;
+    this.#from = before?.end ?? 0;
+  }
+
+  show({ end, imported, skipped }: Progress): void {
+    if (!process.stderr.isTTY) return;
+    const share = this.#size === 0 ? 1 : end / this.#size;
+    const filled = Math.round(share * 30);
+    const seconds = (performance.now() - this.#began) / 1000;
+    const rate = Math.round((imported + skipped) / seconds);
+    const left = Math.round(((this.#size - end) / Math.max(1, end - this.#from)) * seconds);
+    const bar = `${"#".repeat(filled)}${".".repeat(30 - filled)}`;
+    process.stderr.write(
+      `\r[${bar}] ${Math.floor(share * 100)}%  ${imported} contacts  ${rate}/s  ${left} s left `,
+    );
+  }
+
+  end(): void {
+    if (process.stderr.isTTY) process.stderr.write("\n");
+  }
+}

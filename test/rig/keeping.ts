@@ -1,0 +1,51 @@
+/** A keeper whose ticks the test runs by hand, on stores and a clock of the test's own. */
+import { Keyring } from "../../src/admission/keyring.ts";
+import { Reservations } from "../../src/admission/reserve.ts";
+import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
+import type { Clock } from "../../src/clock.ts";
+import { Keeper } from "../../src/keeper/keeper.ts";
+import { Line } from "../../src/queue/line.ts";
+import { connectRecord } from "../../src/record/connect.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+
+const STORE_MS_MAX = 5_000;
+
+export type HandKeeper = { keeper: Keeper; close(): Promise<void> };
+
+export function handKeeper(
+  stores: { databaseUrl: string; redisUrl: string },
+  clock: Clock,
+  policy: () => Policy = () => DEFAULT_POLICY,
+): HandKeeper {
+  const sql = connectRecord(stores.databaseUrl, "keeper", STORE_MS_MAX);
+  const client = connectRedis(stores.redisUrl, "worker", STORE_MS_MAX);
+  const line = new Line(client, 1);
+  const reservations = new Reservations(client, sql, clock);
+  const keyring = new Keyring({ redis: client, sql, serverSecret: "", clock });
+  const keeper = new Keeper({
+    sql,
+    line,
+    shards: 1,
+    reservations,
+    clock,
+    policy,
+    capsEverySeconds: 300,
+    onCaps: async ({ handle, version }) => {
+      await keyring.forget(handle, version);
+      await reservations.forget(handle);
+    },
+    retention: { emails: 30, bodies: 7 },
+    brake: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },
+    onFault: (error) => {
+      throw error;
+    },
+  });
+  return {
+    keeper,
+    async close() {
+      await line.close();
+      client.disconnect();
+      await sql.end({ timeout: 1 });
+    },
+  };
+}

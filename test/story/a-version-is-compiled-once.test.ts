@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Shelf } from "../../src/template/shelf.ts";
+import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+/** Some 5 MB once compiled. */
+const LARGE = "{{a}}".repeat(4_900);
+
+let api: TestApi;
+let ws: TestWorkspace;
+beforeAll(async () => {
+  api = await testApi();
+  ws = await api.workspace();
+});
+afterAll(() => api.stop());
+
+async function put(name: string, html: string): Promise<string> {
+  return (await ws.client.call<{ id: string }>("PUT", `/templates/${name}`, { html })).body.id;
+}
+
+test("for all who ask at the same time, by any of its names, until it changes", async () => {
+  const shelf = new Shelf(api.sql, 2_000);
+  const id = await put("a", "first");
+  const asked = await Promise.all(
+    Array.from({ length: 20 }, () => shelf.fetch(ws.id, ["a", id, id.toUpperCase()])),
+  );
+  const compiled = asked.flatMap((found) => [...found.values()]);
+  expect(compiled).toHaveLength(60);
+  expect(new Set(compiled).size).toBe(1);
+  await put("a", "second");
+  const changed = (await shelf.fetch(ws.id, ["a"])).get("a");
+  expect(changed).toBeDefined();
+  expect(changed).not.toBe(compiled[0]);
+});
+
+test("and what was not used for long is given up", async () => {
+  const shelf = new Shelf(api.sql, 2_000);
+  await put("small", "x");
+  const first = (await shelf.fetch(ws.id, ["small"])).get("small");
+  const large = Array.from({ length: 10 }, (_, n) => `large-${n}`);
+  await Promise.all(large.map((name) => put(name, LARGE)));
+  for (const name of large.slice(0, 3)) await shelf.fetch(ws.id, [name]);
+  expect((await shelf.fetch(ws.id, ["small"])).get("small")).toBe(first);
+  for (const name of large) await shelf.fetch(ws.id, [name]);
+  expect((await shelf.fetch(ws.id, ["small"])).get("small")).not.toBe(first);
+}, 30_000);
+
+test("nobody finds what is not theirs, or not there", async () => {
+  const shelf = new Shelf(api.sql, 2_000);
+  const id = await put("own", "x");
+  const other = await api.workspace();
+  expect((await shelf.fetch(other.id, ["own", id])).size).toBe(0);
+  expect([...(await shelf.fetch(ws.id, ["own", "none"])).keys()]).toEqual(["own"]);
+});
+
+test("and finding it stays quick among 100,000", async () => {
+  const crowd = await api.workspace();
+  await api.sql`insert into template (workspace_id, id, external_id, version, created_at, updated_at)
+    select ${crowd.id}, gen_random_uuid(), 'template-' || n, 1, now(), now() from generate_series(1, 100000) n`;
+  await api.sql`insert into template_version (workspace_id, template_id, version, name, reply_to, html, variables, declared, created_at)
+    select workspace_id, id, 1, 'x', '{}', 'x', '[]', '[]', now() from template where workspace_id = ${crowd.id}`;
+  const refs = Array.from({ length: 100 }, (_, n) => `template-${n * 1_000 + 1}`);
+  const shelf = new Shelf(api.sql, 2_000);
+  await shelf.fetch(crowd.id, refs);
+  const began = performance.now();
+  expect((await shelf.fetch(crowd.id, refs)).size).toBe(100);
+  expect(performance.now() - began).toBeLessThan(100);
+  const plan = await api.sql`explain (analyze, format json)
+    select t.id from template t where t.workspace_id = ${crowd.id}
+      and (t.id = any('{}'::uuid[]) or t.external_id = any(${refs}::text[]))`;
+  expect(JSON.stringify(plan)).not.toContain("Seq Scan");
+  expect(JSON.stringify(plan)).toContain("template_workspace_id_external_id_key");
+}, 30_000);

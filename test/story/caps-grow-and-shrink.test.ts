@@ -1,0 +1,167 @@
+/** Caps of a real workspace under the policy: they grow, freeze and shrink with reasons, and people may set them. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { setOverride } from "../../src/capacity/caps.ts";
+import { DEFAULT_POLICY, type Override } from "../../src/capacity/policy.ts";
+import { listCapChanges } from "../../src/record/capacity.ts";
+import { makePartitions } from "../../src/record/partitions.ts";
+import { MovableClock } from "../rig/clock.ts";
+import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+const DAY_MS = 86_400_000;
+const clock = new MovableClock(Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2);
+let database: OwnDatabase;
+let redis: OwnRedis;
+let api: TestApi;
+let hand: HandKeeper;
+beforeAll(async () => {
+  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+  const stores = { databaseUrl: database.url, redisUrl: redis.url };
+  api = await testApi({ ...stores, clock });
+  hand = handKeeper(stores, clock);
+});
+afterAll(async () => {
+  await api.stop();
+  await hand.close();
+  await Promise.all([redis.stop(), database.drop()]);
+});
+
+const NOBODY: Override = {
+  minimum: null,
+  maximum: null,
+  fixed: null,
+  fixedHour: null,
+  until: null,
+  by: "Ada",
+  reason: "a launch",
+};
+
+test("a day that used its cap in good health lets it grow, once, whoever judges how often", async () => {
+  const ws = await api.workspace();
+  await judge();
+  expect(await caps(ws)).toEqual({ day: 300, hour: 100 });
+  await send(ws, 300);
+  await tally(ws, { attempted: 300, delivered: 300 });
+  await judge();
+  expect(await caps(ws)).toEqual({ day: 300, hour: 100 });
+  await nextDay();
+  await Promise.all([judge(), judge()]);
+  await judge();
+  expect(await caps(ws)).toEqual({ day: 420, hour: 100 });
+  const [grown, ...rest] = await listCapChanges(api.sql, ws.id, 10);
+  expect(rest).toEqual([]);
+  expect(grown).toMatchObject({ dayBefore: 300, dayAfter: 420, level: "normal", by: "policy" });
+  expect(grown?.reason).toContain("Grew from 300 to 420 a day");
+  expect(grown?.policyVersion).toMatch(/^[0-9a-f]{8}$/);
+});
+
+test("bounces freeze, then shrink, then leave only transactional mail; the reasons are on record", async () => {
+  const ws = await api.workspace();
+  await tally(ws, { attempted: 200, delivered: 180, hardBounced: 20 });
+  await judge();
+  await tally(ws, { attempted: 100, delivered: 60, hardBounced: 40 });
+  await judge();
+  await tally(ws, { attempted: 200, delivered: 50, hardBounced: 150 });
+  await judge();
+  const levels = (await listCapChanges(api.sql, ws.id, 10)).map(({ level }) => level).reverse();
+  expect(levels).toEqual(["frozen", "paused", "paused"]);
+  const [{ share } = { share: 0 }] = await api.sql<{ share: number }[]>`
+    select reserved_share as share from ledger where workspace_id = ${ws.id}`;
+  expect(share).toBe(1);
+});
+
+test("a cap raised by hand lets out what waits, ends when it was said to, and both are on record", async () => {
+  const ws = await api.workspace();
+  await judge();
+  await send(ws, 150);
+  expect(await waiting(ws)).toBe(50);
+  const until = clock.now() + DAY_MS;
+  const by = { name: "Ada", reason: "a launch" };
+  await setOverride(
+    api.sql,
+    DEFAULT_POLICY,
+    ws.id,
+    { ...NOBODY, fixed: 1_000, fixedHour: 1_000, until },
+    by,
+    clock.now(),
+  );
+  await hand.keeper.release();
+  expect(await waiting(ws)).toBe(0);
+  expect(await caps(ws)).toEqual({ day: 1_000, hour: 1_000 });
+  await nextDay();
+  await judge();
+  expect(await caps(ws)).toEqual({ day: 300, hour: 100 });
+  const reasons = (await listCapChanges(api.sql, ws.id, 10)).map(({ reason }) => reason);
+  expect(reasons.at(-1)).toMatch(/^Set by hand to 1000 a day, 1000 an hour until .*: a launch$/);
+  expect(reasons).toContain("What Ada had set ran out.");
+});
+
+test("a cap that changes holds from the next request on, also where Redis knew the old one", async () => {
+  const ws = await api.workspace();
+  await send(ws, 1);
+  await setOverride(
+    api.sql,
+    DEFAULT_POLICY,
+    ws.id,
+    { ...NOBODY, fixed: 50 },
+    { name: "Ada", reason: "x" },
+    clock.now(),
+  );
+  await send(ws, 100);
+  expect(await waiting(ws)).toBe(51);
+});
+
+test("use and delays of a day are known after it, also when nobody looked before midnight", async () => {
+  const ws = await api.workspace();
+  await send(ws, 140);
+  await nextDay();
+  await send(ws, 1);
+  await tally(ws, { attempted: 1, delivered: 1 });
+  await judge();
+  const rows = await api.sql`select used, delayed from cap_use where workspace_id = ${ws.id} order by day`;
+  expect(rows.slice(0, 2)).toMatchObject([{ used: 100, delayed: 40 }, { delayed: 1 }]);
+});
+
+async function judge(): Promise<void> {
+  while (await hand.keeper.caps()) {}
+}
+
+async function nextDay(): Promise<void> {
+  clock.advance(DAY_MS);
+  await makePartitions(api.sql, clock.now());
+}
+
+async function send(ws: TestWorkspace, count: number): Promise<void> {
+  for (let left = count; left > 0; left -= 100)
+    await ws.client.post("/emails/batch", Array(Math.min(left, 100)).fill(mail()));
+}
+
+async function tally(
+  ws: TestWorkspace,
+  {
+    attempted = 0,
+    delivered = 0,
+    hardBounced = 0,
+  }: { attempted?: number; delivered?: number; hardBounced?: number },
+): Promise<void> {
+  const day = Math.floor(clock.now() / DAY_MS);
+  await api.sql`
+    insert into tally as t (workspace_id, day, worker, attempted, delivered, hard_bounced)
+    values (${ws.id}, ${day}, 'test', ${attempted}, ${delivered}, ${hardBounced})
+    on conflict (workspace_id, day, worker) do update set attempted = t.attempted + excluded.attempted,
+      delivered = t.delivered + excluded.delivered, hard_bounced = t.hard_bounced + excluded.hard_bounced`;
+}
+
+async function caps(ws: TestWorkspace): Promise<{ day: number; hour: number }> {
+  const [row] = await api.sql<{ day: number; hour: number }[]>`
+    select cap_day as day, cap_hour as hour from ledger where workspace_id = ${ws.id}`;
+  return row as { day: number; hour: number };
+}
+
+async function waiting(ws: TestWorkspace): Promise<number> {
+  const [row] = await api.sql<
+    { waiting: number }[]
+  >`select waiting from ledger where workspace_id = ${ws.id}`;
+  return row?.waiting ?? 0;
+}

@@ -1,0 +1,383 @@
+/** src/capacity/policy.ts: each rule by an example, and what must hold for every workspace and history. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { dayOf, dayPlus, wilson } from "../../src/capacity/policy/evidence.ts";
+import {
+  type CapState,
+  checkPolicy,
+  type DayCounts,
+  DEFAULT_POLICY,
+  effective,
+  evaluate,
+  type Override,
+  type Policy,
+  policyVersion,
+  startState,
+} from "../../src/capacity/policy.ts";
+import { CAP_MIN, PLANS } from "../../src/plans.ts";
+
+const DAY_MS = 86_400_000;
+const START = Date.UTC(2027, 2, 1, 12);
+const policy = DEFAULT_POLICY;
+
+function counts(day: string, some: Partial<DayCounts> = {}): DayCounts {
+  const delivered = some.delivered ?? 0;
+  return {
+    day,
+    attempted: delivered + (some.bounced ?? 0) + (some.blocked ?? 0),
+    delivered,
+    bounced: 0,
+    blocked: 0,
+    complained: 0,
+    fblDelivered: Math.floor(delivered / 2),
+    delayed: 0,
+    used: delivered + (some.bounced ?? 0),
+    ...some,
+  };
+}
+
+/** A workspace whose last daily evaluation was on the day of START. */
+function settled(some: Partial<CapState> = {}): CapState {
+  const state = { ...startState(policy, "pro"), evaluatedOn: dayOf(START), ...some };
+  return evaluate(policy, "pro", state, [], null, START).state;
+}
+
+const override = (some: Partial<Override>): Override => ({
+  minimum: null,
+  maximum: null,
+  fixed: null,
+  fixedHour: null,
+  until: null,
+  by: "sre",
+  reason: "test",
+  ...some,
+});
+
+const today = dayOf(START);
+const tomorrow = START + DAY_MS;
+const run = (state: CapState, days: DayCounts[], now = START, by: Override | null = null) =>
+  evaluate(policy, "pro", state, days, by, now);
+
+describe("growth", () => {
+  test("a used, healthy day lets the cap grow once, on the next UTC day", () => {
+    const days = [counts(today, { delivered: 299, bounced: 1 })];
+    expect(run(settled(), days).changed).toBe(false);
+    const grown = run(settled(), days, tomorrow);
+    expect(grown).toMatchObject({ changed: true, state: { capDay: 420, capHour: 100, healthyDays: 1 } });
+    expect(grown.reason).toBe(
+      `Grew from 300 to 420 a day: ${today} used 300 of 300, and the last 7 days were healthy.`,
+    );
+    expect(run(grown.state, days, tomorrow + 3_600_000)).toMatchObject({
+      changed: false,
+      state: grown.state,
+    });
+  });
+
+  test("a day that used little, or delivered little, does not", () => {
+    expect(run(settled(), [counts(today, { delivered: 179 })], tomorrow).changed).toBe(false);
+    expect(run(settled(), [counts(today, { delivered: 180 })], tomorrow).changed).toBe(true);
+    expect(run(settled(), [counts(today, { delivered: 50, used: 300 })], tomorrow).changed).toBe(false);
+  });
+
+  test("mail that waited is reason enough", () => {
+    expect(run(settled(), [counts(today, { delivered: 120, delayed: 3 })], tomorrow).state.capDay).toBe(420);
+  });
+
+  test.each([
+    ["bounces", { bounced: 9 }],
+    ["complaints", { complained: 2, fblDelivered: 200 }],
+    ["blocks", { blocked: 60, attempted: 360 }],
+  ])("%s over the healthy rate keep it from growing", (_, some) => {
+    const done = run(settled(), [counts(today, { delivered: 291, ...some })], tomorrow);
+    expect(done.state).toMatchObject({ capDay: 300, level: "normal", healthyDays: 0 });
+  });
+
+  test("one complaint takes nothing away", () => {
+    const one = [counts(today, { delivered: 50, complained: 1, fblDelivered: 20 })];
+    expect(run(settled(), one).state.level).toBe("normal");
+  });
+
+  test("the ceiling of the plan holds", () => {
+    const full = [counts(today, { delivered: 4_900 })];
+    const before = settled({ capDay: 4_900, capHour: 980 });
+    expect(evaluate(policy, "essentials", before, full, null, tomorrow).state.capDay).toBe(5_000);
+    expect(effective(policy, "essentials", settled({ capDay: 9_000 }), null, START).day).toBe(5_000);
+  });
+
+  test("days on which nobody ran let it grow once", () => {
+    const days = [0, 1, 2].map((n) => counts(dayPlus(today, n), { delivered: 300 }));
+    expect(run(settled(), days, START + 3 * DAY_MS).state).toMatchObject({ capDay: 420, healthyDays: 3 });
+  });
+});
+
+describe("harm", () => {
+  test("freezes, shrinks and pauses, each on its own evidence, and says why", () => {
+    const frozen = run(settled(), [counts(today, { delivered: 180, bounced: 20 })]);
+    expect(frozen).toMatchObject({ changed: true, state: { level: "frozen", capDay: 300 } });
+    expect(frozen.reason).toBe(
+      "Frozen: 20 bounces of 200 tried today, surely over 6.07%, the limit is 5.00%.",
+    );
+    const shrunk = run(frozen.state, [counts(today, { delivered: 210, bounced: 35 })]);
+    expect(shrunk).toMatchObject({ changed: true, state: { level: "shrunk", capDay: 150, capHour: 50 } });
+    const again = run(shrunk.state, [counts(today, { delivered: 210, bounced: 35 })]);
+    expect(again.state).toBe(shrunk.state);
+    const paused = run(shrunk.state, [counts(today, { delivered: 250, bounced: 55 })]);
+    expect(paused.state).toMatchObject({ level: "paused", capDay: 75 });
+    expect(effective(policy, "pro", paused.state, null, START)).toEqual({
+      day: 75,
+      hour: 50,
+      bulkPaused: true,
+    });
+  });
+
+  test("a list that bounces late counts against what was delivered before", () => {
+    const sent = counts(today, { delivered: 300, used: 300 });
+    const late = counts(dayPlus(today, 2), { bounced: 60, attempted: 0, used: 0 });
+    expect(run(settled(), [sent]).state.level).toBe("normal");
+    expect(run(settled(), [sent, late], START + 2 * DAY_MS).state.level).toBe("paused");
+  });
+
+  test("bounces of a list sent long ago, on a day without mail, prove no rate", () => {
+    expect(run(settled(), [counts(today, { bounced: 40, attempted: 0, used: 0 })]).state.level).toBe(
+      "normal",
+    );
+  });
+
+  test("complaints count against mail that could be complained about", () => {
+    const diluted = counts(today, { delivered: 10_000, fblDelivered: 1_000, complained: 8 });
+    expect(run(settled({ capDay: 10_000 }), [diluted]).state.level).toBe("shrunk");
+  });
+
+  test("blocks are not the list's fault", () => {
+    const days = [counts(today, { delivered: 20, blocked: 280, bounced: 1 })];
+    expect(run(settled(), days).state.level).toBe("normal");
+  });
+});
+
+describe("the way back", () => {
+  test("clean days lead from paused to shrunk to normal, and growth is slow at first", () => {
+    let state = run(settled({ capDay: 1_000 }), [counts(today, { delivered: 300, bounced: 100 })]).state;
+    const days = [counts(today, { delivered: 300, bounced: 100 })];
+    const path: string[] = [];
+    for (let n = 1; n <= 14; n++) {
+      state = run(state, days, START + n * DAY_MS).state;
+      days.push(counts(dayPlus(today, n), { delivered: Math.min(state.capDay, 500) }));
+      path.push(`${state.level} ${state.capDay}`);
+    }
+    expect(path.slice(0, 8)).toEqual([
+      ...Array<string>(3).fill("paused 500"),
+      ...Array<string>(3).fill("shrunk 500"),
+      ...Array<string>(1).fill("normal 500"),
+      "normal 600",
+    ]);
+  });
+
+  test("a day with harm begins the count anew", () => {
+    const state = settled({ level: "frozen", cleanDays: 2 });
+    const bad = [counts(today, { delivered: 170, bounced: 12 })];
+    expect(run(state, bad, tomorrow).state).toMatchObject({ level: "frozen", cleanDays: 0 });
+    expect(run(state, [], tomorrow).state).toMatchObject({ level: "normal", cleanDays: 0 });
+  });
+
+  test("what is not used decays, down to the start", () => {
+    const caps = [29, 30, 36, 37, 44, 51, 58].map(
+      (idle) => run(settled({ capDay: 2_000 }), [], START + idle * DAY_MS).state.capDay,
+    );
+    expect(caps).toEqual([2_000, 1_000, 1_000, 500, 300, 300, 300]);
+  });
+});
+
+describe("an override", () => {
+  const state = settled({ capDay: 1_000, level: "paused" });
+  const day = (some: Partial<Override>, now = START) =>
+    effective(policy, "pro", state, override(some), now).day;
+
+  test("bounds or fixes the caps until it runs out", () => {
+    expect(day({ minimum: 2_000 })).toBe(2_000);
+    expect(day({ maximum: 400 })).toBe(400);
+    expect(day({ fixed: 9_999_999 })).toBe(9_999_999);
+    expect(day({ fixed: 9_999, until: START }, START - 1)).toBe(9_999);
+    expect(day({ fixed: 9_999, until: START })).toBe(1_000);
+    const hourly = effective(policy, "pro", state, override({ fixedHour: 70 }), START);
+    expect(hourly).toEqual({ day: 1_000, hour: 70, bulkPaused: true });
+    expect(effective(policy, "pro", state, override({ fixed: 500 }), START).bulkPaused).toBe(false);
+  });
+
+  test("a maximum does not let the cap grow behind its back", () => {
+    const full = [counts(today, { delivered: 300 })];
+    expect(run(settled(), full, tomorrow, override({ maximum: 300 })).state.capDay).toBe(300);
+    expect(run(settled(), full, tomorrow, override({ maximum: 350 })).state.capDay).toBe(350);
+  });
+});
+
+describe("a policy file", () => {
+  const broken = (change: (policy: Policy) => unknown) => () =>
+    checkPolicy(change(structuredClone(DEFAULT_POLICY)));
+
+  test("is checked field by field and as a whole, with the reason", () => {
+    expect(checkPolicy(structuredClone(DEFAULT_POLICY))).toEqual(DEFAULT_POLICY);
+    expect(() => checkPolicy(null)).toThrow("The policy must be object.");
+    expect(broken((p) => ({ ...p, growth: 0.5 }))).toThrow("`growth` must be >= 1.");
+    expect(broken((p) => ({ ...p, start: { ...p.start, hour: 49 } }))).toThrow("`start.hour` must be >= 50.");
+    expect(broken(({ freeze: _, ...p }) => p)).toThrow("The policy lacks `freeze`.");
+    expect(broken((p) => ({ ...p, freeze: { bounce: 0.1 } }))).toThrow(
+      "The policy lacks `freeze.complaint`.",
+    );
+    expect(broken((p) => ({ ...p, grwoth: 2 }))).toThrow("The policy has no field `grwoth`.");
+    expect(broken((p) => ({ ...p, freeze: { bounce: 0.01, complaint: 0.001 } }))).toThrow("`freeze.bounce`");
+    expect(broken((p) => ({ ...p, ceiling: { ...p.ceiling, pro: 200 } }))).toThrow("`ceiling.pro`");
+  });
+
+  test("has a version that follows what it decides", () => {
+    const { start, ...rest } = DEFAULT_POLICY;
+    expect(policyVersion({ description: "ours", ...rest, start })).toBe(policyVersion(DEFAULT_POLICY));
+    expect(policyVersion({ ...DEFAULT_POLICY, growth: 1.3 })).not.toBe(policyVersion(DEFAULT_POLICY));
+  });
+});
+
+test("the Wilson bounds are those of the tables", () => {
+  expect(wilson({ events: 10, of: 100 }, 0.95).lower).toBeCloseTo(0.0607, 3);
+  expect(wilson({ events: 10, of: 100 }, 0.95).upper).toBeCloseTo(0.16, 2);
+  expect(wilson({ events: 1, of: 1_000 }, 0.95).lower).toBeCloseTo(0.00022, 4);
+});
+
+describe("for every workspace and history", () => {
+  const someCounts = (day: string) =>
+    fc
+      .record({
+        delivered: fc.nat(3_000),
+        bounced: fc.oneof(fc.nat(20), fc.nat(900)),
+        blocked: fc.oneof(fc.constant(0), fc.nat(500)),
+        complained: fc.oneof(fc.nat(4), fc.nat(60)),
+        delayed: fc.oneof(fc.constant(0), fc.nat(500)),
+        onTheWay: fc.nat(300),
+      })
+      .map(({ onTheWay, ...some }) => {
+        const attempted = some.delivered + some.bounced + some.blocked + onTheWay;
+        return counts(day, { ...some, attempted, used: attempted });
+      });
+  const someDays = fc
+    .tuple(
+      ...Array.from({ length: 12 }, (_, n) => fc.option(someCounts(dayPlus(today, n - 11)), { freq: 3 })),
+    )
+    .map((days) => days.filter((one): one is DayCounts => one !== null));
+  const someState: fc.Arbitrary<CapState> = fc.record({
+    capDay: fc.integer({ min: CAP_MIN, max: 600_000 }),
+    capHour: fc.integer({ min: CAP_MIN, max: 100_000 }),
+    level: fc.constantFrom("normal" as const, "frozen" as const, "shrunk" as const, "paused" as const),
+    healthyDays: fc.nat(20),
+    cleanDays: fc.nat(3),
+    idleDays: fc.nat(60),
+    evaluatedOn: fc.option(fc.nat(5).map((ago) => dayPlus(today, -ago))),
+    changedAt: fc.constant(null),
+    shrunkAt: fc.array(
+      fc.nat(20 * DAY_MS).map((ago) => START - ago),
+      { maxLength: 2 },
+    ),
+    judged: fc.array(
+      fc.nat(6).chain((ago) => someCounts(dayPlus(today, -ago))),
+      { maxLength: 2 },
+    ),
+  });
+  const plan = fc.constantFrom(...PLANS);
+  const someOverride = fc.option(
+    fc
+      .record({
+        minimum: fc.option(fc.integer({ min: CAP_MIN, max: 9_000 })),
+        maximum: fc.option(fc.integer({ min: CAP_MIN, max: 9_000 })),
+        fixed: fc.option(fc.integer({ min: CAP_MIN, max: 9_000 })),
+      })
+      .map(override),
+  );
+
+  test("a second run changes nothing", () => {
+    fc.assert(
+      fc.property(plan, someState, someDays, someOverride, (plan, state, days, by) => {
+        const once = evaluate(policy, plan, state, days, by, START);
+        const twice = evaluate(policy, plan, once.state, days, by, START + 1_000);
+        expect(twice.changed).toBe(false);
+        expect(twice.state).toEqual(once.state);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("the state is plain data, and what is given stays as it was", () => {
+    fc.assert(
+      fc.property(plan, someState, someDays, (plan, state, days) => {
+        const [stateBefore, daysBefore] = [structuredClone(state), structuredClone(days)];
+        const done = evaluate(policy, plan, state, days, null, START);
+        expect(JSON.parse(JSON.stringify(done.state))).toEqual(done.state);
+        expect([state, days]).toEqual([stateBefore, daysBefore]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("the caps stay within their bounds, and grow by no more than the factor in one run", () => {
+    fc.assert(
+      fc.property(plan, someState, someDays, someOverride, (plan, state, days, by) => {
+        const { state: next } = evaluate(policy, plan, state, days, by, START);
+        const caps = effective(policy, plan, next, by, START);
+        expect(next.capDay).toBeGreaterThanOrEqual(CAP_MIN);
+        expect(next.capDay).toBeLessThanOrEqual(Math.ceil(state.capDay * policy.growth));
+        expect(caps.hour).toBeGreaterThanOrEqual(CAP_MIN);
+        expect(caps.hour).toBeLessThanOrEqual(caps.day);
+        if (by === null) expect(caps.day).toBeLessThanOrEqual(policy.ceiling[plan]);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("more harm never leaves a higher cap, nor a milder level", () => {
+    // late by more than a day a step back may come on another day, and forgive other evidence
+    const onTime = fc.tuple(someState, fc.nat(1)).map(([state, ago]) => {
+      return { ...state, evaluatedOn: dayPlus(today, -ago) };
+    });
+    const order = ["normal", "frozen", "shrunk", "paused"];
+    const more = fc.record({ day: fc.nat(11), bounced: fc.nat(200), complained: fc.nat(20) });
+    fc.assert(
+      fc.property(plan, onTime, someDays, more, (plan, state, days, more) => {
+        const worse = days.map((one, n) =>
+          n === more.day % days.length
+            ? { ...one, bounced: one.bounced + more.bounced, complained: one.complained + more.complained }
+            : one,
+        );
+        const less = evaluate(policy, plan, state, days, null, START).state;
+        const harmed = evaluate(policy, plan, state, worse, null, START).state;
+        expect(harmed.capDay).toBeLessThanOrEqual(less.capDay);
+        expect(order.indexOf(harmed.level)).toBeGreaterThanOrEqual(order.indexOf(less.level));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  test("days missed are days run one by one, where nothing happened", () => {
+    fc.assert(
+      fc.property(plan, someState, fc.nat(90), (plan, state, missed) => {
+        const given = { ...state, evaluatedOn: today, judged: [] };
+        const from = evaluate(policy, plan, given, [], null, START).state;
+        let daily = from;
+        for (let n = 1; n <= missed; n++)
+          daily = evaluate(policy, plan, daily, [], null, START + n * DAY_MS).state;
+        const atOnce = evaluate(policy, plan, from, [], null, START + missed * DAY_MS).state;
+        const { changedAt: _a, ...expected } = daily;
+        const { changedAt: _b, ...found } = atOnce;
+        expect(found).toEqual(expected);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("it does not matter how often it runs within a day on which the counts stand still", () => {
+    fc.assert(
+      fc.property(plan, someState, someDays, fc.array(fc.nat(DAY_MS / 2 - 1)), (plan, state, days, times) => {
+        const first = evaluate(policy, plan, state, days, null, START).state;
+        let last = first;
+        for (const after of times) last = evaluate(policy, plan, last, days, null, START + after).state;
+        expect(last).toEqual(first);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
