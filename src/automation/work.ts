@@ -37,9 +37,9 @@ const SETS_MAX = 2;
 const IDLE_MS = 250;
 const FAULT_MS = 1_000;
 /** A worker that holds runs longer is taken for dead. */
-const LEASE_MS = 30_000;
+const LEASE_MS = 20_000;
 /** No new step is begun when so much of the lease has gone. */
-const LEASE_USED_MS_MAX = 15_000;
+const LEASE_USED_MS_MAX = 8_000;
 const RETRY_MS = 5_000;
 const CLAIMS_MAX = 10;
 /** A run that was taken up more often, and of which nothing was heard, is led alone. */
