@@ -9,7 +9,7 @@ import type { Contact } from "../../src/record/contact.ts";
 import { insertContacts } from "../../src/record/contacts.ts";
 import { load, ONE, quantile, quantilesOf } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
-import { costFigures } from "../meter.ts";
+import { costFigures, cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
 import { figure, type Scenario } from "../scenario.ts";
 import { until } from "../until.ts";
@@ -77,7 +77,12 @@ const events: Scenario = {
     const { key } = workspace;
     const url = `${api.url}/api/v1/events`;
     await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: 1 });
+    const cpuSoFar = () => [cpuSeconds(api.pid), cpuSeconds(bench.postgres.pid)] as const;
+    const before = cpuSoFar();
     const tracked = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
+    const [apiCpu, postgresCpu] = cpuSoFar().map(
+      (cpu, n) => ((cpu - (before[n] as number)) * 1000) / tracked.requests,
+    ) as [number, number];
     const singles = await load({
       url: `${api.url}/api/v1/emails`,
       key,
@@ -120,6 +125,8 @@ const events: Scenario = {
         ),
         figure("events p50", tracked.p50Ms, "ms"),
         figure("events p99", tracked.p99Ms, "ms", "under 60"),
+        figure("api CPU per thousand events", apiCpu, "s"),
+        figure("postgres CPU per thousand events", postgresCpu, "s"),
         figure("single sends beside them", singles.perSecond, "/s"),
         figure("against single sends", tracked.perSecond / singles.perSecond, "x"),
         figure("runs that ended", await runsEnded(bench, other), "", `${RUNS.toLocaleString("en")}`),

@@ -26,7 +26,7 @@ import {
 import type { SubmitOwn } from "../submit.ts";
 import type { Compiled } from "../template/compile.ts";
 import { type Shelf, turn } from "../template/shelf.ts";
-import { type Move, moveFrom } from "./advance.ts";
+import { END, type Move, moveFrom } from "./advance.ts";
 import { type Automation, checkDocument, type Send, type TagChange } from "./document.ts";
 import type { Happening } from "./filters.ts";
 import { compileOwn, emailIdOf, writeLetter } from "./letter.ts";
@@ -263,7 +263,7 @@ export class Worker {
   }
 
   #move(moves: readonly RunMove[]): Promise<Set<string>> {
-    return moveRuns(this.#parts.sql, moves, LEASE_MS);
+    return moveRuns(this.#parts.sql, moves);
   }
 
   /** The versions of these runs: parsed once, and those used last are kept. */
@@ -309,13 +309,15 @@ export class Worker {
   }
 }
 
+const FINISHED = { kind: "end", state: "finished", reason: null } as const;
+
 /** A step that came to nothing for now stays where it is. */
 function moveOf(run: ClaimedRun, move: Move, result: Result, at: number): RunMove {
   const on = (kind: string, done: NonNullable<Result>, position: string): RunMove => ({
     run,
     at,
     note: { kind, ...done },
-    to: { kind: "on", position },
+    to: position === END ? FINISHED : { kind: "on", position },
   });
   switch (move.kind) {
     case "wait":
@@ -334,7 +336,7 @@ function moveOf(run: ClaimedRun, move: Move, result: Result, at: number): RunMov
     case "branch":
       return on("split", { result: move.label ?? "none", detail: null }, move.next);
     case "finish":
-      return { run, at, note: null, to: { kind: "end", state: "finished", reason: null } };
+      return { run, at, note: null, to: FINISHED };
     case "stop":
       return { run, at, note: null, to: { kind: "end", state: "stopped", reason: move.reason } };
   }

@@ -7,7 +7,7 @@
  * entries, both in the order of their keys.
  */
 import type { Person, Value } from "../automation/filters.ts";
-import type { Sql, Statement, Tx } from "./connect.ts";
+import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 import type { Page } from "./readmail.ts";
 
 export type ClaimedRun = {
@@ -61,24 +61,27 @@ export type RunMove = {
     | { kind: "end"; state: "finished" | "stopped"; reason: string | null };
 };
 
-/** Moves the runs that nobody else has moved meanwhile; hands back the ids of these. */
-export async function moveRuns(sql: Sql, moves: readonly RunMove[], leaseMs: number): Promise<Set<string>> {
-  const rows = moves.map((move) => rowOf(move, leaseMs));
+/**
+ * Moves the runs that nobody else has moved meanwhile; hands back the ids of these. One that goes on at once keeps its
+ * lease as it is: no index holds anything else of it, so that its steps stay heap-only updates.
+ */
+export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set<string>> {
+  const rows = moves.map(rowOf);
   const of = <T>(pick: (row: MoveRow) => T): T[] => rows.map(pick);
   const moved = await sql<{ id: string }[]>`
     with given as (
       select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[], ${of((m) => m.seq)}::int[],
         ${of((m) => m.at)}::timestamptz[], ${of((m) => m.position)}::text[], ${of((m) => m.next)}::text[],
-        ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[], ${of((m) => m.state)}::text[],
+        ${of((m) => truth(m.isOn))}::text[]::bool[], ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[], ${of((m) => m.state)}::text[],
         ${of((m) => m.reason)}::text[], ${of((m) => m.kind)}::text[],
         ${of((m) => m.result)}::text[], ${of((m) => m.detail)}::text[], ${of((m) => m.beganAt)}::timestamptz[])
-        as g(workspace_id, id, seq, at, position, next, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
+        as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
     ), held as (
       select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id and r.seq = g.seq
       order by r.workspace_id, r.id for update of r
     ), moved as (
-      update run r set seq = r.seq + 1, position = g.next, wake_at = g.wake_at, stepped_at = g.stepped_at,
-        claims = 0, state = g.state, reason = g.reason,
+      update run r set seq = r.seq + 1, position = g.next, stepped_at = g.stepped_at,
+        wake_at = case when g.is_on then r.wake_at else g.wake_at end, claims = 0, state = g.state, reason = g.reason,
         ended_at = case when g.state <> 'active' then g.at end
       from given g, held
       where r.workspace_id = held.workspace_id and r.id = held.id and g.workspace_id = held.workspace_id and g.id = held.id
@@ -155,6 +158,7 @@ type MoveRow = {
   at: string;
   position: string;
   next: string;
+  isOn: boolean;
   wakeAt: string | null;
   steppedAt: string | null;
   state: string;
@@ -165,10 +169,10 @@ type MoveRow = {
   beganAt: string;
 };
 
-function rowOf({ run, note, at, to }: RunMove, leaseMs: number): MoveRow {
+function rowOf({ run, note, at, to }: RunMove): MoveRow {
   const { workspaceId, id, seq, position, steppedAt } = run;
   const isOn = to.kind === "on";
-  const wakeAt = to.kind === "end" ? null : isOn ? at + leaseMs : to.wakeAt;
+  const wakeAt = "wakeAt" in to ? to.wakeAt : null;
   const stepped = isOn ? new Date(at) : to.kind === "retry" ? steppedAt : null;
   return {
     workspaceId,
@@ -177,6 +181,7 @@ function rowOf({ run, note, at, to }: RunMove, leaseMs: number): MoveRow {
     at: new Date(at).toISOString(),
     position,
     next: "position" in to ? to.position : position,
+    isOn,
     wakeAt: wakeAt === null ? null : new Date(wakeAt).toISOString(),
     steppedAt: stepped?.toISOString() ?? null,
     state: to.kind === "end" ? to.state : "active",
