@@ -92,6 +92,7 @@ const events: Scenario = {
     });
 
     await Promise.all([bench.role("deliver"), bench.role("keeper"), bench.role("automate")]);
+    const backlog = await drained(bench);
     const other = await bench.workspace();
     const going = await audienceOf(bench, other, RUN_STEPS);
     const meter = bench.meter();
@@ -129,6 +130,7 @@ const events: Scenario = {
         figure("postgres CPU per thousand events", postgresCpu, "s"),
         figure("single sends beside them", singles.perSecond, "/s"),
         figure("against single sends", tracked.perSecond / singles.perSecond, "x"),
+        figure("first steps of a backlog", backlog, "/s"),
         figure("runs that ended", await runsEnded(bench, other), "", `${RUNS.toLocaleString("en")}`),
         figure("runs with everything", perSecond, "/s"),
         figure("woken late p50", quantile(lates, 0.5), "ms"),
@@ -149,6 +151,22 @@ async function runsEnded({ sql }: Bench, { id }: Workspace): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from run where workspace_id = ${id} and state = 'finished'`;
   return row?.n ?? 0;
+}
+
+/** Nobody has led the runs of the first load: now all of them are due. How many are a second. */
+async function drained({ sql }: Bench): Promise<number> {
+  const sleeping = async () => {
+    const [row] = await sql<
+      { n: number }[]
+    >`select count(*)::int as n from run where wake_at > now() + interval '1 day'`;
+    return row?.n ?? 0;
+  };
+  const [already, began] = [await sleeping(), performance.now()];
+  await until(
+    "the first load's runs sleep",
+    async () => (await sql`select 1 from run where wake_at < now() + interval '1 day' limit 1`).length === 0,
+  );
+  return ((await sleeping()) - already) / ((performance.now() - began) / 1000);
 }
 
 /** From the end of each wait to the time at which the next step was taken up, in ms, rising. */
