@@ -9,6 +9,8 @@ import type { Logger } from "pino";
 import { Keyring } from "./admission/keyring.ts";
 import { Reservations } from "./admission/reserve.ts";
 import { startApi } from "./api/api.ts";
+import { addressHasher, Links } from "./audience/links.ts";
+import { Worker } from "./automation/work.ts";
 import { PolicyInForce } from "./capacity/policyfile.ts";
 import { atMost, type Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
@@ -22,11 +24,15 @@ import { Line } from "./queue/line.ts";
 import { work } from "./queue/work.ts";
 import { type Bag, noteEpoch } from "./record/bags.ts";
 import { Brake } from "./record/brake.ts";
+import { mailCommit } from "./record/commit.ts";
 import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
+import { contactCommit } from "./record/contactcommit.ts";
 import { isMigrated, migrate } from "./record/migrate.ts";
 import { SHARDS } from "./record/shards.ts";
 import { connectRedis, type Purpose } from "./redis/connect.ts";
 import type { RedisClient } from "./redis/scripts.ts";
+import { ownSubmitter } from "./submit.ts";
+import { Shelf } from "./template/shelf.ts";
 
 export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "console"] as const;
 export type Role = (typeof ROLES)[number];
@@ -41,6 +47,9 @@ const KEEPER_STOP_MS = 1_500;
 const GOODBYE_MS = 500;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
+
+/** Roles that make keys known again, or write links. */
+const SIGNING: readonly Role[] = ["api", "automate"];
 
 export type Serving = { port: number | null; stop(): Promise<void> };
 
@@ -70,6 +79,7 @@ export async function serve(
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
     if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, policy, clock, onFault));
+    if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
     return {
       port,
@@ -190,6 +200,49 @@ async function startDeliverRole(
   };
 }
 
+async function startAutomateRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+) {
+  const onFault = (error: unknown) => log.error({ err: error }, "fault");
+  const reads = stores.sql("reads");
+  const line = new Line(await stores.redis("queue"), SHARDS);
+  const hints = stores.sql("hints");
+  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+  const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
+  const commit = mailCommit(commits, (bags) => {
+    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+  });
+  const contacts = contactCommit(commits, addressHasher(serverSecret));
+  const worker = new Worker({
+    sql: stores.sql("runs"),
+    submitOwn: ownSubmitter({
+      reservations: new Reservations(await stores.redis("admission"), reads, clock),
+      commit,
+      clock,
+      brake: () => brake.reason,
+      onLag: (error) => log.warn({ err: error }, "Redis was not told"),
+    }),
+    contacts,
+    shelf: new Shelf(reads, config.storeTimeoutMs),
+    links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
+    clock,
+    retentionDays: config.retentionDays,
+    onFault,
+  });
+  worker.start();
+  return async () => {
+    await worker.stop();
+    brake.stop();
+    await commit.close();
+    await contacts.close();
+    await line.close();
+  };
+}
+
 async function startKeeperRole(
   config: Config,
   stores: Stores,
@@ -267,7 +320,7 @@ function required(config: Config, roles: readonly Role[]) {
   const missing = [
     databaseUrl === null && "DATABASE_URL",
     redisUrl === null && "REDIS_URL",
-    secret === null && roles.includes("api") && "POSTRIDER_SECRET",
+    secret === null && roles.some((role) => SIGNING.includes(role)) && "POSTRIDER_SECRET",
   ].filter(Boolean);
   if (databaseUrl === null || redisUrl === null || missing.length > 0)
     throw new StartError(

@@ -167,7 +167,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       isUnsubscribed: status === "unsubscribed",
     }));
     return [
-      ...deleteContacts(tx, contacts),
+      ...deleteContacts(tx, contacts, this.#now),
       ...keepSuppressed(tx, keys, this.#now),
       ...insertErasures(tx, contacts, this.#now),
     ];
