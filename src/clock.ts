@@ -1,6 +1,18 @@
+/** Time that the root hands down, and waiting with a bound. */
+
 /** The clock that the root reads and hands down; tests hand down one that they move. */
 export type Clock = {
   now(): number;
   /** What Redis scripts are told: 0 lets them use the store's own time, the one clock of all processes. */
   given(): number;
 };
+
+/** Waits for work, but not longer; what it ends with afterwards is of no interest to whoever stops waiting. */
+export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work.catch(() => {}), deadline]);
+  clearTimeout(timer);
+}

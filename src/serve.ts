@@ -1,6 +1,6 @@
 /**
  * One process with some roles: opens the connections, builds the parts by hand and hands them down, and takes them
- * apart in the order that finishes what is under way.
+ * apart when what is under way is finished, or has had its time.
  */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { startApi } from "./api/api.ts";
 import { addressHasher, Links } from "./audience/links.ts";
 import { Worker } from "./automation/work.ts";
 import { PolicyInForce } from "./capacity/policyfile.ts";
-import type { Clock } from "./clock.ts";
+import { atMost, type Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { Deliverer } from "./delivery/deliver.ts";
 import { Leases } from "./delivery/leases.ts";
@@ -39,7 +39,12 @@ export type Role = (typeof ROLES)[number];
 
 const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
-const STOP_MS = 4_000;
+/** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
+const API_STOP_MS = 3_500;
+const DELIVER_STOP_MS = 2_500;
+const KEEPER_STOP_MS = 1_500;
+/** For what the queue is told last; it finds out by itself. */
+const GOODBYE_MS = 500;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
 
@@ -79,7 +84,7 @@ export async function serve(
     return {
       port,
       async stop() {
-        for (const stop of stops) await stop();
+        await Promise.all(stops.map((stop) => stop()));
         await stores.close();
       },
     };
@@ -130,10 +135,10 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   return {
     port: api.port,
     async stop() {
-      await api.stop();
+      await atMost(API_STOP_MS, api.stop());
       watch.stop();
       brake.stop();
-      await line.close();
+      await atMost(GOODBYE_MS, line.close());
     },
   };
 }
@@ -187,11 +192,11 @@ async function startDeliverRole(
     onFault,
   });
   return async () => {
-    const stopped = working.stop(STOP_MS);
-    await deliverer.close(STOP_MS);
+    const stopped = working.stop(DELIVER_STOP_MS);
+    await deliverer.close(DELIVER_STOP_MS);
     await stopped;
-    await departures.flush();
-    await line.close();
+    await atMost(GOODBYE_MS, departures.flush());
+    await atMost(GOODBYE_MS, line.close());
   };
 }
 
@@ -272,8 +277,8 @@ async function startKeeperRole(
   });
   keeper.start();
   return async () => {
-    await keeper.stop();
-    await line.close();
+    await keeper.stop(KEEPER_STOP_MS);
+    await atMost(GOODBYE_MS, line.close());
   };
 }
 

@@ -1,11 +1,9 @@
 /** `postrider doctor`: whether this machine and what it reaches can carry the engine, a line each. */
-import { once } from "node:events";
 import { statfs } from "node:fs/promises";
-import { connect } from "node:net";
-import { connect as connectTls } from "node:tls";
 import { Command } from "commander";
 import { hasServerBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
+import { knock } from "../delivery/knock.ts";
 import { connectRecord } from "../record/connect.ts";
 import { askServer } from "../record/doctor.ts";
 import { isMigrated } from "../record/migrate.ts";
@@ -113,21 +111,16 @@ async function redis({ redisUrl }: Config): Promise<Finding[]> {
   }
 }
 
-async function smarthost({ smtpUrl }: Config): Promise<Finding> {
-  if (smtpUrl === null) return { what: "smarthost", state: "warn", detail: "SMTP_URL is not set" };
-  const { hostname: host, port, protocol } = new URL(smtpUrl);
-  const isTls = protocol === "smtps:";
-  const socket = isTls
-    ? connectTls({ host, port: Number(port || 465), rejectUnauthorized: false })
-    : connect({ host, port: Number(port || 25) });
+async function smarthost(config: Config): Promise<Finding> {
+  const what = "smarthost";
+  if (config.smtpUrl === null) return { what, state: "warn", detail: "SMTP_URL is not set" };
   try {
-    const [greeting] = (await inTime(once(socket, "data"))) as [Buffer];
-    const line = greeting.toString("latin1").split("\r\n")[0] ?? "";
-    return { what: "smarthost", state: line.startsWith("220") ? "ok" : "fail", detail: line };
+    const refusal = await knock(config.smtpUrl, config, ASK_MS_MAX);
+    return refusal
+      ? { what, state: "fail", detail: `${refusal.phase}: ${refusal.text}` }
+      : { what, state: "ok", detail: "lets us in" };
   } catch (error) {
-    return { what: "smarthost", state: "fail", detail: reason(error) };
-  } finally {
-    socket.destroy();
+    return { what, state: "fail", detail: reason(error) };
   }
 }
 

@@ -47,7 +47,7 @@ export function queueCommand(): Command {
   return command;
 }
 
-function text({ bags, emails, destinations }: QueueView): string {
+function text({ bags, emails, replies, destinations }: QueueView): string {
   const counts = [
     ["bags in line", bags.in_line],
     ["bags held back", bags.held_back],
@@ -65,5 +65,10 @@ function text({ bags, emails, destinations }: QueueView): string {
     one.next_attempt_at.toISOString(),
     one.last_reply,
   ]);
-  return `${table(counts, ["", ""]).trimStart()}\n\n${table(stuck, ["deferred to", "e-mails", "next attempt", "last reply"])}`;
+  const answered = replies.map((one) => [one.count, one.reply]);
+  return [
+    table(counts, ["", ""]).trimStart(),
+    table(answered, ["e-mails", "deferred with the reply"]),
+    table(stuck, ["deferred to", "e-mails", "next attempt", "last reply"]),
+  ].join("\n\n");
 }

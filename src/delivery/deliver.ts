@@ -8,9 +8,9 @@
  */
 import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
-import type { Clock } from "../clock.ts";
+import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import { classify } from "../outcome/classify.ts";
+import { classify, concernsOperator } from "../outcome/classify.ts";
 import type { Outcome, Reply } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
@@ -37,6 +37,11 @@ const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
 /** Nothing was tried: it is tried again soon, and it does not count as an attempt. */
 const UNSENT_RETRY_MS = 5_000;
+/** What only an operator can mend is said this often, not once per mail. */
+const COMPLAIN_EVERY_MS = 60_000;
+const NOTES_CLOSE_MS_MIN = 500;
+/** Bags that are not given back move when their leases run out. */
+const RELEASE_MS_MAX = 500;
 
 export type DeliverParts = {
   sql: Sql;
@@ -60,6 +65,7 @@ export class Deliverer {
   #inFlight = 0;
   #isClosing = false;
   #onRoom: (() => void)[] = [];
+  #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: DeliverParts) {
     this.#parts = parts;
@@ -99,11 +105,13 @@ export class Deliverer {
     this.#isClosing = true;
     for (const resolve of this.#onRoom.splice(0)) resolve();
     const { courier, settler, leases, sql, onFault } = this.#parts;
+    const until = performance.now() + deadlineMs;
     await courier.close(deadlineMs);
-    await settler.close(deadlineMs);
+    // what was answered until then has to be written, also when the courier took all of the time
+    await settler.close(Math.max(NOTES_CLOSE_MS_MIN, until - performance.now()));
     const held = leases.all();
     leases.close();
-    if (held.length > 0) await releaseBags(sql, held).catch(onFault);
+    if (held.length > 0) await atMost(RELEASE_MS_MAX, releaseBags(sql, held).catch(onFault));
   }
 
   /** A bag that keeps killing its workers: says whether it was dealt with here. */
@@ -248,10 +256,15 @@ export class Deliverer {
     const counts: Partial<TallyCounts> = email.attempts === 0 ? { attempted: open.length } : {};
     const events: Note["events"] = [];
     let wasTried = false;
+    let needsOperator = false;
     let last: string | null = null;
     open.forEach((n, k) => {
       const outcome = classify(replies[k] as Reply, isExpired);
       last = outcome.reply.text;
+      if (concernsOperator(outcome)) {
+        needsOperator = true;
+        this.#complain(last);
+      }
       if (outcome.kind === "unsent") return;
       wasTried = true;
       const { address: recipient, domain } = recipients[n] as Mailbox;
@@ -264,10 +277,13 @@ export class Deliverer {
     });
     const status = statusOf(marks);
     const isOpen = status === "deferred";
+    // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
+    const takesTime = wasTried || needsOperator;
+    const attempts = email.attempts + (wasTried ? 1 : 0);
     const nextAt = !isOpen
       ? null
-      : wasTried
-        ? nextAttempt(retrySchedule, email.attempts + 1, Math.random(), at)
+      : takesTime
+        ? nextAttempt(retrySchedule, attempts, Math.random(), at)
         : at + UNSENT_RETRY_MS * (1 + Math.random());
     const firstOpen = marks.indexOf("o");
     settler.note({
@@ -286,6 +302,13 @@ export class Deliverer {
       reply: isOpen ? last : null,
       counts: wasTried ? counts : {},
     });
+  }
+
+  #complain(reply: string): void {
+    const now = performance.now();
+    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
+    this.#complainedAt = now;
+    this.#parts.onFault(new Error(`mail is refused because of us, an operator has to look: ${reply}`));
   }
 
   #fail(bag: Held, email: OpenEmail, reason: string): void {

@@ -8,7 +8,7 @@ import type { Reservations } from "../admission/reserve.ts";
 import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
 import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
-import type { Clock } from "../clock.ts";
+import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { BagRef, Line } from "../queue/line.ts";
 import { type Bag, noteEpoch } from "../record/bags.ts";
@@ -92,10 +92,11 @@ export class Keeper {
     for (const tick of this.#ticks) this.#after(0, tick);
   }
 
-  async stop(): Promise<void> {
+  /** Ticks are transactions: one that is not done by the deadline never was. */
+  async stop(deadlineMs: number): Promise<void> {
     this.#isStopped = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    await Promise.all(this.#running);
+    await atMost(deadlineMs, Promise.all(this.#running));
   }
 
   /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */

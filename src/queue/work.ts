@@ -3,6 +3,7 @@
  * throws here is our own fault, said to `onFault`; the record finds the bag again by its lease.
  */
 import { Worker } from "bullmq";
+import { atMost } from "../clock.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { type BagJob, type BagRef, queueName } from "./line.ts";
 
@@ -47,13 +48,10 @@ export function work({ redis, shards, concurrency, handle, onFault }: WorkParts)
   });
   return {
     async stop(deadlineMs) {
-      let timer: NodeJS.Timeout | undefined;
-      const deadline = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, deadlineMs);
-      });
-      await Promise.race([Promise.all(workers.map((worker) => worker.close())), deadline]);
-      clearTimeout(timer);
-      await Promise.all(workers.map((worker) => worker.close(true)));
+      const closing = Promise.all(workers.map((worker) => worker.close()));
+      await atMost(deadlineMs, closing);
+      // a Redis that is away for good is waited for without end, and what a worker would tell it the record knows
+      for (const worker of workers) worker.disconnect().catch(onFault);
     },
   };
 }

@@ -3,10 +3,12 @@
  * reads it; it lies in Postgres so that it outlasts all of them.
  */
 import { statfs } from "node:fs/promises";
-import { BAG_EMAILS_MAX } from "./bags.ts";
 import type { Sql, Tx } from "./connect.ts";
 
 const READ_EVERY_MS = 1_000;
+const SAMPLE_BAGS = 1_000;
+/** A brake on a disk that nobody watches any more: whoever watched it would have said it again long before. */
+const DISK_UNWATCHED_MS = 60_000;
 
 export class Brake {
   reason: string | null = null;
@@ -40,14 +42,19 @@ export async function watchBrake(tx: Tx, limits: BrakeLimits, now: Date): Promis
     select coalesce(sum(n_live_tup) filter (where relname = 'bag'), 0)::float8 as bags,
            coalesce(sum(n_live_tup) filter (where relname = 'due'), 0)::float8 as due
     from pg_stat_user_tables where relname in ('bag', 'due')`;
-  const backlog = (size?.bags ?? 0) * BAG_EMAILS_MAX + (size?.due ?? 0);
+  const bags = size?.bags ?? 0;
+  const backlog = bags * (await emailsPerBag(tx, bags)) + (size?.due ?? 0);
   await set(
     tx,
     "backlog",
     backlog > limits.backlogMax ? `about ${Math.round(backlog)} e-mails are unsettled` : null,
     now,
   );
-  if (limits.dataFolder === null) return;
+  if (limits.dataFolder === null) {
+    const unwatched = new Date(now.getTime() - DISK_UNWATCHED_MS);
+    await tx`delete from brake where name = 'disk' and since < ${unwatched}`;
+    return;
+  }
   const { bavail, bsize } = await statfs(limits.dataFolder);
   const free = bavail * bsize;
   await set(
@@ -58,9 +65,18 @@ export async function watchBrake(tx: Tx, limits: BrakeLimits, now: Date): Promis
   );
 }
 
+/** From a sample of pages: bags of single sends hold one e-mail, bags of batches a hundred. */
+async function emailsPerBag(tx: Tx, bags: number): Promise<number> {
+  const percent = Math.min(100, (100 * SAMPLE_BAGS) / Math.max(1, bags));
+  const [row] = await tx<{ mean: number | null }[]>`
+    select avg(cardinality(email_ids))::float8 as mean from bag tablesample system (${percent})`;
+  return row?.mean ?? 1;
+}
+
+/** `since` is when it was last said, so that a brake nobody stands by can be told. */
 async function set(tx: Tx, name: string, reason: string | null, now: Date): Promise<void> {
   if (reason === null) await tx`delete from brake where name = ${name}`;
   else
     await tx`insert into brake (name, reason, since) values (${name}, ${reason}, ${now})
-      on conflict (name) do update set reason = excluded.reason`;
+      on conflict (name) do update set reason = excluded.reason, since = excluded.since`;
 }

@@ -4,13 +4,16 @@ import type { Sql } from "./connect.ts";
 export type QueueView = {
   bags: { in_line: number; held_back: number; leased: number; oldest: Date | null };
   emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
+  /** What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same. */
+  replies: { reply: string; count: number }[];
   destinations: { domain: string | null; count: number; next_attempt_at: Date; last_reply: string | null }[];
 };
 
 const DESTINATIONS_MAX = 20;
+const REPLIES_MAX = 10;
 
 export async function viewQueue(sql: Sql): Promise<QueueView> {
-  const [[bags], [due], destinations] = await Promise.all([
+  const [[bags], [due], replies, destinations] = await Promise.all([
     sql<
       {
         in_line: number;
@@ -33,6 +36,9 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
              count(*) filter (where why in ('cap_hour', 'cap_day', 'quota_month'))::int as waiting,
              count(*) filter (where why = 'deferred')::int as deferred
       from due`,
+    sql<QueueView["replies"]>`
+      select reply, count(*)::int from due where why = 'deferred' and reply is not null
+      group by reply order by count(*) desc, reply limit ${REPLIES_MAX}`,
     sql<QueueView["destinations"]>`
       select domain, count(*)::int, min(at) as next_attempt_at, (array_agg(reply order by at desc))[1] as last_reply
       from due where why = 'deferred' group by domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
@@ -42,6 +48,7 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
   return {
     bags: { in_line, held_back, leased, oldest },
     emails: { in_bags: emails, in_flight, scheduled, waiting, deferred },
+    replies,
     destinations,
   };
 }

@@ -14,9 +14,9 @@ export type EngineProcess = {
   /** Of its api, when it has one. */
   port: number | null;
   /** As a power cut would. */
-  kill(): Promise<void>;
-  /** It finishes what is under way. */
-  stop(): Promise<void>;
+  kill(): Promise<unknown>;
+  /** It finishes what is under way; with its exit status, null when it had to be killed. */
+  stop(): Promise<number | null>;
   /** SIGSTOP and SIGCONT: it stands still and does not know. */
   freeze(): void;
   thaw(): void;
@@ -28,13 +28,14 @@ export async function startProcess(roles: readonly Role[], options: EngineOption
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...settingsOf(options) },
   });
-  const ended = once(child, "exit");
+  const ended = once(child, "exit") as Promise<[number | null]>;
   const [report] = (await Promise.race([once(child, "message"), ended])) as [Report | number | null];
   if (typeof report !== "object" || report?.kind !== "ready")
     throw new Error(`a process with the roles ${roles} did not start: ${JSON.stringify(report)}`);
   const end = async (signal: NodeJS.Signals) => {
     child.kill(signal);
-    await ended;
+    const [status] = await ended;
+    return status;
   };
   return {
     pid: child.pid as number,

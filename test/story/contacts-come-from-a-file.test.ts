@@ -4,13 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { csvRecords } from "../../src/audience/csv.ts";
-import { postrider, postriderJson } from "../rig/command.ts";
+import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import type { Client } from "../rig/workspace.ts";
 
 let engine: Engine;
 let client: Client;
 let folder: string;
+const { postrider, json } = commandLine();
 beforeAll(async () => {
   engine = await startEngine(["api"]);
   client = (await engine.workspace()).client;
@@ -91,7 +92,7 @@ test("in an audience with double opt-in contacts are pending, unless it is said 
   expect(await contact(audience, "asked@x.example")).toMatchObject({ status: "pending" });
   await postrider("contact", "import", file, "--audience", audience, "--consent", "the old shop");
   expect(await contact(audience, "asked@x.example")).toMatchObject({ status: "subscribed" });
-  const shown = await postriderJson<{ consents: object[] }>(
+  const shown = await json<{ consents: object[] }>(
     "contact",
     "show",
     "asked@x.example",

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { postriderJson as json, postrider } from "../rig/command.ts";
+import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { mail } from "../rig/workspace.ts";
 
@@ -8,6 +8,8 @@ beforeAll(async () => {
   engine = await startEngine(["api"]);
 });
 afterAll(() => engine.stop());
+
+const { postrider, json } = commandLine();
 
 const listWith = (key: string) =>
   fetch(`${engine.url}/api/v1/emails`, { headers: { authorization: `Bearer ${key}` } });

@@ -9,7 +9,7 @@ import { Client, mail } from "../rig/workspace.ts";
 /** Far above need: what these tests are about is not held back. */
 const CAPS = { cap_hour: 1_000_000, cap_day: 1_000_000 };
 
-const running: { stop(): Promise<void> }[] = [];
+const running: { stop(): Promise<unknown> }[] = [];
 
 afterEach(async () => {
   for (const one of running.splice(0).reverse()) await one.stop();

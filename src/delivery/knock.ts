@@ -1,0 +1,40 @@
+/**
+ * Whether the smarthost lets us in: a conversation as a mail would have it, up to where the mail would begin, and a
+ * polite end. Finds a wrong password, a certificate that does not hold and a barred address, which a connection alone
+ * does not.
+ */
+import type { Reply } from "../outcome/outcome.ts";
+import { Conversation } from "./conversation.ts";
+import type { RelaySettings } from "./relay.ts";
+import { readSmarthost } from "./smarthost.ts";
+
+const TICK_MS = 100;
+
+/** null when we are welcome, else what kept us out. Each step is given `stepMs`. */
+export function knock(
+  url: string,
+  { smtpTls, smtpTlsVerify }: Pick<RelaySettings, "smtpTls" | "smtpTlsVerify">,
+  stepMs: number,
+): Promise<Reply | null> {
+  const { peer } = readSmarthost(url, smtpTls, smtpTlsVerify);
+  const patience = { connectMs: stepMs, greetingMs: stepMs, commandMs: stepMs, dotMs: stepMs };
+  const now = () => performance.now();
+  return new Promise((resolve) => {
+    const conversation: Conversation = new Conversation(
+      peer,
+      patience,
+      {
+        now,
+        onReady: (ready) => ready.retire(),
+        onLeaving: () => null,
+        onReturn: () => {},
+        onOver: (_, failure) => {
+          clearInterval(ticker);
+          resolve(failure);
+        },
+      },
+      0,
+    );
+    const ticker = setInterval(() => conversation.tick(now()), TICK_MS);
+  });
+}
