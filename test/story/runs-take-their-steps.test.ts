@@ -82,7 +82,9 @@ test("a letter knows its contact and its event; a template is read when it is se
         html: "<p>{{city}} {{event.properties.n}} {{contact.email}}</p>",
       }),
       { send: { template: "reminder" } },
+      { send: { template: "reminder", subject: "Again, {{first_name}}" } },
       letter("{{nowhere}}"),
+      letter("{{ '%00' | url_decode }}!", { html: "{{ 'a%00b' | url_decode }}" }),
     ],
   });
   await shop.client.call("PUT", "/templates/reminder", {
@@ -94,10 +96,16 @@ test("a letter knows its contact and its event; a template is read when it is se
   await shop.track("cy@example.net", { properties: { product: "Lamp", n: 3 } });
   await flows.go();
   const mails = await shop.mails();
-  expect(mails.map(({ subject }) => subject).sort()).toEqual(["Lamp for Cy", "Remember Lamp"]);
+  expect(mails.map(({ subject }) => subject).sort()).toEqual(["Again, Cy", "Lamp for Cy", "Remember Lamp"]);
   expect(mails.map(({ html }) => html)).toContain("<p>Rome &amp; &lt;Co&gt; 3 cy@example.net</p>");
   const [run] = await shop.runs(id);
-  expect(told(run)).toEqual(["send done", "send done", "send skipped variable nowhere is missing"]);
+  expect(told(run)).toEqual([
+    "send done",
+    "send done",
+    "send done",
+    "send skipped variable nowhere is missing",
+    "send skipped template: text must not contain U+0000",
+  ]);
 });
 
 test("a template that was deleted skips the step, and says so", async () => {
