@@ -18,6 +18,7 @@ import { Deliverer } from "./delivery/deliver.ts";
 import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
 import { Keeper } from "./keeper/keeper.ts";
+import { startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
 import { Departures } from "./queue/departures.ts";
 import { Line } from "./queue/line.ts";
@@ -76,6 +77,7 @@ export async function serve(
       port = api.port;
       stops.push(api.stop);
     }
+    stops.push(await tellMetrics(config, stores, clock, log, onFault));
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
     if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, policy, clock, onFault));
@@ -141,6 +143,24 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
       await atMost(GOODBYE_MS, line.close());
     },
   };
+}
+
+/** Of several processes under one setting the first tells them: the record is the same for all. */
+async function tellMetrics(
+  { host, metricsPort }: Config,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+  onFault: (error: unknown) => void,
+): Promise<() => Promise<void>> {
+  if (metricsPort === null) return async () => {};
+  try {
+    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port: metricsPort, onFault });
+    return metrics.stop;
+  } catch (error) {
+    log.warn({ err: error, port: metricsPort }, "this process tells no metrics");
+    return async () => {};
+  }
 }
 
 function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {

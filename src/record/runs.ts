@@ -333,3 +333,15 @@ function runColumns(sql: Sql) {
   return sql`r.id, r.automation_id as "automationId", r.version, r.contact_id as "contactId", r.event_id as "eventId",
     r.state, r.reason, r.position, r.wake_at as "wakeAt", r.created_at as "createdAt", r.ended_at as "endedAt"`;
 }
+
+/** How many runs are overdue, up to a bound, and since when the first of them is: what tells that workers lag. */
+export async function overdueRuns(
+  sql: Sql,
+  now: Date,
+  most: number,
+): Promise<{ count: number; since: Date | null }> {
+  const [row] = await sql<{ count: number; since: Date | null }[]>`
+    select count(*)::int, min(wake_at) as since
+    from (select wake_at from run where wake_at <= ${now} order by wake_at limit ${most}) as due`;
+  return row ?? { count: 0, since: null };
+}
