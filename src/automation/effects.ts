@@ -2,8 +2,8 @@
  * What steps do to the world: e-mails written, contacts tagged. Each effect may be repeated: an e-mail has the id of its
  * step and is written once, a tag that is there stays.
  *
- * Promises: a step whose effect is uncertain, because a store did not answer or something was wrong with it alone, has
- * no result; the others have theirs.
+ * Promises: a step whose effect is uncertain, because a store did not answer, has no result; the others have theirs. A
+ * letter that nobody can write is skipped, so that it holds up no other.
  */
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
@@ -36,7 +36,8 @@ export type Traveller = { run: ClaimedRun; event: Happening; plan: Plan };
 export type Step = { traveller: Traveller; move: Move };
 export type Result = { result: string; detail: string | null };
 /** Steps that have to be tried again are missing. */
-export type Results = Map<ClaimedRun, Result>;
+type Results = Map<ClaimedRun, Result>;
+export type Happened = { results: Results; isRefused: boolean };
 
 type Send = { traveller: Traveller; move: Extract<Move, { kind: "send" }> };
 type Tag = { traveller: Traveller; move: Extract<Move, { kind: "tag" }> };
@@ -48,7 +49,8 @@ export class Effects {
     this.#parts = parts;
   }
 
-  async happen(steps: readonly Step[]): Promise<Results> {
+  /** `isRefused`: mail is not taken for now, and whoever is next need not hurry. */
+  async happen(steps: readonly Step[]): Promise<Happened> {
     const results: Results = new Map();
     const sends = new Map<string, Send[]>();
     const tags: Tag[] = [];
@@ -60,13 +62,16 @@ export class Effects {
       if (some) some.push({ traveller, move });
       else sends.set(workspaceId, [{ traveller, move }]);
     }
+    let isRefused = false;
+    const refused = (error: unknown) => {
+      isRefused = true;
+      this.#parts.onFault(error);
+    };
     await Promise.all([
-      ...[...sends].map(([workspaceId, some]) =>
-        this.#send(workspaceId, some, results).catch(this.#parts.onFault),
-      ),
+      ...[...sends].map(([workspaceId, some]) => this.#send(workspaceId, some, results).catch(refused)),
       ...tags.map((tag) => this.#tag(tag, results)),
     ]);
-    return results;
+    return { results, isRefused };
   }
 
   /** The mails of one workspace are submitted together. */
@@ -80,7 +85,6 @@ export class Effects {
       if (n > 0 && n % LETTERS_PER_TURN === 0) await turn();
       const { run } = send.traveller;
       const letter = this.#write(send, saved);
-      if (letter === null) continue;
       if ("reason" in letter) {
         results.set(run, { result: "skipped", detail: letter.reason });
         continue;
@@ -94,7 +98,6 @@ export class Effects {
     for (const run of written) results.set(run, { result: "done", detail: emailIdOf(run) });
   }
 
-  /** null: something was wrong with this letter alone. */
   #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Compiled>) {
     const { links, clock, onFault } = this.#parts;
     const { send, contact } = move;
@@ -104,7 +107,7 @@ export class Effects {
       return writeLetter(run, send, { contact, event }, { saved: template, own }, links, clock.now());
     } catch (error) {
       onFault(error);
-      return null;
+      return { reason: "the letter could not be written" };
     }
   }
 

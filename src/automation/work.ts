@@ -25,13 +25,14 @@ import { Plans } from "./plans.ts";
 const RUNS_MAX = 500;
 /** Sets at work at once: while one waits for Postgres, the other is computed. */
 const SETS_MAX = 2;
-const IDLE_MS = 250;
 const FAULT_MS = 1_000;
 /** A worker that holds runs longer is taken for dead. */
 const LEASE_MS = 20_000;
 /** No new step is begun when so much of the lease has gone. */
 const LEASE_USED_MS_MAX = 8_000;
 const RETRY_MS = 5_000;
+const IDLE_MS = 250;
+const LOOK_MS = { "at once": 0, soon: IDLE_MS, later: RETRY_MS };
 const CLAIMS_MAX = 10;
 /** A run that was taken up more often, and of which nothing was heard, is led alone. */
 const SHARED_CLAIMS_MAX = 2;
@@ -67,30 +68,35 @@ export class Worker {
     await Promise.all(this.#running);
   }
 
-  /** Leads the runs that are due as far as they go now; says whether there may be more. */
-  async tick(): Promise<boolean> {
+  /** Leads the runs that are due as far as they go now; says when to look again. */
+  async tick(): Promise<"at once" | "soon" | "later"> {
     const { sql, clock, retentionDays } = this.#parts;
     const now = clock.now();
     const staleAt = now - retentionDays * DAY_MS;
     const claimed = await claimRuns(sql, { now, leaseMs: LEASE_MS, staleAt, most: RUNS_MAX });
     const until = performance.now() + LEASE_USED_MS_MAX;
-    await this.#lead(
+    const isRefused = await this.#lead(
       claimed.filter(({ claims }) => claims <= SHARED_CLAIMS_MAX),
       until,
     );
     // one of these may bring down whoever takes it up, and the others with it
     for (const run of claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX))
       await this.#lead([run], until);
-    return claimed.length === RUNS_MAX;
+    if (isRefused) return "later";
+    return claimed.length === RUNS_MAX ? "at once" : "soon";
   }
 
-  async #lead(runs: readonly ClaimedRun[], until: number): Promise<void> {
-    if (runs.length === 0) return;
+  /** Says whether mail was refused. */
+  async #lead(runs: readonly ClaimedRun[], until: number): Promise<boolean> {
+    if (runs.length === 0) return false;
     let left = [...runs];
+    let isRefused = false;
     try {
       let travellers = await this.#travellers(runs);
       while (travellers.length > 0 && performance.now() < until && !this.#isStopped) {
-        travellers = await this.#step(travellers);
+        const stepped = await this.#step(travellers);
+        travellers = stepped.travellers;
+        isRefused ||= stepped.isRefused;
         left = travellers.map(({ run }) => run);
       }
       if (left.length > 0) await this.#putOff(left, 0);
@@ -98,6 +104,7 @@ export class Worker {
       this.#parts.onFault(error);
       await this.#putOff(left, RETRY_MS);
     }
+    return isRefused;
   }
 
   /** With the event that started it and the version it follows. */
@@ -112,7 +119,7 @@ export class Worker {
   }
 
   /** One step of each run; hands back those that go on at once. */
-  async #step(travellers: readonly Traveller[]): Promise<Traveller[]> {
+  async #step(travellers: readonly Traveller[]): Promise<{ travellers: Traveller[]; isRefused: boolean }> {
     const { clock, sql } = this.#parts;
     const contacts = await readContacts(
       sql,
@@ -124,18 +131,19 @@ export class Worker {
       const { workspaceId, contactId } = traveller.run;
       return { traveller, move: decide(traveller, contactOf.get(workspaceId + contactId) ?? null, now) };
     });
-    const results = await this.#effects.happen(steps);
+    const { results, isRefused } = await this.#effects.happen(steps);
     const at = clock.now();
     const moves = steps.map(({ traveller: { run }, move }) =>
       moveOf(run, move, results.get(run) ?? null, at),
     );
     const moved = await moveRuns(sql, moves);
-    return travellers.flatMap(({ run, ...rest }, n) => {
+    const going = travellers.flatMap(({ run, ...rest }, n) => {
       const { to } = moves[n] as RunMove;
       if (to.kind !== "on" || !moved.has(run.id)) return [];
       const next = { ...run, position: to.position, seq: run.seq + 1, claims: 0, steppedAt: new Date(at) };
       return [{ run: next, ...rest }];
     });
+    return { travellers: going, isRefused };
   }
 
   async #putOff(runs: readonly ClaimedRun[], ms: number): Promise<void> {
@@ -159,7 +167,7 @@ export class Worker {
   async #run(): Promise<void> {
     let ms = FAULT_MS;
     try {
-      ms = (await this.tick()) ? 0 : IDLE_MS;
+      ms = LOOK_MS[await this.tick()];
     } catch (error) {
       this.#parts.onFault(error);
     }

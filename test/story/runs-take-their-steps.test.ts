@@ -190,6 +190,24 @@ test("over the month's quota the mail waits for the month, and the run goes on",
   expect(body).toMatchObject({ status: "waiting", waiting_for: "quota_month" });
 });
 
+test("while mail is refused a run stays at its step, and sends once that is over", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate({ steps: [letter("Held up"), { tag: { add: ["x"] } }] });
+  await shop.contact("ike@example.net");
+  await shop.track("ike@example.net");
+  flows.brake.reason = "the disk is full";
+  for (let n = 0; n < 20; n++) {
+    await flows.go();
+    expect((await shop.runs(id))[0]).toMatchObject({ state: "active", position: "0", steps: [] });
+    flows.clock.advance(5_000);
+  }
+  flows.brake.reason = null;
+  await flows.go();
+  expect(told((await shop.runs(id))[0])).toEqual(["send done", "tag done"]);
+  expect(await shop.mails()).toHaveLength(1);
+  expect(flows.faults.splice(0)).toHaveLength(20);
+});
+
 test("a running run keeps the version it began with", async () => {
   const shop = await flows.shop();
   const id = await shop.automate({ steps: [{ wait: "1h" }, letter("First")] });
