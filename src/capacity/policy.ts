@@ -5,8 +5,8 @@
  *
  * Once per UTC day, on the day that has ended:     on every run, on the evidence so far:
  *   clean days bring a workspace one step back       normal -> frozen   the cap stays
- *   a used, healthy day lets the cap grow            any    -> shrunk   the cap shrinks, growth rests
- *   a long idle spell lets it decay                  any    -> paused   and mail that is not transactional waits
+ *   a used, healthy day lets the cap grow            any    -> shrunk   the cap shrinks
+ *   a long idle spell lets it decay                  any    -> paused   mail that is not transactional waits
  *
  * Days on which nobody ran are made up one by one, but the cap grows at most once in a run: the days after the first
  * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: what a step
@@ -20,9 +20,10 @@ import {
   dayOf,
   dayPlus,
   deliveredWithin,
-  type Finding,
   findHarm,
+  type Harm,
   isClean,
+  type Judged,
   percent,
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
@@ -53,7 +54,7 @@ export type CapState = {
   /** When the cap was shrunk, as long as that slows growth or adds up to a pause. */
   shrunkAt: number[];
   /** The counts that the last step was taken on. */
-  judged: DayCounts[];
+  judged: Judged[];
 };
 
 /** What a person set, until it runs out. */
@@ -206,7 +207,7 @@ function recover(
   const back: Level = level === "paused" ? "shrunk" : "normal";
   const what = level === "paused" ? "Other than transactional mail goes again" : "The cap may grow again";
   reasons.push(`${what}: ${state.cleanDays} clean days in a row.`);
-  const judged = within(policy, days, ended).filter((counts) => counts.day <= ended);
+  const judged = within(policy, days, ended);
   return { ...state, level: back, cleanDays: 0, judged };
 }
 
@@ -224,7 +225,7 @@ function grow(
 
   const slowSince = now - policy.growth_after_shrink_days * DAY_MS;
   const slow = state.shrunkAt.some((at) => at > slowSince);
-  const factor = slow ? policy.growth_after_shrink : policy.growth;
+  const factor = slow ? Math.min(policy.growth, policy.growth_after_shrink) : policy.growth;
   const active = activeOverride(override, now);
   const limit = Math.min(
     policy.ceiling[plan],
@@ -254,32 +255,26 @@ function applyHarm(
   policy: Policy,
   state: CapState,
   days: readonly DayCounts[],
-  harm: Finding,
+  harm: Harm,
   today: string,
   now: number,
 ): Step | null {
-  const why = wording(harm);
-  if (harm.severity === "freeze") {
-    if (state.level === "normal")
-      return {
-        state: { ...state, level: "frozen", cleanDays: 0, healthyDays: 0 },
-        reasons: [`Frozen: ${why}.`],
-      };
-    if (state.cleanDays === 0) return null;
-    return { state: { ...state, cleanDays: 0 }, reasons: [] };
-  }
-  const capDay = Math.min(state.capDay, Math.max(CAP_MIN, Math.floor(state.capDay * policy.shrink.factor)));
+  if (!harm.pauses && !harm.shrinks) return freeze(policy, state, harm);
+  const capDay = harm.shrinks ? shrunken(policy, state.capDay) : state.capDay;
   const shrinks = capDay < state.capDay;
+  if (!shrinks && state.level === "paused") return freeze(policy, state, harm);
   const kept = Math.max(policy.growth_after_shrink_days, policy.pause.within_days) * DAY_MS;
   const shrunkAt = [...state.shrunkAt.filter((at) => at > now - kept), ...(shrinks ? [now] : [])];
   const recently = shrunkAt.filter((at) => at > now - policy.pause.within_days * DAY_MS).length;
   const pauses =
-    harm.severity === "pause" ||
+    harm.pauses ||
     state.level === "paused" ||
     !shrinks || // there is nothing else left to take
     recently >= policy.pause.shrinks;
-  const size = shrinks ? `Shrunk from ${state.capDay} to ${capDay} a day` : "As small as a cap can be";
-  const paused = pauses ? "; only transactional mail goes" : "";
+  const steps = [
+    ...(shrinks ? [`Shrunk from ${state.capDay} to ${capDay} a day`] : []),
+    ...(pauses ? ["Paused: only transactional mail goes"] : []),
+  ];
   return {
     state: {
       ...state,
@@ -290,20 +285,37 @@ function applyHarm(
       shrunkAt,
       judged: within(policy, days, today),
     },
-    reasons: [`${size}${paused}: ${why}.`],
+    reasons: [`${steps.join(". ")}. ${wording(policy, harm)}.`],
   };
 }
 
-function wording({ measure, days, sample, atLeast, over }: Finding): string {
+/** Nothing is taken away, and the way back begins anew. */
+function freeze(policy: Policy, state: CapState, harm: Harm): Step | null {
+  if (state.level !== "normal")
+    return state.cleanDays === 0 ? null : { state: { ...state, cleanDays: 0 }, reasons: [] };
+  return {
+    state: { ...state, level: "frozen", cleanDays: 0, healthyDays: 0 },
+    reasons: [`Frozen. ${wording(policy, harm)}.`],
+  };
+}
+
+function shrunken({ shrink }: Policy, capDay: number): number {
+  return Math.min(capDay, Math.max(CAP_MIN, Math.floor(capDay * shrink.factor)));
+}
+
+function wording(policy: Policy, { measure, days, sample, atLeast, pauses, shrinks }: Harm): string {
   const period = days === 1 ? "today" : `in ${days} days`;
   const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
-  return `${sample.events} ${measure}s of ${sample.of} ${of} ${period}, surely over ${percent(atLeast)}, the limit is ${percent(over)}`;
+  const limit = shrinks ? policy.shrink : pauses ? policy.pause : policy.freeze;
+  return `${sample.events} ${measure}s of ${sample.of} ${of} ${period} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
 }
 
 /** The days that a rate may still be taken over, as they are now. */
-function within(policy: Policy, days: readonly DayCounts[], to: string): DayCounts[] {
+function within(policy: Policy, days: readonly DayCounts[], to: string): Judged[] {
   const from = dayPlus(to, 1 - policy.window_days);
-  return days.filter((counts) => counts.day >= from).map((counts) => ({ ...counts }));
+  return days
+    .filter(({ day }) => day >= from && day <= to)
+    .map(({ day, bounced, complained }) => ({ day, bounced, complained }));
 }
 
 function activeOverride(override: Override | null, now: number): Override | null {

@@ -111,23 +111,48 @@ describe("growth", () => {
 });
 
 describe("harm", () => {
-  test("freezes, shrinks and pauses, each on its own evidence, and says why", () => {
-    const frozen = run(settled(), [counts(today, { delivered: 180, bounced: 20 })]);
+  test("freezes, pauses and shrinks, each on its own evidence, and says why", () => {
+    const frozen = run(settled(), [counts(today, { delivered: 182, bounced: 18 })]);
     expect(frozen).toMatchObject({ changed: true, state: { level: "frozen", capDay: 300 } });
     expect(frozen.reason).toBe(
-      "Frozen: 20 bounces of 200 tried today, surely over 6.07%, the limit is 5.00%.",
+      "Frozen. 18 bounces of 200 tried today are surely over 5.31%, the limit is 5.00%.",
     );
-    const shrunk = run(frozen.state, [counts(today, { delivered: 210, bounced: 35 })]);
-    expect(shrunk).toMatchObject({ changed: true, state: { level: "shrunk", capDay: 150, capHour: 50 } });
-    const again = run(shrunk.state, [counts(today, { delivered: 210, bounced: 35 })]);
-    expect(again.state).toBe(shrunk.state);
-    const paused = run(shrunk.state, [counts(today, { delivered: 250, bounced: 55 })]);
-    expect(paused.state).toMatchObject({ level: "paused", capDay: 75 });
+    const paused = run(frozen.state, [counts(today, { delivered: 200, bounced: 25 })]);
+    expect(paused.state).toMatchObject({ level: "paused", capDay: 300 });
     expect(effective(policy, "pro", paused.state, null, START)).toEqual({
-      day: 75,
-      hour: 50,
+      day: 300,
+      hour: 100,
       bulkPaused: true,
     });
+    const shrunk = run(paused.state, [counts(today, { delivered: 210, bounced: 75 })]);
+    expect(shrunk.state).toMatchObject({ level: "paused", capDay: 150, capHour: 50, shrunkAt: [START] });
+    expect(shrunk.reason).toContain("Shrunk from 300 to 150 a day. Paused: only transactional mail goes. 50");
+  });
+
+  test("the same evidence is used once", () => {
+    const days = [counts(today, { delivered: 200, bounced: 100 })];
+    const shrunk = run(settled(), days);
+    expect(shrunk.state.capDay).toBe(150);
+    expect(run(shrunk.state, days).state).toBe(shrunk.state);
+    expect(run(shrunk.state, [counts(today, { delivered: 210, bounced: 105 })]).state.capDay).toBe(150);
+    expect(run(shrunk.state, [counts(today, { delivered: 240, bounced: 170 })]).state.capDay).toBe(75);
+  });
+
+  test("a second shrink within the week pauses, where the rate alone does not", () => {
+    const patient = { ...policy, pause: { ...policy.pause, bounce: 1 } };
+    const first = [counts(today, { delivered: 200, bounced: 100 })];
+    const { state } = evaluate(patient, "pro", settled(), first, null, START);
+    expect(state).toMatchObject({ level: "shrunk", capDay: 150 });
+    const second = [counts(today, { delivered: 240, bounced: 170 })];
+    expect(evaluate(patient, "pro", state, second, null, START).state.level).toBe("paused");
+  });
+
+  test("what of yesterday's mail bounces after midnight proves nothing about today's", () => {
+    const evening = counts(today, { delivered: 4_000, bounced: 20 });
+    const night = counts(dayPlus(today, 1), { delivered: 70, bounced: 15, complained: 3, fblDelivered: 30 });
+    const caps = settled({ capDay: 5_000 });
+    expect(run(caps, [evening, night], tomorrow).state.level).toBe("normal");
+    expect(run(caps, [night], tomorrow).state.level).toBe("paused");
   });
 
   test("a list that bounces late counts against what was delivered before", () => {
@@ -145,7 +170,7 @@ describe("harm", () => {
 
   test("complaints count against mail that could be complained about", () => {
     const diluted = counts(today, { delivered: 10_000, fblDelivered: 1_000, complained: 8 });
-    expect(run(settled({ capDay: 10_000 }), [diluted]).state.level).toBe("shrunk");
+    expect(run(settled({ capDay: 10_000 }), [diluted]).state.level).toBe("paused");
   });
 
   test("blocks are not the list's fault", () => {
