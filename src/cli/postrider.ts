@@ -5,6 +5,7 @@
 import { Command, CommanderError } from "commander";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { audienceCommand } from "./audience.ts";
+import { capsCommand } from "./caps.ts";
 import { doctorCommand } from "./doctor.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
@@ -25,6 +26,7 @@ for (const make of [
   audienceCommand,
   usageCommand,
   queueCommand,
+  capsCommand,
 ])
   program.addCommand(make());
 
