@@ -86,7 +86,7 @@ export function rates(
 ): Rates {
   const dayBefore = dayPlus(from, -1);
   let mail = 0;
-  let delivered = 0;
+  let answered = 0;
   let bounced = 0;
   let complained = 0;
   let fblDelivered = 0;
@@ -106,14 +106,14 @@ export function rates(
     }
     if (counts.day >= from || (counts.day === dayBefore && known)) {
       mail += counts.attempted - counts.blocked;
-      delivered += counts.delivered;
+      answered += counts.delivered + counts.bounced;
     }
     if (counts.day >= dayBefore) fblDelivered += counts.fblDelivered;
   }
   bounced = Math.max(0, bounced - Math.round(stillToCome));
   return {
     // mail still on its way dilutes nothing; mail that bounced after it was delivered is not counted twice
-    bounce: { events: bounced, of: Math.max(bounced, Math.min(mail, delivered + bounced)) },
+    bounce: { events: bounced, of: Math.max(bounced, Math.min(mail, answered)) },
     complaint: { events: complained, of: Math.max(complained, fblDelivered) },
   };
 }

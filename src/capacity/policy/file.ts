@@ -56,9 +56,9 @@ export const PolicyFile = Type.Object(
       minimum: 1,
       maximum: 10,
       description:
-        "The factor for a workspace whose cap was shrunk not long ago, where it is the slower one.",
+        "The factor for a workspace whose cap was shrunk not long ago, or whose automation mail was paused.",
     }),
-    growth_after_shrink_days: count(0, 365, "How long a shrink slows growth, in days."),
+    growth_after_shrink_days: count(0, 365, "How long a shrink or a pause slows growth, in days."),
     utilisation: share(
       "Growth needs a day that used at least this share of its cap, or on which mail waited for a cap.",
     ),
@@ -124,7 +124,11 @@ export const PolicyFile = Type.Object(
         complaint: share("Complaint rate."),
         factor: Type.Number({ minimum: 0.01, maximum: 0.99, description: "What the cap is multiplied by." }),
       },
-      { ...strict, description: "Above these rates, surely, the cap shrinks; again only on new evidence." },
+      {
+        ...strict,
+        description:
+          "Above these rates, surely, the cap shrinks, each time on new evidence. Where the rate of pause is lower, a pause comes first and the cap shrinks if harm goes on all the same.",
+      },
     ),
     recovery: Type.Object(
       {
@@ -132,6 +136,11 @@ export const PolicyFile = Type.Object(
           1,
           60,
           "Days in a row without new harm that take a workspace one step back to normal.",
+        ),
+        clean_days_max: count(
+          1,
+          365,
+          "Each pause within `growth_after_shrink_days` doubles the days needed, up to so many.",
         ),
         below: share("A day is clean below this share of the freeze rates, which keeps caps from swinging."),
       },
@@ -179,7 +188,7 @@ export const DEFAULT_POLICY: Policy = {
   freeze: { bounce: 0.05, complaint: 0.001 },
   pause: { bounce: 0.06, complaint: 0.003, shrinks: 2, within_days: 7 },
   shrink: { bounce: 0.08, complaint: 0.005, factor: 0.5 },
-  recovery: { clean_days: 3, below: 0.8 },
+  recovery: { clean_days: 3, clean_days_max: 24, below: 0.8 },
   idle: { after_days: 30, every_days: 7, factor: 0.5 },
   ceiling: { free: 300, essentials: 5_000, standard: 50_000, pro: 500_000 },
 };
@@ -223,6 +232,8 @@ function explain({ keyword, instancePath, message, params }: SchemaError): strin
 /** What no single field shows: the steps must come in order, and a cap must be able to grow. */
 function contradiction(policy: Policy): string | null {
   const { start, healthy, freeze, shrink, pause, ceiling } = policy;
+  if (policy.recovery.clean_days_max < policy.recovery.clean_days)
+    return "`recovery.clean_days_max` must not be under `recovery.clean_days`.";
   if (start.hour > start.day) return "`start.hour` must not be over `start.day`.";
   for (const plan of PLANS)
     if (ceiling[plan] < start.day) return `\`ceiling.${plan}\` must not be under \`start.day\`.`;
