@@ -56,6 +56,11 @@ export function study(
 ): Study {
   const { policies, scenario, days, seed, runs } = setup;
   const hasTarget = scenario.value.target !== undefined;
+  const first = (policies[0] as Named<Policy>).value;
+  const swept = sweep?.values.map((value) => ({
+    value,
+    policy: withParameter(first, sweep.parameter, value),
+  }));
   const tradeRuns = Math.min(runs, TRADE_OFF_RUNS_MAX);
   const total =
     policies.length * runs +
@@ -84,8 +89,7 @@ export function study(
       },
     };
   });
-  const points = sweep?.values.map((value): SweepPoint => {
-    const policy = withParameter((policies[0] as Named<Policy>).value, sweep.parameter, value);
+  const points = swept?.map(({ value, policy }): SweepPoint => {
     return { value, measures: measure(many(policy, scenario.value, days, runs), hasTarget) };
   });
   const curves = tradeOff
@@ -132,7 +136,11 @@ export function withParameter(policy: Policy, parameter: string, value: number):
   let part = changed as Record<string, unknown>;
   for (const name of path) part = part[name] as Record<string, unknown>;
   part[last] = value;
-  return checkPolicy(changed);
+  try {
+    return checkPolicy(changed);
+  } catch (error) {
+    throw new Error(`With ${parameter}=${value}: ${error instanceof Error ? error.message : error}`);
+  }
 }
 
 type Schema = { type?: string; properties?: Record<string, Schema> };

@@ -189,6 +189,7 @@ export function wilson({ events, of }: Sample, confidence: number): { lower: num
 
 export function percent(rate: number): string {
   const value = rate * 100;
+  if (value === 0) return "0%";
   return `${value >= 10 ? value.toFixed(1) : value >= 0.1 ? value.toFixed(2) : value.toFixed(3)}%`;
 }
 

@@ -25,6 +25,7 @@ export type Chart = {
     points: readonly (readonly [x: number, low: number, high: number])[];
   }[];
   limits?: readonly { name: string; color: string; at: number }[];
+  width?: number;
   height?: number;
 };
 
@@ -35,19 +36,24 @@ export type Axis = {
   says: (value: number) => string;
 };
 
-const WIDTH = 880;
+const WIDE = 880;
+/** Two of these stand side by side. */
+export const NARROW = 430;
 const HEIGHT = 300;
 const LEFT = 66;
-const RIGHT = 16;
-const TOP = 14;
+const RIGHT = 24;
+const TOP = 26;
+const LIMIT_LABEL_PX = 12;
 const BOTTOM = 40;
 const TICKS = 5;
 const LOG_LEAST_SHARE = 1e-4;
+/** What is least still stands above the axis. */
+const LOG_FOOT = 0.8;
 
 type Scale = { at: (value: number) => number; ticks: number[] };
 
 export function drawChart(chart: Chart): string {
-  const height = chart.height ?? HEIGHT;
+  const { width = WIDE, height = HEIGHT } = chart;
   const drawn = [
     ...chart.series.flatMap(({ points }) => points),
     ...(chart.bands ?? []).flatMap(({ points }) =>
@@ -62,7 +68,7 @@ export function drawChart(chart: Chart): string {
     chart.x,
     drawn.map(([x]) => x),
     LEFT,
-    WIDTH - RIGHT,
+    width - RIGHT,
     false,
   );
   const ys = scaleOf(
@@ -76,10 +82,10 @@ export function drawChart(chart: Chart): string {
     .map(({ name, color }) => `<span><i style="background:var(${color})"></i>${escapeHtml(name)}</span>`)
     .join("");
   return `<figure><figcaption>${escapeHtml(chart.title)}</figcaption>
-<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escapeHtml(chart.title)}">
-${axes(chart, xs, ys, height)}
+<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeHtml(chart.title)}">
+${axes(chart, xs, ys, width, height)}
 ${(chart.bands ?? []).map((band) => drawBand(band, xs, ys)).join("\n")}
-${(chart.limits ?? []).map((limit) => drawLimit(limit, ys)).join("\n")}
+${drawLimits(chart.limits ?? [], ys, width)}
 ${chart.series.map((series) => drawSeries(series, chart, xs, ys, height)).join("\n")}
 </svg><div class="legend">${legend}</div></figure>`;
 }
@@ -89,7 +95,7 @@ export function drawTimeline(
   spans: readonly { from: number; to: number; color: string; says: string }[],
   end: number,
 ): string {
-  const at = (x: number) => LEFT + ((WIDTH - LEFT - RIGHT) * x) / end;
+  const at = (x: number) => LEFT + ((WIDE - LEFT - RIGHT) * x) / end;
   const bars = spans.map(
     ({ from, to, color, says }) =>
       `<rect x="${px(at(from))}" y="4" width="${px(Math.max(1.5, at(to) - at(from)))}" height="26" fill="var(${color})"><title>${escapeHtml(says)}</title></rect>`,
@@ -97,7 +103,7 @@ export function drawTimeline(
   const ticks = linearTicks(0, end).map(
     (day) => `<text class="tick" x="${px(at(day))}" y="46" text-anchor="middle">${day}</text>`,
   );
-  return `<svg viewBox="0 0 ${WIDTH} 52" role="img" aria-label="Levels over time">${bars.join("")}${ticks.join("")}</svg>`;
+  return `<svg viewBox="0 0 ${WIDE} 52" role="img" aria-label="Levels over time">${bars.join("")}${ticks.join("")}</svg>`;
 }
 
 export function escapeHtml(text: string): string {
@@ -108,20 +114,20 @@ export function escapeHtml(text: string): string {
     .replaceAll('"', "&quot;");
 }
 
-function axes({ x, y }: Chart, xs: Scale, ys: Scale, height: number): string {
+function axes({ x, y }: Chart, xs: Scale, ys: Scale, width: number, height: number): string {
   const bottom = height - BOTTOM;
   const rows = ys.ticks.map(
     (tick) =>
-      `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${px(ys.at(tick))}" y2="${px(ys.at(tick))}"/>` +
+      `<line class="grid" x1="${LEFT}" x2="${width - RIGHT}" y1="${px(ys.at(tick))}" y2="${px(ys.at(tick))}"/>` +
       `<text class="tick" x="${LEFT - 8}" y="${px(ys.at(tick) + 4)}" text-anchor="end">${escapeHtml(y.says(tick))}</text>`,
   );
   const columns = xs.ticks.map(
     (tick) =>
       `<text class="tick" x="${px(xs.at(tick))}" y="${bottom + 17}" text-anchor="middle">${escapeHtml(x.says(tick))}</text>`,
   );
-  return `${rows.join("")}${columns.join("")}<line class="axis" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${bottom}" y2="${bottom}"/>
-<text class="label" x="${WIDTH - RIGHT}" y="${height - 6}" text-anchor="end">${escapeHtml(x.label)}</text>
-<text class="label" x="${LEFT + 4}" y="${TOP + 8}">${escapeHtml(y.label)}</text>`;
+  return `${rows.join("")}${columns.join("")}<line class="axis" x1="${LEFT}" x2="${width - RIGHT}" y1="${bottom}" y2="${bottom}"/>
+<text class="label" x="${width - RIGHT}" y="${height - 6}" text-anchor="end">${escapeHtml(x.label)}</text>
+<text class="label" x="${LEFT - 8}" y="12">${escapeHtml(y.label)}</text>`;
 }
 
 function drawBand(
@@ -135,10 +141,18 @@ function drawBand(
   return `<polygon points="${[...upper, ...lower].join(" ")}" fill="var(${color})" opacity="0.16"><title>${escapeHtml(name)}</title></polygon>`;
 }
 
-function drawLimit({ name, color, at }: { name: string; color: string; at: number }, ys: Scale): string {
-  const y = px(ys.at(at));
-  return `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y}" y2="${y}" stroke="var(${color})" stroke-width="1.2" stroke-dasharray="5 4"><title>${escapeHtml(name)}</title></line>
-<text class="tick" x="${WIDTH - RIGHT - 3}" y="${px(ys.at(at) - 3)}" text-anchor="end" style="fill:var(${color})">${escapeHtml(name)}</text>`;
+/** Names of limits that lie together are moved apart. */
+function drawLimits(limits: NonNullable<Chart["limits"]>, ys: Scale, width: number): string {
+  let above = Number.POSITIVE_INFINITY;
+  return [...limits]
+    .sort((a, b) => a.at - b.at)
+    .map(({ name, color, at }) => {
+      const y = px(ys.at(at));
+      above = Math.min(ys.at(at) - 3, above - LIMIT_LABEL_PX);
+      return `<line x1="${LEFT}" x2="${width - RIGHT}" y1="${y}" y2="${y}" stroke="var(${color})" stroke-width="1.2" stroke-dasharray="5 4"><title>${escapeHtml(name)}</title></line>
+<text x="${width - RIGHT - 3}" y="${px(above)}" text-anchor="end" style="fill:var(${color})">${escapeHtml(name)}</text>`;
+    })
+    .join("\n");
 }
 
 function drawSeries(series: Series, { x, y }: Chart, xs: Scale, ys: Scale, height: number): string {
@@ -189,7 +203,7 @@ function scaleOf(
   const most = axis.most ?? Math.max(...known, 0);
   if (axis.scale === "log") {
     const positive = known.filter((value) => value > 0);
-    const least = Math.max(Math.min(...positive, most || 1), (most || 1) * LOG_LEAST_SHARE);
+    const least = Math.max(Math.min(...positive, most || 1) * LOG_FOOT, (most || 1) * LOG_LEAST_SHARE);
     const [low, high] = [Math.log10(least), Math.log10(Math.max(most, least * 10))];
     const at = (value: number) =>
       start + ((Math.log10(Math.max(value, least)) - low) / (high - low)) * (end - start);

@@ -8,7 +8,7 @@ import type { Level } from "../policy.ts";
 import { BIN_MINUTES } from "../simulate.ts";
 import type { Outcome, Study, SweepPoint, TradeOff } from "../study.ts";
 import { BINS_PER_DAY } from "../workload.ts";
-import { type Chart, drawChart, drawTimeline, escapeHtml, type Point } from "./chart.ts";
+import { type Chart, drawChart, drawTimeline, escapeHtml, NARROW, type Point } from "./chart.ts";
 import { STYLE } from "./style.ts";
 import { sayCount, sayMeasured } from "./words.ts";
 
@@ -65,7 +65,7 @@ function numbers(outcomes: readonly Outcome[]): string {
 }
 
 function outcomeSections(outcome: Outcome, days: number, accent: string | undefined, runs: number): string {
-  const title = `<h2>${accent ? `<i class="dot" style="background:var(${accent})"></i>` : ""}Policy ${escapeHtml(outcome.name)}</h2>`;
+  const title = `<h2>${accent ? `<i class="dot" style="background:var(${accent})"></i>` : ""}Under “${escapeHtml(outcome.name)}”</h2>`;
   return `<section>${title}
 ${drawChart(volumes(outcome, days))}
 ${runs > 1 ? drawChart(spreadOfCaps(outcome)) : ""}
@@ -250,9 +250,8 @@ function tradeOffSection(curves: readonly TradeOff[]): string {
     y: { label: "good mail that waits over an hour", says: percent },
     series: curves.flatMap(({ name, points }, n) => {
       const color = POLICY_COLORS[n] as string;
-      const inOrder = [...points].sort((a, b) => a.badSent - b.badSent);
-      const at = inOrder.map(({ badSent, delayedShare }): Point => [badSent, delayedShare]);
-      const labels = inOrder.map(
+      const at = points.map(({ badSent, delayedShare }): Point => [badSent, delayedShare]);
+      const labels = points.map(
         ({ factor, badSent, delayedShare }) =>
           `${name} ×${factor}: ${sayCount(badSent)} bad sent, ${percent(delayedShare)} of good mail waits`,
       );
@@ -289,6 +288,7 @@ function sweepSection(parameter: string, points: readonly SweepPoint[]): string 
           { name: "worst", color: "--orange", form: "curve", points: worst },
           { name: "typical", color: "--blue", form: "curve", points: typical },
         ],
+        width: NARROW,
         height: 220,
       }),
     ];

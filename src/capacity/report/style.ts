@@ -32,5 +32,4 @@ code { font: 12px ui-monospace, Menlo, Consolas, monospace; color: var(--soft); 
 summary { cursor: pointer; font-size: 14px; color: var(--soft); margin-bottom: 6px; }
 details { overflow-x: auto; }
 .multiples { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 8px 20px; }
-.multiples svg text { font-size: 20px; }
 `;
