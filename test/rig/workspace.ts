@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { Keyring } from "../../src/admission/keyring.ts";
 import type { Permission } from "../../src/admission/permissions.ts";
 import { type Api, startApi } from "../../src/api/api.ts";
+import type { Route } from "../../src/api/routes.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { Overrides, Plan } from "../../src/plans.ts";
 import { Line } from "../../src/queue/line.ts";
@@ -71,6 +72,7 @@ export type TestApi = {
   sql: Sql;
   redis: RedisClient;
   keyring: Keyring;
+  routes: readonly Route[];
   /** What the api committed, in the order of the commits. */
   bags: Bag[];
   faults: unknown[];
@@ -134,6 +136,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     sql,
     redis,
     keyring,
+    routes: api.routes,
     bags,
     faults,
     workspace: (plan, limits) => freshWorkspace(keyring, url, plan, limits),
