@@ -77,6 +77,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(sign
 try {
   await program.parseAsync();
 } catch (error) {
+  if (endings.signal.aborted) await forever();
   await endings.end();
   process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
   process.exit(1);
@@ -166,7 +167,14 @@ function withoutKey({ key: _, ...options }: Options): Omit<Options, "key"> {
 }
 
 function interrupted(): void {
+  // the scenario that is running loses everything under its feet, and what it says about that helps nobody
+  for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, () => {});
   endings.interrupt().finally(() => process.exit(INTERRUPTED_EXIT));
+}
+
+/** Whoever interrupted ends the process. */
+function forever(): Promise<never> {
+  return new Promise(() => {});
 }
 
 function whole(least: number, most: number): (text: string) => number {

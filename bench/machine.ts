@@ -68,14 +68,15 @@ export type Circumstances = {
 export async function startBench(circumstances: Circumstances, endings: Endings): Promise<Bench> {
   const { signal } = endings;
   const folder = mkdtempSync(join(tmpdir(), "postrider-bench-"));
-  endings.add(() => rmSync(folder, { recursive: true, force: true }));
+  // an initdb that was aborted may write a moment longer
+  endings.add(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
   chmodSync(folder, 0o755); // Postgres runs as a user of its own
   const log = () => {};
-  const postgres = await startPostgres({ folder: join(folder, "postgres"), durable: true, log, signal });
-  endings.add(() => postgres.stop());
+  const postgres = await endings.start(
+    startPostgres({ folder: join(folder, "postgres"), durable: true, log, signal }),
+  );
   const redisOptions = { folder: join(folder, "redis"), durable: true, log, signal };
-  let redisServer = await startRedis(redisOptions);
-  endings.add(() => redisServer.stop());
+  let redisServer = await endings.start(startRedis(redisOptions));
   const redisPort = Number(new URL(redisServer.tcpUrl).port);
   const sql = connectRecord(postgres.url, "setup", 600_000);
   endings.add(() => sql.end({ timeout: 1 }));
@@ -151,7 +152,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       await redisServer.ended;
       rmSync(redisOptions.folder, { recursive: true, force: true });
       signal.throwIfAborted();
-      redisServer = await startRedis({ ...redisOptions, port: redisPort });
+      redisServer = await endings.start(startRedis({ ...redisOptions, port: redisPort }));
     },
   };
 }
