@@ -73,7 +73,7 @@ const program = new Command("bench")
   .option("--waiting <n>", "e-mails that wait for a cap, of `caps`", whole(1_000, 10_000_000), 100_000)
   .action(run);
 
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, interrupted);
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, interrupted);
 try {
   await program.parseAsync();
 } catch (error) {
@@ -166,7 +166,9 @@ function withoutKey({ key: _, ...options }: Options): Omit<Options, "key"> {
   return options;
 }
 
+/** A terminal and whatever started us may both pass the signal on. */
 function interrupted(): void {
+  if (endings.signal.aborted) return;
   // the scenario that is running loses everything under its feet, and what it says about that helps nobody
   for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, () => {});
   endings.interrupt().finally(() => process.exit(INTERRUPTED_EXIT));

@@ -20,10 +20,12 @@ import type { RedisClient } from "../src/redis/scripts.ts";
 import { openProxy } from "../test/rig/proxy.ts";
 import type { Endings } from "./endings.ts";
 import { Meter, type Watched } from "./meter.ts";
-import { endChild, type Sink, type SinkKind, startSink } from "./sink.ts";
+import { endChild, type Sink, type SinkKind, STOP_MS_MAX, startSink } from "./sink.ts";
 
 const SECRET = "a secret of the bench, long enough for any use";
 const CLOCK = { now: () => Date.now(), given: () => 0 };
+/** Nobody needs what it would still put in order. */
+const INTERRUPTED_MS_MAX = 500;
 /** So large that no scenario meets it by accident. */
 const AMPLE: Overrides = {
   requests_per_second: 1_000_000,
@@ -100,13 +102,15 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     const port = await freePort();
     const child = spawn(process.execPath, args, {
       env: { ...env, PORT: String(port), ...more },
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
       detached: true, // Ctrl-C is ours to pass on
     });
+    // what it says when the stores are taken away from it helps nobody
+    child.stderr?.on("data", (text: Buffer) => signal.aborted || process.stderr.write(text));
     const entry = { name, pid: child.pid as number };
     running.push(entry);
     const stop = endings.add(async () => {
-      await endChild(child);
+      await endChild(child, signal.aborted ? INTERRUPTED_MS_MAX : STOP_MS_MAX);
       running.splice(running.indexOf(entry), 1);
     });
     await untilReady(name, child);
