@@ -74,6 +74,7 @@ const program = new Command("bench")
   .action(run);
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, interrupted);
+for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, failed);
 try {
   await program.parseAsync();
 } catch (error) {
@@ -169,9 +170,15 @@ function withoutKey({ key: _, ...options }: Options): Omit<Options, "key"> {
 /** A terminal and whatever started us may both pass the signal on. */
 function interrupted(): void {
   if (endings.signal.aborted) return;
-  // the scenario that is running loses everything under its feet, and what it says about that helps nobody
-  for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, () => {});
   endings.interrupt().finally(() => process.exit(INTERRUPTED_EXIT));
+}
+
+/** Also a client of a store that throws out of nowhere, since its store is gone, leaves nothing behind. */
+function failed(error: unknown): void {
+  // a scenario that was interrupted loses everything under its feet, and what it says about that helps nobody
+  if (endings.signal.aborted) return;
+  process.stderr.write(`${error instanceof Error ? error.stack : error}\n`);
+  endings.interrupt().finally(() => process.exit(1));
 }
 
 /** Whoever interrupted ends the process. */
