@@ -331,7 +331,7 @@ function shrunken({ shrink }: Policy, capDay: number): number {
 function wording({ measure, days, sample, atLeast }: Harm, limit: Record<Measure, number>): string {
   const period = days === 1 ? "today" : `in ${days} days`;
   const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
-  return `${sample.events} ${measure}s of ${sample.of} ${of} ${period} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
+  return `${sample.events} ${measure}s ${period} against ${sample.of} ${of} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
 }
 
 /** The days that a rate may still be taken over, as they are now. */

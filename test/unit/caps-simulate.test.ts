@@ -10,7 +10,7 @@ import { readSweep, withParameter } from "../../src/capacity/study.ts";
 import { checkScenario, type Scenario } from "../../src/capacity/workload.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-const SEEDS = 24;
+const SEEDS = 16;
 const SIMULATION_MS_MAX = 60_000;
 
 const json = (path: string): unknown => JSON.parse(readFileSync(new URL(path, ROOT), "utf8"));
