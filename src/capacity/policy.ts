@@ -167,7 +167,7 @@ function turnDays(about: Circumstances, state: CapState, today: string): Step {
     const ended = dayPlus(day, -1);
     const wasNormal = next.level === "normal";
     next = countDay(policy, next, days, ended);
-    next = recover(policy, next, days, ended, now, reasons);
+    next = recover(policy, next, days, ended, reasons);
     if (wasNormal && !grown) {
       const before = next.capDay;
       next = grow(about, next, ended, used, reasons);
@@ -204,11 +204,10 @@ function recover(
   state: CapState,
   days: readonly DayCounts[],
   ended: string,
-  now: number,
   reasons: string[],
 ): CapState {
   const { level, cleanDays } = state;
-  if (level === "normal" || cleanDays < cleanDaysNeeded(policy, state, now)) return state;
+  if (level === "normal" || cleanDays < cleanDaysNeeded(policy, state, ended)) return state;
   const back: Level = level === "paused" ? "shrunk" : "normal";
   const what = level === "paused" ? "Other than transactional mail goes again" : "The cap may grow again";
   reasons.push(`${what}: ${cleanDays} clean days in a row.`);
@@ -216,10 +215,15 @@ function recover(
 }
 
 /** Twice as long for each relapse: a list that waits while it is paused is the same list when it goes again. */
-function cleanDaysNeeded({ recovery, ...policy }: Policy, { pausedAt }: CapState, now: number): number {
-  const since = now - policy.growth_after_shrink_days * DAY_MS;
+function cleanDaysNeeded({ recovery, ...policy }: Policy, { pausedAt }: CapState, ended: string): number {
+  const since = remembersSince(policy.growth_after_shrink_days, ended);
   const relapses = Math.max(0, pausedAt.filter((at) => at > since).length - 1);
   return Math.min(recovery.clean_days_max, recovery.clean_days * 2 ** relapses);
+}
+
+/** Counted from the day that has ended, not from now: a day made up for later is lived as it would have been. */
+function remembersSince(days: number, ended: string): number {
+  return Date.parse(ended) + DAY_MS - days * DAY_MS;
 }
 
 function grow(
@@ -234,7 +238,7 @@ function grow(
   const delivered = deliveredWithin(days, dayPlus(ended, 1 - policy.window_days), ended);
   if (delivered < policy.delivered_min || ailment(policy, days, ended) !== null) return state;
 
-  const slowSince = now - policy.growth_after_shrink_days * DAY_MS;
+  const slowSince = remembersSince(policy.growth_after_shrink_days, ended);
   const slow = [...state.shrunkAt, ...state.pausedAt].some((at) => at > slowSince);
   const factor = slow ? Math.min(policy.growth, policy.growth_after_shrink) : policy.growth;
   const active = activeOverride(override, now);
@@ -327,7 +331,7 @@ function shrunken({ shrink }: Policy, capDay: number): number {
 function wording({ measure, days, sample, atLeast }: Harm, limit: Record<Measure, number>): string {
   const period = days === 1 ? "today" : `in ${days} days`;
   const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
-  return `${sample.events} ${measure}s of ${sample.of} ${of} ${period} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
+  return `${sample.events} ${measure}s ${period} against ${sample.of} ${of} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
 }
 
 /** The days that a rate may still be taken over, as they are now. */

@@ -20,7 +20,11 @@ const rate = (description: string) => Type.Number({ minimum: 0, maximum: 1, desc
 
 const After = Type.Object(
   {
-    median_hours: Type.Number({ minimum: 0, maximum: 1_000 }),
+    median_hours: Type.Number({
+      minimum: 0,
+      maximum: 1_000,
+      description: "Half of it comes within so many hours.",
+    }),
     spread: Type.Number({
       minimum: 0,
       maximum: 3,
@@ -72,6 +76,7 @@ const Stream = Type.Object(
     ),
     bad: Type.Optional(Type.Boolean({ description: "Mail that the caps are there to stop." })),
     bounce: rate("Of what is delivered or bounces."),
+    /** In the session, if left out. */
     bounce_after: Type.Optional(After),
     complaint: rate("Of what is delivered where complaints are reported."),
     complaint_after: Type.Optional(After),
@@ -80,12 +85,24 @@ const Stream = Type.Object(
   strict,
 );
 
+const period = { from_day: day("The first day."), to_day: day("The day on which it is over.") };
+
 const Event = Type.Union([
-  Type.Object({ kind: Type.Literal("evaluator_down"), from_day: day(""), to_day: day("") }, strict),
-  Type.Object({ kind: Type.Literal("blocked"), from_day: day(""), to_day: day(""), share: rate("") }, strict),
   Type.Object(
-    { kind: Type.Literal("complaints"), day: day(""), count: Type.Integer({ minimum: 1, maximum: 1e6 }) },
-    strict,
+    { kind: Type.Literal("evaluator_down"), ...period },
+    { ...strict, description: "Nobody runs the policy: caps stay as they are, windows go on." },
+  ),
+  Type.Object(
+    { kind: Type.Literal("blocked"), ...period, share: rate("Of all mail.") },
+    { ...strict, description: "Mail is refused for the address that it comes from." },
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal("complaints"),
+      day: day("At its noon."),
+      count: Type.Integer({ minimum: 1, maximum: 1e6, description: "So many at once." }),
+    },
+    { ...strict, description: "Complaints that no stream accounts for." },
   ),
 ]);
 

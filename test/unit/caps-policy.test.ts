@@ -115,7 +115,7 @@ describe("harm", () => {
     const frozen = run(settled(), [counts(today, { delivered: 182, bounced: 18 })]);
     expect(frozen).toMatchObject({ changed: true, state: { level: "frozen", capDay: 300 } });
     expect(frozen.reason).toBe(
-      "Frozen. 18 bounces of 200 tried today are surely over 5.31%, the limit is 5.00%.",
+      "Frozen. 18 bounces today against 200 tried are surely over 5.31%, the limit is 5.00%.",
     );
     const paused = run(frozen.state, [counts(today, { delivered: 200, bounced: 25 })]);
     expect(paused.state).toMatchObject({ level: "paused", capDay: 300 });
@@ -126,7 +126,9 @@ describe("harm", () => {
     });
     const shrunk = run(paused.state, [counts(today, { delivered: 210, bounced: 75 })]);
     expect(shrunk.state).toMatchObject({ level: "paused", capDay: 150, capHour: 50, shrunkAt: [START] });
-    expect(shrunk.reason).toMatch(/^Shrunk from 300 to 150 a day. 50 bounces of 285 tried today are surely/);
+    expect(shrunk.reason).toMatch(
+      /^Shrunk from 300 to 150 a day. 50 bounces today against 285 tried are surely/,
+    );
   });
 
   test("the same evidence is used once", () => {

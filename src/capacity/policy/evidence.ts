@@ -54,21 +54,26 @@ export function dayPlus(day: string, days: number): string {
   return dayText(dayNumber(day) + days);
 }
 
+/** The days around now, read and written once: a simulation asks for them a hundred million times. */
+const numbers = new Map<string, number>();
+const texts = new Map<number, string>();
+const DAYS_KEPT_MAX = 100;
+
 function dayNumber(day: string): number {
-  return Date.parse(day) / DAY_MS;
+  return kept(numbers, day, () => Date.parse(day) / DAY_MS);
 }
 
-/** The days around now, written once: a simulation asks for them a hundred million times. */
-const written: { number: number; text: string }[] = [];
-const WRITTEN_MAX = 64;
-
 function dayText(number: number): string {
-  const slot = ((number % WRITTEN_MAX) + WRITTEN_MAX) % WRITTEN_MAX;
-  const known = written[slot];
-  if (known?.number === number) return known.text;
-  const text = new Date(number * DAY_MS).toISOString().slice(0, 10);
-  written[slot] = { number, text };
-  return text;
+  return kept(texts, number, () => new Date(number * DAY_MS).toISOString().slice(0, 10));
+}
+
+function kept<K, V>(known: Map<K, V>, key: K, make: () => V): V {
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  if (known.size >= DAYS_KEPT_MAX) known.clear();
+  const made = make();
+  known.set(key, made);
+  return made;
 }
 
 /**
@@ -193,17 +198,26 @@ export function percent(rate: number): string {
   return `${value >= 10 ? value.toFixed(1) : value >= 0.1 ? value.toFixed(2) : value.toFixed(3)}%`;
 }
 
-/** Spares the common case, a quiet list, the arithmetic of three windows. */
-function mayProve(policy: Policy, days: readonly DayCounts[]): boolean {
-  const { bounces_min, complaints_min } = policy.evidence;
+/**
+ * Spares the common case the arithmetic of three windows: where no single day is over a freeze rate, no sum of days is,
+ * and too few events prove nothing however they fall.
+ */
+function mayProve({ window_days, freeze, evidence }: Policy, days: readonly DayCounts[]): boolean {
   let bounced = 0;
   let complained = 0;
-  for (let n = Math.max(0, days.length - policy.window_days); n < days.length; n++) {
+  let manyBounce = false;
+  let manyComplain = false;
+  for (let n = Math.max(0, days.length - window_days); n < days.length; n++) {
     const counts = days[n] as DayCounts;
+    const answered = Math.min(counts.attempted - counts.blocked, counts.delivered + counts.bounced);
     bounced += counts.bounced;
     complained += counts.complained;
+    manyBounce ||= counts.bounced > freeze.bounce * answered;
+    manyComplain ||= counts.complained > freeze.complaint * counts.fblDelivered;
   }
-  return bounced >= bounces_min || complained >= complaints_min;
+  return (
+    (manyBounce && bounced >= evidence.bounces_min) || (manyComplain && complained >= evidence.complaints_min)
+  );
 }
 
 function prove(policy: Policy, measure: Measure, sample: Sample, days: number): Harm | null {
