@@ -146,7 +146,9 @@ function progressBar(): { show: Progress; clear: () => void } {
   };
 }
 
+/** None where the files were left out: the other commands must work all the same. */
 function scenarioNames(): string[] {
+  if (!existsSync(SCENARIOS_FOLDER)) return [];
   return readdirSync(SCENARIOS_FOLDER)
     .filter((file) => file.endsWith(".json"))
     .map((file) => basename(file, ".json"))
