@@ -11,7 +11,7 @@ import { load, ONE, quantile, quantilesOf } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
 import { until } from "../until.ts";
 
 const CONTACTS = 1_000;
@@ -70,7 +70,8 @@ async function audienceOf(
 const events: Scenario = {
   name: "events",
   does: "events that each start a run, over 50 connections, beside single sends; then how late sleeping runs wake",
-  async run(bench, { seconds, tell }) {
+  async run(bench, run) {
+    const { seconds } = run;
     const workspace = await bench.workspace();
     const bodies = await audienceOf(bench, workspace, [{ wait: "30d" }]);
     const api = await bench.role("api");
@@ -90,31 +91,9 @@ const events: Scenario = {
       connections: CONNECTIONS,
       seconds,
     });
-
-    await Promise.all([bench.role("deliver"), bench.role("keeper"), bench.role("automate")]);
-    const other = await bench.workspace();
-    const going = await audienceOf(bench, other, RUN_STEPS);
-    const meter = bench.meter();
-    const began = performance.now();
-    const arrivals = { rate: RUNS_PER_SECOND, count: RUNS };
-    const fired = await openLoop(arrivals, (n) => ({
-      url,
-      key: other.key,
-      method: "POST",
-      body: going[n % going.length] as string,
-    }));
-    await until(
-      "every run has ended",
-      async () => {
-        const ended = await runsEnded(bench, other);
-        tell(`${ended} of ${RUNS} runs have ended`);
-        return ended >= RUNS - fired.failures;
-      },
-      500,
-    );
-    const perSecond = RUNS / ((performance.now() - began) / 1000);
-    const lates = await lateness(bench, other);
-    const metered = meter.stop();
+    await startRoles(bench);
+    const backlog = await drained(bench);
+    const woken = await wake(bench, run, url);
     return {
       figures: [
         figure(
@@ -125,30 +104,121 @@ const events: Scenario = {
         ),
         figure("events p50", tracked.p50Ms, "ms"),
         figure("events p99", tracked.p99Ms, "ms", "under 60"),
+        figure("events refused", tracked.failures, ""),
         figure("api CPU per thousand events", apiCpu, "s"),
         figure("postgres CPU per thousand events", postgresCpu, "s"),
         figure("single sends beside them", singles.perSecond, "/s"),
         figure("against single sends", tracked.perSecond / singles.perSecond, "x"),
-        figure("runs that ended", await runsEnded(bench, other), "", `${RUNS.toLocaleString("en")}`),
-        figure("runs with everything", perSecond, "/s"),
-        figure("woken late p50", quantile(lates, 0.5), "ms"),
-        figure("woken late p99", quantile(lates, 0.99), "ms", "under 2,000"),
-        figure("refused", tracked.failures + fired.failures, ""),
-        ...costFigures(metered, RUNS),
+        figure("first steps of a backlog", backlog, "/s"),
+        ...(woken.figures ?? []),
       ],
       distributions: [
         { name: "answer to an event", unit: "ms", points: tracked.latency },
-        { name: "a sleeping run is woken late by", unit: "ms", points: quantilesOf(lates) },
+        ...(woken.distributions ?? []),
       ],
-      courses: metered.courses,
+      ...(woken.courses && { courses: woken.courses }),
     };
   },
 };
+
+const sleepers: Scenario = {
+  name: "sleepers",
+  does: "a million runs that sleep (--backlog), what they cost Redis, and how late others wake beside them",
+  async run(bench, run) {
+    const { id } = await bench.workspace();
+    const [api] = await Promise.all([bench.role("api"), startRoles(bench)]);
+    const before = await redisBytes(bench);
+    await putToSleep(bench, id, run.sizes.backlog);
+    const bytes = (await redisBytes(bench)) - before;
+    const woken = await wake(bench, run, `${api.url}/api/v1/events`);
+    return {
+      ...woken,
+      figures: [
+        figure("sleeping", run.sizes.backlog, "runs"),
+        figure("what they cost Redis", bytes / run.sizes.backlog, "bytes each", "0"),
+        ...woken.figures,
+      ],
+    };
+  },
+};
+
+function startRoles(bench: Bench) {
+  return Promise.all([bench.role("deliver"), bench.role("keeper"), bench.role("automate")]);
+}
+
+/** Runs of wait, send, tag and split, at an even rate, while everything they mail is delivered. */
+async function wake(bench: Bench, { tell }: Run, url: string): Promise<Result> {
+  const workspace = await bench.workspace();
+  const bodies = await audienceOf(bench, workspace, RUN_STEPS);
+  const meter = bench.meter();
+  const began = performance.now();
+  const arrivals = { rate: RUNS_PER_SECOND, count: RUNS };
+  const fired = await openLoop(arrivals, (n) => ({
+    url,
+    key: workspace.key,
+    method: "POST",
+    body: bodies[n % bodies.length] as string,
+  }));
+  await until(
+    "every run has ended",
+    async () => {
+      const ended = await runsEnded(bench, workspace);
+      tell(`${ended} of ${RUNS} runs have ended`);
+      return ended >= RUNS - fired.failures;
+    },
+    500,
+  );
+  const perSecond = RUNS / ((performance.now() - began) / 1000);
+  const lates = await lateness(bench, workspace);
+  const metered = meter.stop();
+  return {
+    figures: [
+      figure("runs that ended", await runsEnded(bench, workspace), "", RUNS.toLocaleString("en")),
+      figure("runs refused", fired.failures, ""),
+      figure("runs with everything", perSecond, "/s"),
+      figure("woken late p50", quantile(lates, 0.5), "ms"),
+      figure("woken late p99", quantile(lates, 0.99), "ms", "under 2,000"),
+      ...costFigures(metered, RUNS),
+    ],
+    distributions: [{ name: "a sleeping run is woken late by", unit: "ms", points: quantilesOf(lates) }],
+    courses: metered.courses,
+  };
+}
+
+/** As their events would have left them, in the middle of a wait. */
+async function putToSleep({ sql }: Bench, workspaceId: string, count: number): Promise<void> {
+  const id = newId(Date.now());
+  await sql`
+    insert into run (workspace_id, id, automation_id, version, audience_id, contact_id, event_id, position, seq, wake_at, created_at)
+    select ${workspaceId}, gen_random_uuid(), ${id}, 1, ${id}, gen_random_uuid(), 'evt_' || n, '1', 2,
+           now() + interval '10 days' + n * interval '1 second', now()
+    from generate_series(1, ${count}) n`;
+}
+
+async function redisBytes({ redis }: Bench): Promise<number> {
+  return Number(/^used_memory_dataset:(\d+)/m.exec(await redis.info("memory"))?.[1] ?? 0);
+}
 
 async function runsEnded({ sql }: Bench, { id }: Workspace): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from run where workspace_id = ${id} and state = 'finished'`;
   return row?.n ?? 0;
+}
+
+/** Nobody has led the runs of the first load: now all of them are due. How many are a second. */
+async function drained({ sql }: Bench): Promise<number> {
+  const sleeping = async () => {
+    const [row] = await sql<
+      { n: number }[]
+    >`select count(*)::int as n from run where wake_at > now() + interval '1 day'`;
+    return row?.n ?? 0;
+  };
+  const [already, began] = [await sleeping(), performance.now()];
+  await until(
+    "the first load's runs sleep",
+    async () => (await sql`select 1 from run where wake_at < now() + interval '1 day' limit 1`).length === 0,
+  );
+  return ((await sleeping()) - already) / ((performance.now() - began) / 1000);
 }
 
 /** From the end of each wait to the time at which the next step was taken up, in ms, rising. */
@@ -164,4 +234,4 @@ async function lateness({ sql }: Bench, { id }: Workspace): Promise<number[]> {
   return rows.map(({ ms }) => ms);
 }
 
-export const scenarios = [events];
+export const scenarios = [events, sleepers];

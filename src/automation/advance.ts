@@ -32,7 +32,7 @@ export type Move =
   | { kind: "branch"; label: string | null; next: string }
   | { kind: "skip"; step: "send" | "tag"; reason: Skip; next: string }
   | { kind: "finish" }
-  | { kind: "stop"; reason: "contact erased" | "older than a year" | "given up" };
+  | { kind: "stop"; reason: string };
 
 export function moveFrom(automation: Automation, position: string, traveller: Traveller, now: number): Move {
   const { contact } = traveller;

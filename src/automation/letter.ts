@@ -18,6 +18,9 @@ import type { Happening, Person } from "./filters.ts";
 
 const SUBJECT_CHARS_MAX = 998;
 
+/** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
+export type Letters = { saved: Compiled | null; own: Compiled | null };
+
 /** Why a mail was not written; goes into the history of the run. */
 export type Unwritten = { reason: string };
 
@@ -25,18 +28,22 @@ export function writeLetter(
   run: ClaimedRun,
   send: Send,
   { contact, event }: { contact: Person; event: Happening },
-  template: Compiled | null,
+  { saved, own }: Letters,
   links: Links,
   now: number,
 ): NewEmail | Unwritten {
-  if (!template) return { reason: "no template" };
+  const body = send.template === undefined ? own : saved;
+  if (!body) return { reason: "no template" };
   const { workspaceId, audienceId, contactId } = run;
   const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
-  const letter = rendered(template, variablesOf(contact, event, unsubscribeUrl), now);
+  const variables = variablesOf(contact, event, unsubscribeUrl);
+  const letter = rendered(body, variables, now);
   if ("reason" in letter) return letter;
+  const titled = own && own !== body ? rendered(own, variables, now) : letter;
+  if ("reason" in titled) return titled;
   const from = send.from ?? letter.from;
   if (!from || !parseMailbox(from)) return { reason: "no sender" };
-  const subject = (letter.subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+  const subject = (titled.subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
   if (subject === "") return { reason: "no subject" };
   const head: Head = {
     from,
@@ -76,13 +83,13 @@ export function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun):
   return derivedId(steppedAt.getTime(), `automation ${workspaceId} ${id} ${position}`);
 }
 
-/** The letters that a document brings itself, parsed; one that does not parse refuses the document. */
+/** What a document brings of letters itself, parsed; one that does not parse refuses the document. */
 export function compileOwn({ steps }: Automation): Map<Send, Compiled> {
   const compiled = new Map<Send, Compiled>();
   const visit = (some: readonly Step[]): void => {
     for (const step of some) {
       if ("branches" in step) for (const branch of step.branches) visit(branch.steps);
-      if (step.kind === "send" && step.send.template === undefined)
+      if (step.kind === "send" && (step.send.template === undefined || step.send.subject !== undefined))
         compiled.set(step.send, compileSend(step.send));
     }
   };

@@ -39,14 +39,9 @@ export async function applyAutomation(
   now: Date,
 ): Promise<Applied> {
   const { name, audience_id: audienceId, event, entry } = terms;
-  const isCooldown = typeof entry === "object";
-  const columns = {
-    audience_id: audienceId,
-    event,
-    entry: isCooldown ? "cooldown" : entry,
-    cooldown_ms: isCooldown ? parseSpan(entry.cooldown) : null,
-    updated_at: now,
-  };
+  const entryName = typeof entry === "object" ? "cooldown" : entry;
+  const cooldownMs = typeof entry === "object" ? parseSpan(entry.cooldown) : null;
+  const filtersText = JSON.stringify(filters);
   const text = JSON.stringify(document);
   return sql.begin(async (tx): Promise<Applied> => {
     const [audience] = await tx`
@@ -67,11 +62,14 @@ export async function applyAutomation(
     }
     const version = (known?.version ?? 0) + 1;
     const automationId = known?.id ?? id;
-    if (known)
-      await tx`update automation set ${tx(columns)}, version = ${version}, filters = ${tx.json(filters as null)}
-        where workspace_id = ${workspaceId} and id = ${automationId}`;
-    else
-      await tx`insert into automation ${tx({ workspace_id: workspaceId, id, name, ...columns, version, filters: tx.json(filters as null), state: "active", created_at: now })}`;
+    await tx`
+      insert into automation (workspace_id, id, name, audience_id, event, entry, cooldown_ms, filters, version, state,
+                              created_at, updated_at)
+      values (${workspaceId}, ${automationId}, ${name}, ${audienceId}, ${event}, ${entryName}, ${cooldownMs},
+              ${filtersText}::text::json, ${version}, 'active', ${now}, ${now})
+      on conflict (workspace_id, id) do update set audience_id = excluded.audience_id, event = excluded.event,
+        entry = excluded.entry, cooldown_ms = excluded.cooldown_ms, filters = excluded.filters,
+        version = excluded.version, updated_at = excluded.updated_at`;
     await tx`
       insert into automation_version (workspace_id, automation_id, version, document, created_at)
       values (${workspaceId}, ${automationId}, ${version}, ${text}::text::json, ${now})`;

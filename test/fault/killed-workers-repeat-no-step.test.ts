@@ -83,6 +83,10 @@ test(`${RUNS} runs end, and each of their send steps made exactly one e-mail`, a
   expect(of).toMatchObject({ first: RUNS, last: RUNS });
   expect((of.a ?? 0) + (of.b ?? 0)).toBe(RUNS);
 
+  const [statistics] = await engine.sql<{ deadlocks: number }[]>`
+    select deadlocks::int from pg_stat_database where datname = current_database()`;
+  expect(statistics?.deadlocks).toBe(0);
+
   async function steps(most: number): Promise<void> {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {

@@ -33,6 +33,8 @@ export type Flows = {
   go(): Promise<void>;
   newWorker(): Worker;
   faults: unknown[];
+  /** Why mail is refused for now. */
+  brake: { reason: string | null };
   stop(): Promise<void>;
 };
 
@@ -66,6 +68,7 @@ export async function startFlows(): Promise<Flows> {
   const api = await testApi({ databaseUrl: database.url, redisUrl: redis.url, clock });
   const sql = connectRecord(database.url, "runs", TIMEOUT_MS);
   const faults: unknown[] = [];
+  const brake = { reason: null as string | null };
   const close: (() => Promise<void>)[] = [];
 
   function newWorker(): Worker {
@@ -88,7 +91,7 @@ export async function startFlows(): Promise<Flows> {
         reservations: new Reservations(api.redis, sql, clock),
         commit,
         clock,
-        brake: () => null,
+        brake: () => brake.reason,
         onLag: onFault,
       }),
       contacts,
@@ -152,8 +155,9 @@ export async function startFlows(): Promise<Flows> {
     shop,
     newWorker,
     faults,
+    brake,
     async go() {
-      while (await worker.tick()) {}
+      while ((await worker.tick()) === "at once") {}
     },
     async stop() {
       await api.stop();

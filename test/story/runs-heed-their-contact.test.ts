@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { setAutomationState } from "../../src/record/automations.ts";
 import { claimBag, loadOpen } from "../../src/record/claimbag.ts";
-import { stopRuns } from "../../src/record/runs.ts";
+import { dropOldRuns, stopRuns } from "../../src/record/runs.ts";
 import { type Flows, type Shop, startFlows, told } from "../rig/flows.ts";
 
 const HOUR_MS = 3_600_000;
@@ -131,4 +131,23 @@ test("stopped runs stay where they are", async () => {
     reason: "by hand",
     mails: 0,
   });
+});
+
+test("ended runs and old events go after their days; a sleeping run keeps its event", async () => {
+  const { shop, id } = await waiting("ida@example.net");
+  await shop.track("ida@example.net", { event: "nobody-listens" });
+  await shop.automate({ ...STEPS, name: "Long", event: "long", steps: [{ wait: "300d" }] });
+  await shop.track("ida@example.net", { event: "long" });
+  await afterAnHour(shop, id);
+  const kept = async (now: number) => {
+    while ((await dropOldRuns(flows.sql, new Date(now - 30 * 24 * HOUR_MS), 1)) > 0) {}
+    const [row] = await flows.sql`
+      select (select count(*)::int from run where workspace_id = ${shop.id}) as runs,
+             (select count(*)::int from run_step where workspace_id = ${shop.id}) as steps,
+             (select count(*)::int from event where workspace_id = ${shop.id}) as events`;
+    return row;
+  };
+  const ended = flows.clock.now();
+  expect(await kept(ended + 30 * 24 * HOUR_MS)).toEqual({ runs: 2, steps: 4, events: 1 });
+  expect(await kept(ended + 30 * 24 * HOUR_MS + 1)).toEqual({ runs: 1, steps: 1, events: 1 });
 });

@@ -82,7 +82,9 @@ test("a letter knows its contact and its event; a template is read when it is se
         html: "<p>{{city}} {{event.properties.n}} {{contact.email}}</p>",
       }),
       { send: { template: "reminder" } },
+      { send: { template: "reminder", subject: "Again, {{first_name}}" } },
       letter("{{nowhere}}"),
+      letter("{{ '%00' | url_decode }}!", { html: "{{ 'a%00b' | url_decode }}" }),
     ],
   });
   await shop.client.call("PUT", "/templates/reminder", {
@@ -94,10 +96,16 @@ test("a letter knows its contact and its event; a template is read when it is se
   await shop.track("cy@example.net", { properties: { product: "Lamp", n: 3 } });
   await flows.go();
   const mails = await shop.mails();
-  expect(mails.map(({ subject }) => subject).sort()).toEqual(["Lamp for Cy", "Remember Lamp"]);
+  expect(mails.map(({ subject }) => subject).sort()).toEqual(["Again, Cy", "Lamp for Cy", "Remember Lamp"]);
   expect(mails.map(({ html }) => html)).toContain("<p>Rome &amp; &lt;Co&gt; 3 cy@example.net</p>");
   const [run] = await shop.runs(id);
-  expect(told(run)).toEqual(["send done", "send done", "send skipped variable nowhere is missing"]);
+  expect(told(run)).toEqual([
+    "send done",
+    "send done",
+    "send done",
+    "send skipped variable nowhere is missing",
+    "send skipped template: text must not contain U+0000",
+  ]);
 });
 
 test("a template that was deleted skips the step, and says so", async () => {
@@ -180,6 +188,24 @@ test("over the month's quota the mail waits for the month, and the run goes on",
   const [mail] = await shop.mails();
   const { body } = await shop.client.get<object>(`/emails/${mail?.id}`);
   expect(body).toMatchObject({ status: "waiting", waiting_for: "quota_month" });
+});
+
+test("while mail is refused a run stays at its step, and sends once that is over", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate({ steps: [letter("Held up"), { tag: { add: ["x"] } }] });
+  await shop.contact("ike@example.net");
+  await shop.track("ike@example.net");
+  flows.brake.reason = "the disk is full";
+  for (let n = 0; n < 20; n++) {
+    await flows.go();
+    expect((await shop.runs(id))[0]).toMatchObject({ state: "active", position: "0", steps: [] });
+    flows.clock.advance(5_000);
+  }
+  flows.brake.reason = null;
+  await flows.go();
+  expect(told((await shop.runs(id))[0])).toEqual(["send done", "tag done"]);
+  expect(await shop.mails()).toHaveLength(1);
+  expect(flows.faults.splice(0)).toHaveLength(20);
 });
 
 test("a running run keeps the version it began with", async () => {
