@@ -23,7 +23,7 @@ import { Settler } from "./outcome/settler.ts";
 import { Departures } from "./queue/departures.ts";
 import { Line } from "./queue/line.ts";
 import { work } from "./queue/work.ts";
-import { type Bag, noteEpoch } from "./record/bags.ts";
+import { type Bag, firstRow, noteEpoch } from "./record/bags.ts";
 import { Brake } from "./record/brake.ts";
 import { mailCommit } from "./record/commit.ts";
 import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
@@ -304,8 +304,7 @@ async function startKeeperRole(
 
 /** Bags that were just committed go in line; what fails here the keeper finds. */
 async function putInLine(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  const refs = bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 }));
-  for (const { epoch, queued } of await line.lineUp(refs))
+  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 

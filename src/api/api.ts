@@ -25,7 +25,7 @@ import { BodyBudget, type Exchange } from "./exchange.ts";
 import { JsonParser } from "./json.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
-import { Router } from "./routes.ts";
+import { type Route, Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 import { templateRoutes } from "./templates.ts";
 
@@ -60,7 +60,12 @@ export type ApiParts = {
   };
 };
 
-export type Api = { port: number; stop(): Promise<void> };
+export type Api = {
+  port: number;
+  /** What it serves under a key. */
+  routes: readonly Route[];
+  stop(): Promise<void>;
+};
 
 export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs } = parts;
@@ -134,6 +139,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   );
   return {
     port: server.port,
+    routes: router.routes,
     async stop() {
       clearInterval(sweep);
       await server.stop();

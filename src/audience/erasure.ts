@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/connect.ts";
-import { emptyDeletedAudience, eraseDay, listErasures } from "../record/erasures.ts";
+import { type Erasure, emptyDeletedAudience, eraseStep, listErasures } from "../record/erasures.ts";
 
 /** How long a caller waits, and how long a tick may take. */
 const AT_ONCE_MS = 1_000;
@@ -15,9 +15,10 @@ export async function eraseMail(sql: Sql, workspaceId: string | null, clock: Clo
   const until = performance.now() + AT_ONCE_MS;
   const erasures = await listErasures(sql, workspaceId, ERASURES_MAX);
   for (const erasure of erasures) {
-    for (let day = erasure.nextDay, isDone = false; !isDone; day--) {
+    let left: Erasure | null = erasure;
+    while (left) {
       if (performance.now() >= until) return true;
-      isDone = await eraseDay(sql, { ...erasure, nextDay: day }, new Date(clock.now()));
+      left = await eraseStep(sql, left, new Date(clock.now()));
     }
   }
   return erasures.length >= ERASURES_MAX;

@@ -255,6 +255,7 @@ export class Deliverer {
     // a retry is the same mail once more: rates are taken over recipients, each counted once
     const counts: Partial<TallyCounts> = email.attempts === 0 ? { attempted: open.length } : {};
     const events: Note["events"] = [];
+    const places: number[] = [];
     let wasTried = false;
     let needsOperator = false;
     let last: string | null = null;
@@ -270,6 +271,7 @@ export class Deliverer {
       const { address: recipient, domain } = recipients[n] as Mailbox;
       const detail = outcome.reply.text;
       events.push({ type: EVENT_OF[outcome.kind], at: new Date(at).toISOString(), recipient, detail });
+      places.push(n);
       marks[n] = MARK_OF[outcome.kind];
       count(counts, outcome);
       if (outcome.kind === "delivered" && hasFeedback(domain))
@@ -297,6 +299,7 @@ export class Deliverer {
       attemptedAt: wasTried ? attemptedAt : null,
       at,
       events,
+      places,
       nextAt,
       domain: isOpen ? ((recipients[firstOpen] as Mailbox | undefined)?.domain ?? null) : null,
       reply: isOpen ? last : null,
@@ -329,6 +332,7 @@ export class Deliverer {
       attemptedAt: null,
       at,
       events: [{ type: status, at: new Date(at).toISOString(), detail: reason }],
+      places: [],
       nextAt: null,
       domain: null,
       reply: null,

@@ -10,8 +10,8 @@ import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { BagRef, Line } from "../queue/line.ts";
-import { type Bag, noteEpoch } from "../record/bags.ts";
+import type { Line, Lining } from "../queue/line.ts";
+import { type Bag, firstRow, noteEpoch } from "../record/bags.ts";
 import { type BrakeLimits, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
 import { dropOldClaims } from "../record/claims.ts";
@@ -215,12 +215,10 @@ export class Keeper {
   }
 
   async #lineUp(bags: readonly Bag[]): Promise<void> {
-    await this.#queueBags(
-      bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 })),
-    );
+    await this.#queueBags(bags.map(firstRow));
   }
 
-  async #queueBags(bags: readonly BagRef[]): Promise<void> {
+  async #queueBags(bags: readonly Lining[]): Promise<void> {
     if (bags.length === 0) return;
     for (const { epoch, queued } of await this.#parts.line.lineUp(bags))
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);

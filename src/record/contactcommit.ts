@@ -8,10 +8,12 @@
 import { newId } from "../ids.ts";
 import { type Audience, lockAudiences } from "./audiences.ts";
 import type { Sql, Statement } from "./connect.ts";
-import { type Change, type Changed, change, type Held } from "./contact.ts";
+import { type Change, type Changed, type Contact, change, type Held } from "./contact.ts";
 import {
   deleteContacts,
   findSuppressed,
+  type HeldKey,
+  heldName,
   holdContacts,
   insertConsents,
   insertContacts,
@@ -72,7 +74,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
 
   async read(tx: Sql): Promise<void> {
     const added = this.#group.flatMap(({ workspaceId, audienceId, change: asked }) =>
-      asked.kind === "add" ? [{ workspaceId, audienceId, hash: this.#hashOf(asked.identity) }] : [],
+      asked.kind === "add" ? [this.#keyOf({ workspaceId, audienceId, identity: asked.identity })] : [],
     );
     const [audiences, held, suppressed] = await settled([
       lockAudiences(tx, this.#group),
@@ -90,7 +92,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const kept = touched.filter(({ isErased }) => !isErased);
     const fresh = kept.filter(({ isNew }) => isNew);
     const known = kept.filter(({ isNew }) => !isNew);
-    const erased = touched.filter(({ isErased, isNew }) => isErased && !isNew);
+    const erased = touched.filter(({ isErased }) => isErased);
     const consents = kept.flatMap((held) => this.#consentsOf(held));
     const confirmations = kept.flatMap(({ contact: { workspaceId, id: contactId }, confirmation }) =>
       confirmation ? [{ workspaceId, contactId, ...confirmation }] : [],
@@ -131,14 +133,27 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const held =
       ("id" in who ? this.#byId.get(scope + who.id) : this.#byIdentity.get(scope + who.identity)) ?? null;
     const isSuppressed =
-      asked.kind === "add" && this.#suppressed.has(this.#hashOf(asked.identity).toString("hex"));
+      asked.kind === "add" &&
+      this.#suppressed.has(heldName(this.#keyOf({ workspaceId, audienceId, identity: asked.identity })));
     const setting = { audience, isSuppressed, keyId, now: new Date(now) };
     const verdict = change(held, asked, setting, (added) => {
       this.#keep(added);
       this.#touched.add(added);
     });
     if (verdict.kind === "changed" && held) this.#touched.add(held);
+    if (verdict.kind === "changed" && asked.kind === "erase") this.#noteErased(verdict.contact);
     return verdict;
+  }
+
+  /** Who is added again in the same group comes back as in the next one. */
+  #noteErased(contact: Contact): void {
+    const name = heldName(this.#keyOf(contact));
+    if (contact.status === "unsubscribed") this.#suppressed.add(name);
+    else this.#suppressed.delete(name);
+  }
+
+  #keyOf({ workspaceId, audienceId, identity }: Omit<HeldKey, "hash"> & { identity: string }): HeldKey {
+    return { workspaceId, audienceId, hash: this.#hashOf(identity) };
   }
 
   #keep(held: Held): void {
@@ -160,15 +175,16 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
 
   #erase(tx: Sql, erased: readonly Held[]): Statement[] {
     const contacts = erased.map(({ contact }) => contact);
-    const keys = contacts.map(({ workspaceId, audienceId, identity, status }) => ({
-      workspaceId,
-      audienceId,
-      hash: this.#hashOf(identity),
-      isUnsubscribed: status === "unsubscribed",
-    }));
+    // of one who was erased twice in the group, the last word
+    const keys = new Map(
+      contacts.map((contact) => {
+        const key = this.#keyOf(contact);
+        return [heldName(key), { ...key, isUnsubscribed: contact.status === "unsubscribed" }];
+      }),
+    );
     return [
       ...deleteContacts(tx, contacts, this.#now),
-      ...keepSuppressed(tx, keys, this.#now),
+      ...keepSuppressed(tx, [...keys.values()], this.#now),
       ...insertErasures(tx, contacts, this.#now),
     ];
   }

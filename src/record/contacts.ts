@@ -128,16 +128,21 @@ export function saveConfirmations(
       is_open = excluded.is_open, is_mailed = excluded.is_mailed`;
 }
 
-type HeldKey = { workspaceId: string; audienceId: string; hash: Buffer };
+export type HeldKey = { workspaceId: string; audienceId: string; hash: Buffer };
 
-/** Which of these addresses, as hashes, must not be written to. */
+/** An address of one audience, as a hash. */
+export function heldName({ workspaceId, audienceId, hash }: HeldKey): string {
+  return `${workspaceId} ${audienceId} ${hash.toString("hex")}`;
+}
+
+/** Which of these addresses must not be written to, by `heldName`. */
 export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Promise<Set<string>> {
-  const rows = await tx<{ hash: string }[]>`
-    select encode(s.address_hash, 'hex') as hash from suppression s
+  const rows = await tx<HeldKey[]>`
+    select s.workspace_id as "workspaceId", s.audience_id as "audienceId", s.address_hash as hash from suppression s
     join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.audienceId)}::uuid[],
                 ${keys.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)
       on s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`.execute();
-  return new Set(rows.map(({ hash }) => hash));
+  return new Set(rows.map(heldName));
 }
 
 /** Keeps who was unsubscribed, and lets go of who was not. */

@@ -1,6 +1,7 @@
 /**
  * Erasures at work: the mail to erased addresses is looked through day by day, from the newest back to the oldest
- * partition. Each step is a transaction of its own and may be repeated, so an erasure survives whoever works on it.
+ * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives whoever works on
+ * it; and no send of the workspace waits longer than for a few hundred e-mails to be rewritten.
  */
 import { floorId, newId } from "../ids.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
@@ -11,9 +12,18 @@ import { lockAccounts, saveLedgers } from "./ledgers.ts";
 
 const DAY_MS = 86_400_000;
 /** Looked through in one statement: well within its time. */
-const HEADS_MAX = 20_000;
+const HEADS_MAX = 5_000;
+/** Rewritten in one transaction, under the lock of the workspace's ledger. */
+const STRUCK_MAX = 500;
 
-export type Erasure = { workspaceId: string; id: string; identities: string[]; nextDay: number };
+export type Erasure = {
+  workspaceId: string;
+  id: string;
+  identities: string[];
+  nextDay: number;
+  /** Where in that day; null: at its beginning. */
+  nextId: string | null;
+};
 
 export function insertErasures(
   tx: Tx | Sql,
@@ -34,31 +44,36 @@ export function insertErasures(
 /** Those that are at work, oldest first; of one workspace or of all. */
 export async function listErasures(sql: Sql, workspaceId: string | null, most: number): Promise<Erasure[]> {
   return sql<Erasure[]>`
-    select workspace_id as "workspaceId", id, identities, next_day as "nextDay" from erasure
+    select workspace_id as "workspaceId", id, identities, next_day as "nextDay", next_id as "nextId" from erasure
     where ${workspaceId}::uuid is null or workspace_id = ${workspaceId} order by id limit ${most}`;
 }
 
-/** Works through one day of mail; says whether the erasure is done. */
-export async function eraseDay(sql: Sql, erasure: Erasure, now: Date): Promise<boolean> {
-  const { workspaceId, id, nextDay } = erasure;
+/** Works through some of the mail; hands back what is left to do, or null when the erasure is done. */
+export async function eraseStep(sql: Sql, erasure: Erasure, now: Date): Promise<Erasure | null> {
+  const { workspaceId, nextDay } = erasure;
   const identities = new Set(erasure.identities);
   const end = floorId((nextDay + 1) * DAY_MS);
-  let from = floorId(nextDay * DAY_MS);
-  while (from < end) {
-    const to = (await idAfter(sql, workspaceId, from, end)) ?? end;
-    const mails = await mailsBetween(sql, erasure, from, to);
-    const struck = mails.filter((mail) => strike(mail, identities, now.toISOString()) !== null);
-    const ids = struck.map((mail) => mail.id);
-    if (ids.length > 0) await strikeOut(sql, workspaceId, ids, identities, now);
-    from = to;
-  }
-  const isDone = nextDay <= (await oldestDay(sql));
-  if (isDone) await sql`delete from erasure where workspace_id = ${workspaceId} and id = ${id}`;
-  else
-    await sql`
-      update erasure set next_day = ${nextDay - 1}
-      where workspace_id = ${workspaceId} and id = ${id} and next_day = ${nextDay}`;
-  return isDone;
+  const from = erasure.nextId ?? floorId(nextDay * DAY_MS);
+  const to = await idAfter(sql, workspaceId, from, end);
+  const mails = await mailsBetween(sql, erasure, from, to ?? end);
+  const ids = mails
+    .filter((mail) => strike(mail, identities, now.toISOString()) !== null)
+    .map((mail) => mail.id);
+  for (let at = 0; at < ids.length; at += STRUCK_MAX)
+    await strikeOut(sql, workspaceId, ids.slice(at, at + STRUCK_MAX), identities, now);
+  if (to !== null) return moveOn(sql, erasure, nextDay, to);
+  if (nextDay > (await oldestDay(sql))) return moveOn(sql, erasure, nextDay - 1, null);
+  await sql`delete from erasure where workspace_id = ${workspaceId} and id = ${erasure.id}`;
+  return null;
+}
+
+/** Two who work on one erasure do the same work; the place that is kept is that of either. */
+async function moveOn(sql: Sql, erasure: Erasure, nextDay: number, nextId: string | null): Promise<Erasure> {
+  await sql`
+    update erasure set next_day = ${nextDay}, next_id = ${nextId}
+    where workspace_id = ${erasure.workspaceId} and id = ${erasure.id}
+      and next_day = ${erasure.nextDay} and next_id is not distinct from ${erasure.nextId}`;
+  return { ...erasure, nextDay, nextId };
 }
 
 async function idAfter(sql: Sql, workspaceId: string, from: string, end: string): Promise<string | null> {

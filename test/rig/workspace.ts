@@ -6,10 +6,11 @@ import { randomUUID } from "node:crypto";
 import { Keyring } from "../../src/admission/keyring.ts";
 import type { Permission } from "../../src/admission/permissions.ts";
 import { type Api, startApi } from "../../src/api/api.ts";
+import type { Route } from "../../src/api/routes.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { Overrides, Plan } from "../../src/plans.ts";
 import { Line } from "../../src/queue/line.ts";
-import { type Bag, noteEpoch } from "../../src/record/bags.ts";
+import { type Bag, firstRow, noteEpoch } from "../../src/record/bags.ts";
 import { connectRecord, type Sql } from "../../src/record/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
@@ -71,6 +72,7 @@ export type TestApi = {
   sql: Sql;
   redis: RedisClient;
   keyring: Keyring;
+  routes: readonly Route[];
   /** What the api committed, in the order of the commits. */
   bags: Bag[];
   faults: unknown[];
@@ -134,6 +136,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     sql,
     redis,
     keyring,
+    routes: api.routes,
     bags,
     faults,
     workspace: (plan, limits) => freshWorkspace(keyring, url, plan, limits),
@@ -165,8 +168,7 @@ export async function freshWorkspace(
 }
 
 async function lineUp(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  const refs = bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 }));
-  for (const { epoch, queued } of await line.lineUp(refs))
+  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 

@@ -1,5 +1,6 @@
 /** Erasing: afterwards the database does not hold the address, whatever was mailed to it and however it was spelt. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { tablesWith } from "../rig/traces.ts";
 import { type Client, mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 let api: TestApi;
@@ -50,7 +51,7 @@ test("contact, consent, mail that was sent and mail that was to go", async () =>
   const erased = await client.call("DELETE", `${contacts}/${address}?mode=erase`);
   expect(erased).toMatchObject({ status: 200, body: { object: "contact", contact: address, deleted: true } });
 
-  expect(await tablesWith("[^x]person.to-forget@example.net")).toEqual([]);
+  expect(await tablesWith(api.sql, "[^x]person.to-forget@example.net")).toEqual([]);
   expect(await email(sent)).toMatchObject({ status: "bounced", to: [STRUCK], html: null });
   expect((await email(sent)).events.at(-1)).toEqual({ type: "bounced", at: IN_A_DAY, recipient: STRUCK });
   expect(await email(scheduled)).toMatchObject({ status: "canceled", to: [STRUCK] });
@@ -109,16 +110,4 @@ async function send(more: Record<string, unknown>): Promise<string> {
 
 async function email(id: string): Promise<Email> {
   return (await client.get<Email>(`/emails/${id}`)).body;
-}
-
-/** Every table is looked through as text. */
-async function tablesWith(pattern: string): Promise<string[]> {
-  const tables = await api.sql<{ name: string }[]>`
-    select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`;
-  const found: string[] = [];
-  for (const { name } of tables) {
-    const rows = await api.sql`select from ${api.sql(name)} t where to_jsonb(t)::text ~* ${pattern} limit 1`;
-    if (rows.length > 0) found.push(name);
-  }
-  return found;
 }

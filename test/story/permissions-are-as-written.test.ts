@@ -1,0 +1,315 @@
+/**
+ * The permissions of every endpoint, for every permission and for keys that are limited to an audience: the routes come
+ * from the route table, the expectation from the table below, and neither may hold what the other does not.
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PERMISSIONS, type Permission } from "../../src/admission/permissions.ts";
+import { type Client, mail, type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
+
+type Asked = { path: string; body?: unknown };
+type Row = {
+  /** Besides `full`; a refusal names the first. */
+  needs: readonly Permission[];
+  status: number;
+  /** What a key sees that is limited to another audience than the one that is asked for. */
+  elsewhere?: "not found" | "refused" | "not listed";
+  /** Something new to be asked for each time, made with `full`; `own` is what the asking key itself may have made. */
+  ask(world: World): Asked | Promise<Asked>;
+};
+type World = { full: Client; audience: string; own: () => Promise<string> };
+
+const IN_AN_HOUR = new Date(Date.now() + 3_600_000).toISOString();
+const LATER = mail({ scheduled_at: IN_AN_HOUR });
+const CONSENT = { source: "form", captured_at: "2026-01-01T00:00:00Z" };
+const READ = ["contacts:read"] as const;
+const WRITE = ["contacts:write"] as const;
+const SEND = ["emails:send"] as const;
+const FETCH = ["templates:read", "templates:write"] as const;
+const PUSH = ["templates:write"] as const;
+
+const EMAILS: Record<string, Row> = {
+  "POST /emails": { needs: SEND, status: 200, ask: () => ({ path: "/emails", body: mail() }) },
+  "POST /emails/batch": { needs: SEND, status: 200, ask: () => ({ path: "/emails/batch", body: [mail()] }) },
+  "GET /emails": { needs: SEND, status: 200, ask: () => ({ path: "/emails" }) },
+  "GET /emails/{id}": {
+    needs: SEND,
+    status: 200,
+    ask: async ({ own }) => ({ path: `/emails/${await own()}` }),
+  },
+  "PATCH /emails/{id}": {
+    needs: SEND,
+    status: 200,
+    ask: async ({ own }) => ({ path: `/emails/${await own()}`, body: { scheduled_at: IN_AN_HOUR } }),
+  },
+  "POST /emails/{id}/cancel": {
+    needs: SEND,
+    status: 200,
+    ask: async ({ own }) => ({ path: `/emails/${await own()}/cancel` }),
+  },
+};
+
+const TEMPLATES: Record<string, Row> = {
+  "GET /templates": { needs: FETCH, status: 200, ask: () => ({ path: "/templates" }) },
+  "GET /templates/{id_or_external_id}": {
+    needs: FETCH,
+    status: 200,
+    ask: async (world) => ({ path: `/templates/${await template(world)}` }),
+  },
+  "POST /templates": {
+    needs: PUSH,
+    status: 201,
+    ask: () => ({ path: "/templates", body: { name: "A", html: "<p>A</p>" } }),
+  },
+  "PUT /templates/{external_id}": {
+    needs: PUSH,
+    status: 201,
+    ask: () => ({ path: `/templates/${fresh("put")}`, body: { html: "<p>A</p>" } }),
+  },
+  "PATCH /templates/{id_or_external_id}": {
+    needs: PUSH,
+    status: 200,
+    ask: async (world) => ({ path: `/templates/${await template(world)}`, body: { name: "B" } }),
+  },
+  "DELETE /templates/{id_or_external_id}": {
+    needs: PUSH,
+    status: 200,
+    ask: async (world) => ({ path: `/templates/${await template(world)}` }),
+  },
+  "POST /templates/{id_or_external_id}/publish": {
+    needs: PUSH,
+    status: 200,
+    ask: async (world) => ({ path: `/templates/${await template(world)}/publish` }),
+  },
+  "POST /templates/{id_or_external_id}/duplicate": {
+    needs: PUSH,
+    status: 201,
+    ask: async (world) => ({ path: `/templates/${await template(world)}/duplicate` }),
+  },
+};
+
+/** Under either name. */
+function audienceRows(name: "audiences" | "segments"): Record<string, Row> {
+  const one = ({ audience }: World) => `/${name}/${audience}`;
+  const person = async (world: World) => `${one(world)}/contacts/${await contact(world)}`;
+  const hidden = { elsewhere: "not found" } as const;
+  return {
+    [`GET /${name}`]: {
+      needs: ["contacts:read", "contacts:write", "events:write"],
+      status: 200,
+      elsewhere: "not listed",
+      ask: () => ({ path: `/${name}?limit=100` }),
+    },
+    [`POST /${name}`]: {
+      needs: [],
+      status: 201,
+      elsewhere: "refused",
+      ask: () => ({ path: `/${name}`, body: { name: "A" } }),
+    },
+    [`GET /${name}/{id}`]: { needs: READ, status: 200, ...hidden, ask: (world) => ({ path: one(world) }) },
+    [`DELETE /${name}/{id}`]: { needs: [], status: 200, ...hidden, ask: (world) => ({ path: one(world) }) },
+    [`GET /${name}/{id}/contacts`]: {
+      needs: READ,
+      status: 200,
+      ...hidden,
+      ask: (world) => ({ path: `${one(world)}/contacts` }),
+    },
+    [`POST /${name}/{id}/contacts`]: {
+      needs: WRITE,
+      status: 201,
+      ...hidden,
+      ask: (world) => ({ path: `${one(world)}/contacts`, body: { email: address() } }),
+    },
+    [`GET /${name}/{id}/contacts/{email_or_id}`]: {
+      needs: READ,
+      status: 200,
+      ...hidden,
+      ask: async (world) => ({ path: await person(world) }),
+    },
+    [`PATCH /${name}/{id}/contacts/{email_or_id}`]: {
+      needs: WRITE,
+      status: 200,
+      ...hidden,
+      ask: async (world) => ({ path: await person(world), body: { first_name: "A" } }),
+    },
+    [`DELETE /${name}/{id}/contacts/{email_or_id}`]: {
+      needs: WRITE,
+      status: 200,
+      ...hidden,
+      ask: async (world) => ({ path: await person(world) }),
+    },
+    [`POST /${name}/{id}/contacts/{email_or_id}/tags`]: {
+      needs: WRITE,
+      status: 200,
+      ...hidden,
+      ask: async (world) => ({ path: `${await person(world)}/tags`, body: { add: ["a"] } }),
+    },
+  };
+}
+
+const EVENTS: Record<string, Row> = {
+  "POST /events": {
+    needs: ["events:write"],
+    status: 202,
+    elsewhere: "not found",
+    ask: async ({ full, audience }) => {
+      const email = address();
+      await full.post(`/audiences/${audience}/contacts`, { email });
+      return { path: "/events", body: { audience_id: audience, email, name: "signed.up" } };
+    },
+  },
+};
+
+const ROUTES: Record<string, Row> = {
+  ...EMAILS,
+  ...EVENTS,
+  ...TEMPLATES,
+  ...audienceRows("audiences"),
+  ...audienceRows("segments"),
+};
+
+/** What asks for more than its route. */
+const MORE: Record<string, Row> = {
+  "DELETE /audiences/{id}/contacts/{email_or_id}?mode=erase": {
+    needs: [],
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({
+      path: `/audiences/${world.audience}/contacts/${await contact(world)}?mode=erase`,
+    }),
+  },
+  "POST /audiences/{id}/contacts (skipping the confirmation)": {
+    needs: [],
+    status: 201,
+    elsewhere: "not found",
+    ask: ({ audience }) => ({
+      path: `/audiences/${audience}/contacts`,
+      body: { email: address(), double_opt_in: false, consent: CONSENT },
+    }),
+  },
+  "PATCH /audiences/{id}/contacts/{email_or_id} (skipping the confirmation)": {
+    needs: [],
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({
+      path: `/audiences/${world.audience}/contacts/${await contact(world)}`,
+      body: { double_opt_in: false, consent: CONSENT },
+    }),
+  },
+  "GET /emails/{id} (of another key)": {
+    needs: [],
+    status: 200,
+    ask: async ({ full }) => ({ path: `/emails/${await scheduled(full)}` }),
+  },
+  "PATCH /emails/{id} (of another key)": {
+    needs: [],
+    status: 200,
+    ask: async ({ full }) => ({
+      path: `/emails/${await scheduled(full)}`,
+      body: { scheduled_at: IN_AN_HOUR },
+    }),
+  },
+  "POST /emails/{id}/cancel (of another key)": {
+    needs: [],
+    status: 200,
+    ask: async ({ full }) => ({ path: `/emails/${await scheduled(full)}/cancel` }),
+  },
+};
+
+type Where = "anywhere" | "here" | "elsewhere";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await testApi();
+});
+afterAll(() => api.stop());
+
+test("the table and the routes cover each other", () => {
+  const served = api.routes.map(({ method, path }) => `${method} ${path.replace("/api/v1", "")}`);
+  expect(served.sort()).toEqual(Object.keys(ROUTES).sort());
+});
+
+test.each(Object.entries({ ...ROUTES, ...MORE }))("%s", async (name, row) => {
+  // a workspace has at most 50 keys, and a send in it waits while they are being made
+  const ws = await api.workspace();
+  const cases: {
+    permission: Permission;
+    where: Where;
+    audience: string;
+    visible: string[] | null;
+    client: Client;
+  }[] = [];
+  for (const permission of PERMISSIONS)
+    for (const where of ["anywhere", "here", "elsewhere"] as const) {
+      const audience = await newAudience(ws.client);
+      const visible = { anywhere: null, here: [audience], elsewhere: [await newAudience(ws.client)] }[where];
+      const { client } = await ws.key([permission], visible);
+      cases.push({ permission, where, audience, visible, client });
+    }
+  await Promise.all(
+    cases.map(async ({ permission, where, audience, visible, client }) => {
+      const sender = permission === "emails:send" ? client : ws.client;
+      const { path, body } = await row.ask({ full: ws.client, audience, own: () => scheduled(sender) });
+      const answer = await client.call<Refusal>(name.split(" ")[0] as string, path, body);
+      const isAllowed = permission === "full" || row.needs.includes(permission);
+      const what = `${permission}, ${where}: ${JSON.stringify(answer.body)}`;
+      if (!isAllowed) {
+        expect(answer.status, what).toBe(403);
+        expect(answer.body.name).toBe("restricted_api_key");
+        expect(answer.body.message, what).toBe(refusal(name, row, permission));
+        return;
+      }
+      // a key that is limited at all cannot make an audience
+      const isRefused = row.elsewhere === "refused" && where !== "anywhere";
+      if (isRefused)
+        expect(answer, what).toMatchObject({ status: 403, body: { name: "restricted_api_key" } });
+      else if (where === "elsewhere" && row.elsewhere === "not found")
+        expect(answer, what).toMatchObject({ status: 404, body: { name: "not_found" } });
+      else expect(answer.status, what).toBe(row.status);
+      if (row.elsewhere === "not listed") {
+        const { data } = answer.body as unknown as { data: { id: string }[] };
+        const seen = data.map(({ id }) => id);
+        if (visible) expect(seen).toEqual(visible);
+        else expect(seen).toContain(audience);
+      }
+    }),
+  );
+});
+
+/** One that lacks the route's own permission is told of that first. */
+function refusal(name: string, row: Row, permission: Permission): string {
+  const [asked = ""] = name.split(/\?| \(/);
+  const route = ROUTES[asked] as Row;
+  const isShort = !route.needs.includes(permission);
+  const lacking = isShort ? (route.needs[0] ?? "full") : (row.needs[0] ?? "full");
+  return `This API key lacks the \`${lacking}\` permission.`;
+}
+
+let made = 0;
+function fresh(what: string): string {
+  return `${what}-${++made}`;
+}
+
+function address(): string {
+  return `${fresh("person")}@example.net`;
+}
+
+async function newAudience(full: Client): Promise<string> {
+  return (await full.post<{ id: string }>("/audiences", { name: "People" })).body.id;
+}
+
+async function contact({ full, audience }: World): Promise<string> {
+  const { body } = await full.post<{ id: string }>(`/audiences/${audience}/contacts`, { email: address() });
+  return body.id;
+}
+
+async function template({ full }: World): Promise<string> {
+  const id = fresh("template");
+  expect((await full.call("PUT", `/templates/${id}`, { html: "<p>A</p>" })).status).toBe(201);
+  return id;
+}
+
+async function scheduled(client: Client): Promise<string> {
+  const { status, body } = await client.post<{ id: string }>("/emails", LATER);
+  expect(status).toBe(200);
+  return body.id;
+}
