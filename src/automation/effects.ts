@@ -15,12 +15,13 @@ import type { Compiled } from "../template/compile.ts";
 import { type Shelf, turn } from "../template/shelf.ts";
 import type { Move } from "./advance.ts";
 import type { Happening } from "./filters.ts";
-import { emailIdOf, writeLetter } from "./letter.ts";
+import { writeLetter } from "./letter.ts";
 import type { Plan } from "./plans.ts";
 
 const TAG_ENTRY_BYTES = 500;
 /** Letters that are written before others get their turn on this thread. */
 const LETTERS_PER_TURN = 50;
+const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
 
 export type EffectParts = {
   submitOwn: SubmitOwn;
@@ -74,13 +75,13 @@ export class Effects {
     return { results, isRefused };
   }
 
-  /** The mails of one workspace are submitted together. */
+  /** The mails of one workspace are submitted together, as far as they fit into memory. */
   async #send(workspaceId: string, sends: readonly Send[], results: Results): Promise<void> {
-    const { shelf, submitOwn } = this.#parts;
     const refs = sends.flatMap(({ move }) => move.send.template ?? []);
-    const saved = refs.length === 0 ? new Map<string, Compiled>() : await shelf.fetch(workspaceId, refs);
-    const emails: NewEmail[] = [];
-    const written: ClaimedRun[] = [];
+    const saved =
+      refs.length === 0 ? new Map<string, Compiled>() : await this.#parts.shelf.fetch(workspaceId, refs);
+    let written: { run: ClaimedRun; email: NewEmail }[] = [];
+    let bytes = 0;
     for (const [n, send] of sends.entries()) {
       if (n > 0 && n % LETTERS_PER_TURN === 0) await turn();
       const { run } = send.traveller;
@@ -89,13 +90,24 @@ export class Effects {
         results.set(run, { result: "skipped", detail: letter.reason });
         continue;
       }
-      emails.push(letter);
-      written.push(run);
+      written.push({ run, email: letter });
+      bytes += letter.bytes;
+      if (bytes < LETTERS_BYTES_MAX) continue;
+      await this.#submit(workspaceId, written, results);
+      [written, bytes] = [[], 0];
     }
-    const [first] = written;
-    if (!first) return;
-    await submitOwn({ workspaceId, handle: first.handle, bulk: true, emails });
-    for (const run of written) results.set(run, { result: "done", detail: emailIdOf(run) });
+    if (written.length > 0) await this.#submit(workspaceId, written, results);
+  }
+
+  async #submit(
+    workspaceId: string,
+    written: readonly { run: ClaimedRun; email: NewEmail }[],
+    results: Results,
+  ): Promise<void> {
+    const { handle } = (written[0] as { run: ClaimedRun }).run;
+    const emails = written.map(({ email }) => email);
+    await this.#parts.submitOwn({ workspaceId, handle, bulk: true, emails });
+    for (const { run, email } of written) results.set(run, { result: "done", detail: email.id });
   }
 
   #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Compiled>) {

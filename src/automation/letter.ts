@@ -5,7 +5,7 @@
  * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its run, its
  * step and the recorded time of that step.
  */
-import { parseMailbox } from "../address.ts";
+import { headerValueOk, parseMailbox } from "../address.ts";
 import type { Links } from "../audience/links.ts";
 import { derivedId } from "../ids.ts";
 import type { Extra, Head, NewEmail } from "../record/emails.ts";
@@ -19,10 +19,10 @@ import type { Happening, Person } from "./filters.ts";
 const SUBJECT_CHARS_MAX = 998;
 
 /** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
-export type Letters = { saved: Compiled | null; own: Compiled | null };
+type Letters = { saved: Compiled | null; own: Compiled | null };
 
 /** Why a mail was not written; goes into the history of the run. */
-export type Unwritten = { reason: string };
+type Unwritten = { reason: string };
 
 export function writeLetter(
   run: ClaimedRun,
@@ -43,15 +43,16 @@ export function writeLetter(
   if ("reason" in titled) return titled;
   const from = send.from ?? letter.from;
   if (!from || !parseMailbox(from)) return { reason: "no sender" };
-  const subject = (titled.subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+  const subject = subjectOf(titled);
   if (subject === "") return { reason: "no subject" };
+  if (!headerValueOk(subject)) return { reason: "the subject has characters that no header may have" };
   const head: Head = {
     from,
     to: [contact.email],
     cc: [],
     bcc: [],
     reply_to: send.reply_to ?? letter.replyTo,
-    subject: subject.slice(0, SUBJECT_CHARS_MAX),
+    subject,
   };
   const extra: Extra = {
     headers: {
@@ -78,8 +79,14 @@ export function writeLetter(
   };
 }
 
+/** On one line, whatever its variables brought along; not cut in the middle of a character. */
+function subjectOf({ subject }: Letter): string {
+  const line = (subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+  return line.slice(0, SUBJECT_CHARS_MAX).replace(/\p{Cs}$/u, "");
+}
+
 /** Whoever does the step again makes the same id. */
-export function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string {
+function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string {
   return derivedId(steppedAt.getTime(), `automation ${workspaceId} ${id} ${position}`);
 }
 
