@@ -13,7 +13,7 @@ import { mailCommit } from "../../src/record/commit.ts";
 import { connectRecord, type Sql } from "../../src/record/connect.ts";
 import { contactCommit } from "../../src/record/contactcommit.ts";
 import { findRun, listRuns, type RunRow, type StepRow } from "../../src/record/runs.ts";
-import { ownSubmitter } from "../../src/submit.ts";
+import { ownSubmitter, type SubmitOwn } from "../../src/submit.ts";
 import { Shelf } from "../../src/template/shelf.ts";
 import { MovableClock } from "./clock.ts";
 import { ownDatabase, ownRedis } from "./services.ts";
@@ -31,7 +31,8 @@ export type Flows = {
   shop(): Promise<Shop>;
   /** Leads every run as far as it goes now. */
   go(): Promise<void>;
-  newWorker(): Worker;
+  /** Another worker; `around` its submitting of mail a test may put what it likes. */
+  newWorker(around?: (submitOwn: SubmitOwn) => SubmitOwn): Worker;
   faults: unknown[];
   /** Why mail is refused for now. */
   brake: { reason: string | null };
@@ -71,7 +72,7 @@ export async function startFlows(): Promise<Flows> {
   const brake = { reason: null as string | null };
   const close: (() => Promise<void>)[] = [];
 
-  function newWorker(): Worker {
+  function newWorker(around = (submitOwn: SubmitOwn) => submitOwn): Worker {
     const commits = {
       connect: () => connectRecord(database.url, "commits", TIMEOUT_MS),
       timeoutMs: TIMEOUT_MS,
@@ -87,13 +88,15 @@ export async function startFlows(): Promise<Flows> {
     };
     return new Worker({
       sql,
-      submitOwn: ownSubmitter({
-        reservations: new Reservations(api.redis, sql, clock),
-        commit,
-        clock,
-        brake: () => brake.reason,
-        onLag: onFault,
-      }),
+      submitOwn: around(
+        ownSubmitter({
+          reservations: new Reservations(api.redis, sql, clock),
+          commit,
+          clock,
+          brake: () => brake.reason,
+          onLag: onFault,
+        }),
+      ),
       contacts,
       shelf: new Shelf(sql, TIMEOUT_MS),
       links: new Links(SECRET, PUBLIC_URL),
