@@ -4,13 +4,15 @@ export class Line {
   private readonly streams: number[] = [];
   private readonly counts: number[] = [];
   private head = 0;
+  private tail = 0;
   waiting = 0;
 
   join(bin: number, stream: number, count: number): void {
     if (count === 0) return;
-    this.bins.push(bin);
-    this.streams.push(stream);
-    this.counts.push(count);
+    this.bins[this.tail] = bin;
+    this.streams[this.tail] = stream;
+    this.counts[this.tail] = count;
+    this.tail++;
     this.waiting += count;
   }
 
@@ -27,11 +29,8 @@ export class Line {
       else this.counts[this.head] = here - count;
     }
     this.waiting -= served;
-    if (this.waiting === 0) this.empty();
+    // the arrays keep their size: mostly nothing waits, and to shrink them each time cost a fifth of a simulation
+    if (this.waiting === 0) this.head = this.tail = 0;
     return served;
-  }
-
-  private empty(): void {
-    this.bins.length = this.streams.length = this.counts.length = this.head = 0;
   }
 }

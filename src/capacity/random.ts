@@ -4,6 +4,8 @@
 export type Random = () => number;
 
 const NORMAL_FROM = 30;
+/** So few are drawn one by one sooner than by their gaps. */
+const FEW = 12;
 
 /** mulberry32 */
 export function randomOf(seed: number): Random {
@@ -41,6 +43,11 @@ export function binomial(random: Random, of: number, chance: number): number {
   if (of <= 0 || chance <= 0) return 0;
   if (chance >= 1) return of;
   if (chance > 0.5) return of - binomial(random, of, 1 - chance);
+  if (of <= FEW) {
+    let few = 0;
+    for (let n = 0; n < of; n++) if (random() < chance) few++;
+    return few;
+  }
   const mean = of * chance;
   if (mean > NORMAL_FROM) {
     const drawn = Math.round(mean + Math.sqrt(mean * (1 - chance)) * normal(random));

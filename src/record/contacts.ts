@@ -7,6 +7,9 @@ import { forgetContacts } from "./runs.ts";
 export type Who = { identity: string } | { id: string };
 type Wanted = { workspaceId: string; audienceId: string; who: Who };
 
+const ID_FIRST = "00000000-0000-0000-0000-000000000000";
+const ID_LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
 type HeldRow = Contact & { asked: number | null } & Omit<Confirmation, "asked">;
 
 /** What a transaction that has locked the audiences holds of these contacts, archived or not. */
@@ -42,19 +45,23 @@ export async function findContact(
   return row ?? null;
 }
 
-/** A page and one more row. */
+/**
+ * A page and one more row. Bounded and ordered by audience and id together: were the audience an equality, the planner
+ * could as well walk the primary key and skip the contacts of every other audience on the way.
+ */
 export async function listContacts(
   sql: Sql,
   workspaceId: string,
   audienceId: string,
   { after, before, limit }: Page,
 ): Promise<Contact[]> {
-  const position =
-    before !== null ? sql`and c.id > ${before}` : after !== null ? sql`and c.id < ${after}` : sql``;
+  const direction = before === null ? sql`desc` : sql`asc`;
   return sql<Contact[]>`
     select ${columns(sql)} from contact c
-    where c.workspace_id = ${workspaceId} and c.audience_id = ${audienceId} and c.archived_at is null ${position}
-    order by c.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
+    where c.workspace_id = ${workspaceId} and c.archived_at is null
+      and (c.audience_id, c.id) > (${audienceId}::uuid, ${before ?? ID_FIRST}::uuid)
+      and (c.audience_id, c.id) < (${audienceId}::uuid, ${after ?? ID_LAST}::uuid)
+    order by c.audience_id ${direction}, c.id ${direction} limit ${limit + 1}`;
 }
 
 export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {

@@ -189,7 +189,7 @@ export const DEFAULT_POLICY: Policy = {
   window_days: 7,
   healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1 },
   prior: { bounce: { rate: 0.02, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
-  evidence: { confidence: 0.99, attempted_min: 50, late_bounces: 0.005, bounces_min: 5, complaints_min: 3 },
+  evidence: { confidence: 0.99, attempted_min: 50, late_bounces: 0.005, bounces_min: 5, complaints_min: 4 },
   freeze: { bounce: 0.05, complaint: 0.001 },
   pause: { bounce: 0.06, complaint: 0.003, shrinks: 2, within_days: 7 },
   shrink: { bounce: 0.08, complaint: 0.005, factor: 0.5 },
