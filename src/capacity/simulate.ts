@@ -28,6 +28,7 @@ const BIN_MS = DAY_MS / BINS_PER_DAY;
 /** A Monday. */
 const FIRST_MS = Date.UTC(2026, 0, 5);
 const SEED_STRIDE = 0x9e3779b1;
+const SEVERITY: Record<Level, number> = { normal: 0, frozen: 1, shrunk: 2, paused: 3 };
 
 export type Change = { bin: number; capDay: number; capHour: number; level: Level; reason: string };
 
@@ -204,7 +205,7 @@ function noteChange(world: World, bin: number, before: CapState, reason: string)
   const { run, state, badBegins } = world;
   const { capDay, capHour, level } = state;
   run.changes.push({ bin, capDay, capHour, level, reason });
-  if (before.level === "normal" && level !== "normal") {
+  if (SEVERITY[level] > SEVERITY[before.level]) {
     if (bin < badBegins) run.falselyHeld = true;
     else world.reactedAt ??= bin;
   }
