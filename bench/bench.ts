@@ -73,10 +73,12 @@ const program = new Command("bench")
   .option("--waiting <n>", "e-mails that wait for a cap, of `caps`", whole(1_000, 10_000_000), 100_000)
   .action(run);
 
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, interrupted);
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, interrupted);
+for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, failed);
 try {
   await program.parseAsync();
 } catch (error) {
+  if (endings.signal.aborted) await forever();
   await endings.end();
   process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
   process.exit(1);
@@ -165,8 +167,23 @@ function withoutKey({ key: _, ...options }: Options): Omit<Options, "key"> {
   return options;
 }
 
+/** A terminal and whatever started us may both pass the signal on. */
 function interrupted(): void {
+  if (endings.signal.aborted) return;
   endings.interrupt().finally(() => process.exit(INTERRUPTED_EXIT));
+}
+
+/** Also a client of a store that throws out of nowhere, since its store is gone, leaves nothing behind. */
+function failed(error: unknown): void {
+  // a scenario that was interrupted loses everything under its feet, and what it says about that helps nobody
+  if (endings.signal.aborted) return;
+  process.stderr.write(`${error instanceof Error ? error.stack : error}\n`);
+  endings.interrupt().finally(() => process.exit(1));
+}
+
+/** Whoever interrupted ends the process. */
+function forever(): Promise<never> {
+  return new Promise(() => {});
 }
 
 function whole(least: number, most: number): (text: string) => number {

@@ -1,13 +1,16 @@
 /**
- * What has changed against an earlier run. Only what stands out of the noise is called a change: with three runs or more
- * on both sides the ranges must not touch and the medians differ by more than a twentieth; with fewer nobody knows the
- * noise, and a fifth of the median is taken for it. Another machine's figures are not compared but shown.
+ * What has changed against an earlier run. Only what stands out of the noise is called a change. Two things tell the
+ * noise: the range of the runs, when there were three or more on both sides (with fewer a fifth is taken for it), and the
+ * floors and peers of both runs, in which nothing of ours can have changed: what they moved, the machine did.
  */
 import { aligned, type Results, type Row, rounded } from "./results.ts";
 
 const RUNS_FOR_A_RANGE = 3;
 const DIFFERENCE_MIN = 0.05;
 const NOISE_UNKNOWN = 0.2;
+
+/** Grows with the length of a run, and says nothing beside another's. */
+export const TOTAL_UNIT = "s in all";
 
 export type Change = {
   row: Row;
@@ -18,10 +21,40 @@ export type Change = {
 };
 
 export function changes(earlier: Results, later: Results): Change[] {
+  const pairs = pairsOf(earlier, later);
+  const drift = driftOf(pairs);
+  return pairs
+    .filter(({ row }) => !isControl(row) && row.unit !== TOTAL_UNIT)
+    .map(({ before, row }) => changeOf(before, row, drift));
+}
+
+/** How far the machine itself moved between the runs, as a part: the most that any floor or peer changed. */
+export function machineDrift(earlier: Results, later: Results): number {
+  return driftOf(pairsOf(earlier, later));
+}
+
+type Pair = { before: Row; row: Row };
+
+function pairsOf(earlier: Results, later: Results): Pair[] {
   return later.rows.flatMap((row) => {
     const before = earlier.rows.find((one) => one.scenario === row.scenario && one.name === row.name);
-    return before && before.unit === row.unit ? [changeOf(before, row)] : [];
+    return before && before.unit === row.unit ? [{ before, row }] : [];
   });
+}
+
+function driftOf(pairs: readonly Pair[]): number {
+  const rates = pairs.filter(({ row }) => isControl(row) && row.unit === "/s");
+  return Math.max(0, ...rates.map(({ before, row }) => distance(before.median, row.median)));
+}
+
+function isControl({ scenario, name }: Row): boolean {
+  return scenario === "floor" || scenario === "peers" || /\bfloors? of\b|of the floor$/.test(name);
+}
+
+/** Halved is as far as doubled. */
+function distance(before: number, now: number): number {
+  if (before === now) return 0;
+  return before <= 0 || now <= 0 ? Number.POSITIVE_INFINITY : Math.max(before / now, now / before) - 1;
 }
 
 /** Why figures of the two runs may differ whatever the code does; empty: they are comparable. */
@@ -42,13 +75,24 @@ export function circumstances(earlier: Results, later: Results): string[] {
   ];
 }
 
-export function compared(earlier: Results, later: Results): string {
+/** In words, from the least to the most that is known. */
+export function summary(earlier: Results, later: Results): string {
   const all = changes(earlier, later);
   const clear = all.filter(({ verdict }) => verdict !== "no clear change");
-  const warnings = circumstances(earlier, later).map((text) => `Not the same ${text}`);
-  const since = `Against commit ${earlier.machine.commit} of ${earlier.machine.at}`;
-  if (clear.length === 0)
-    return [...warnings, `${since}: no clear change in ${all.length} figures.`].join("\n");
+  const drift = machineDrift(earlier, later);
+  const moved =
+    drift > DIFFERENCE_MIN
+      ? ` Floors and peers moved by up to ${rounded(drift * 100)}%: so much is the machine's.`
+      : "";
+  const changed =
+    clear.length === 0
+      ? `No clear change in ${all.length} figures.`
+      : `${clear.length} of ${all.length} figures changed; for the others there is no clear change.`;
+  return changed + moved;
+}
+
+export function compared(earlier: Results, later: Results): string {
+  const clear = changes(earlier, later).filter(({ verdict }) => verdict !== "no clear change");
   const rows = clear.map(({ row, before, part, verdict }) => [
     row.scenario,
     row.name,
@@ -58,9 +102,9 @@ export function compared(earlier: Results, later: Results): string {
     verdict,
   ]);
   return [
-    ...warnings,
-    `${since}: ${clear.length} of ${all.length} figures changed, the others: no clear change.`,
-    aligned([["scenario", "figure", "before", "now", "change", ""], ...rows]),
+    ...circumstances(earlier, later).map((text) => `Not the same ${text}`),
+    `Against commit ${earlier.machine.commit} of ${earlier.machine.at}: ${summary(earlier, later)}`,
+    ...(rows.length > 0 ? [aligned([["scenario", "figure", "before", "now", "change", ""], ...rows])] : []),
   ].join("\n");
 }
 
@@ -68,13 +112,12 @@ export function percent(part: number): string {
   return `${part >= 0 ? "+" : ""}${rounded(part * 100)}%`;
 }
 
-function changeOf(before: Row, row: Row): Change {
+function changeOf(before: Row, row: Row, drift: number): Change {
   const part = before.median === 0 ? (row.median === 0 ? 0 : 1) : row.median / before.median - 1;
   const isKnown = Math.min(before.values.length, row.values.length) >= RUNS_FOR_A_RANGE;
   const isApart = row.least > before.most || row.most < before.least;
-  const isClear = isKnown
-    ? isApart && Math.abs(part) > DIFFERENCE_MIN
-    : Math.abs(part) > NOISE_UNKNOWN && !isTiny(before, row);
+  const noise = Math.max(drift, isKnown ? DIFFERENCE_MIN : NOISE_UNKNOWN);
+  const isClear = distance(before.median, row.median) > noise && (isKnown ? isApart : !isTiny(before, row));
   return { row, before, part, verdict: isClear ? direction(row.unit, part > 0) : "no clear change" };
 }
 

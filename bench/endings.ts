@@ -17,12 +17,25 @@ export class Endings {
   add(end: End): () => Promise<void> {
     let ended: Promise<void> | null = null;
     const once = (): Promise<void> => {
-      ended ??= Promise.resolve(end()).then(() => {});
+      ended ??= (async () => {
+        await end();
+      })();
       return ended;
     };
     this.#ends.push(once);
     if (this.signal.aborted) once();
     return once;
+  }
+
+  /** What takes a while to start: it ends whether the start comes to an end by itself or is aborted. */
+  async start<T extends { stop(): Promise<void> }>(starting: Promise<T>): Promise<T> {
+    this.add(() =>
+      starting.then(
+        (started) => started.stop(),
+        () => {}, // then there is nothing to end, and whoever waits for it hears why
+      ),
+    );
+    return starting;
   }
 
   /** Everything has run its course: ends it in order, one after the other, and is ready for the next. */

@@ -11,7 +11,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Distribution } from "./scenario.ts";
 
-export type Request = { url: string; key: string; body: string | null; connections: number; seconds: number };
+export type Request = {
+  url: string;
+  key: string;
+  /** Several are sent in turn. */
+  body: string | readonly string[] | null;
+  connections: number;
+  seconds: number;
+};
 export type Load = {
   requests: number;
   perSecond: number;
@@ -45,12 +52,15 @@ async function byWrk({ url, key, body, connections, seconds }: Request): Promise
   const folder = mkdtempSync(join(tmpdir(), "postrider-load-"));
   const script = join(folder, "request.lua");
   const lines = [`wrk.headers["authorization"] = "Bearer ${key}"`];
-  if (body !== null)
+  if (body !== null) {
+    const bodies = [body].flat().map((one) => `[==[${one}]==]`);
     lines.push(
       'wrk.method = "POST"',
       'wrk.headers["content-type"] = "application/json"',
-      `wrk.body = [==[${body}]==]`,
+      `local n, bodies = 0, {${bodies.join(",")}}`,
+      "request = function() n = n % #bodies + 1; return wrk.format(nil, nil, nil, bodies[n]) end",
     );
+  }
   writeFileSync(script, [...lines, REPORT].join("\n"));
   const child = spawn("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, "-s", script, url]);
   let said = "";
@@ -90,7 +100,7 @@ async function byAutocannon({ url, key, body, connections, seconds }: Request): 
     connections,
     duration: seconds,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(body === null ? {} : { method: "POST", body }),
+    ...(body === null ? {} : { requests: [body].flat().map((one) => ({ method: "POST", body: one })) }),
   });
   const { p50, p75, p90, p97_5, p99, p99_9 } = latency;
   return {

@@ -20,10 +20,12 @@ import type { RedisClient } from "../src/redis/scripts.ts";
 import { openProxy } from "../test/rig/proxy.ts";
 import type { Endings } from "./endings.ts";
 import { Meter, type Watched } from "./meter.ts";
-import { endChild, type Sink, type SinkKind, startSink } from "./sink.ts";
+import { endChild, type Sink, type SinkKind, STOP_MS_MAX, startSink } from "./sink.ts";
 
 const SECRET = "a secret of the bench, long enough for any use";
 const CLOCK = { now: () => Date.now(), given: () => 0 };
+/** Nobody needs what it would still put in order. */
+const INTERRUPTED_MS_MAX = 500;
 /** So large that no scenario meets it by accident. */
 const AMPLE: Overrides = {
   requests_per_second: 1_000_000,
@@ -33,7 +35,7 @@ const AMPLE: Overrides = {
   cap_day: 2_000_000_000,
 };
 
-export type RoleName = "api" | "deliver" | "keeper";
+export type RoleName = "api" | "deliver" | "automate" | "keeper";
 export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
 export type Workspace = { id: string; handle: string; key: string };
 
@@ -68,14 +70,15 @@ export type Circumstances = {
 export async function startBench(circumstances: Circumstances, endings: Endings): Promise<Bench> {
   const { signal } = endings;
   const folder = mkdtempSync(join(tmpdir(), "postrider-bench-"));
-  endings.add(() => rmSync(folder, { recursive: true, force: true }));
+  // an initdb that was aborted may write a moment longer
+  endings.add(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
   chmodSync(folder, 0o755); // Postgres runs as a user of its own
   const log = () => {};
-  const postgres = await startPostgres({ folder: join(folder, "postgres"), durable: true, log, signal });
-  endings.add(() => postgres.stop());
+  const postgres = await endings.start(
+    startPostgres({ folder: join(folder, "postgres"), durable: true, log, signal }),
+  );
   const redisOptions = { folder: join(folder, "redis"), durable: true, log, signal };
-  let redisServer = await startRedis(redisOptions);
-  endings.add(() => redisServer.stop());
+  let redisServer = await endings.start(startRedis(redisOptions));
   const redisPort = Number(new URL(redisServer.tcpUrl).port);
   const sql = connectRecord(postgres.url, "setup", 600_000);
   endings.add(() => sql.end({ timeout: 1 }));
@@ -99,13 +102,15 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     const port = await freePort();
     const child = spawn(process.execPath, args, {
       env: { ...env, PORT: String(port), ...more },
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
       detached: true, // Ctrl-C is ours to pass on
     });
+    // what it says when the stores are taken away from it helps nobody
+    child.stderr?.on("data", (text: Buffer) => signal.aborted || process.stderr.write(text));
     const entry = { name, pid: child.pid as number };
     running.push(entry);
     const stop = endings.add(async () => {
-      await endChild(child);
+      await endChild(child, signal.aborted ? INTERRUPTED_MS_MAX : STOP_MS_MAX);
       running.splice(running.indexOf(entry), 1);
     });
     await untilReady(name, child);
@@ -151,7 +156,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       await redisServer.ended;
       rmSync(redisOptions.folder, { recursive: true, force: true });
       signal.throwIfAborted();
-      redisServer = await startRedis({ ...redisOptions, port: redisPort });
+      redisServer = await endings.start(startRedis({ ...redisOptions, port: redisPort }));
     },
   };
 }

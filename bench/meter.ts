@@ -3,6 +3,7 @@
  * meanwhile, and its memory, sampled four times a second, with any gauge that is to be seen beside it. Linux only.
  */
 import { readFileSync } from "node:fs";
+import { TOTAL_UNIT } from "./compare.ts";
 import { type Course, type Figure, figure } from "./scenario.ts";
 
 const TICKS_PER_SECOND = 100;
@@ -90,7 +91,7 @@ export function costFigures({ cpu, peaks }: Metered, mails: number, whose = ""):
   return [
     figure(`${whose}CPU per thousand e-mails`, perThousand(total), "s"),
     ...cpu.map(({ name, seconds }) => figure(`${whose}of which ${name}`, perThousand(seconds), "s")),
-    ...cpu.map(({ name, seconds }) => figure(`${whose}CPU of ${name}`, seconds, "s")),
+    ...cpu.map(({ name, seconds }) => figure(`${whose}CPU of ${name}`, seconds, TOTAL_UNIT)),
     ...peaks.map(({ name, mb }) => figure(`${whose}most memory of ${name}`, mb, "MB")),
   ];
 }

@@ -35,6 +35,7 @@ export type Sink = {
 
 const TAIL_BYTES = 256;
 const BACKLOG = 1_000;
+export const STOP_MS_MAX = 10_000;
 
 export async function startSink(
   wanted: SinkKind,
@@ -86,7 +87,7 @@ async function startOwnSink(endings: Endings, providers: readonly Provider[]): P
   return { port, kind: "smtp-server", pid: child.pid as number, count: () => taken, stop };
 }
 
-export async function endChild(child: ChildProcess, msMax = 10_000): Promise<void> {
+export async function endChild(child: ChildProcess, msMax = STOP_MS_MAX): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const timer = setTimeout(() => child.kill("SIGKILL"), msMax);
   child.kill("SIGTERM");

@@ -1,19 +1,21 @@
 --[[
 line_up: where do these bags stand in the line of their shard?
 
-Start-time fair queueing: a bag's tag is one more than the later of the virtual time and its workspace's last tag, so
-within a workspace it is first come, first served, a quiet workspace goes next, and nobody starves. The virtual time
-is the tag at the head of the line.
+Start-time fair queueing: a bag begins at the later of the virtual time and the end of its workspace's last bag, and
+takes as long as it costs: one for a hundred e-mails, a twentieth at least. So within a workspace it is first come,
+first served, a quiet workspace goes next also when it sends its e-mails one by one, and nobody starves. The tag is
+the next whole number after the beginning; the virtual time is the tag at the head of the line.
 
 Promises: at most `workspace_max` bags of one workspace and `shard_max` in all stand in line; what is over gets tag 0
 and stays in the record until there is room. The epoch is made here when the shard has none: whoever finds another
 epoch than before knows that the line was lost. Tags that grow too large for the queue are all lowered together.
 
 KEYS epoch fairness line
-ARGV new_epoch workspace_max:number shard_max:number workspaces
+ARGV new_epoch workspace_max:number shard_max:number bags
 REPLY {epoch, tag of each bag or 0}
 ]]
 local TAG_MAX, SCORE_OF_TAG = 2000000, 4294967296
+local EMAILS_OF_ONE, COST_MIN = 100, 0.05
 
 local current = redis.call('GET', epoch)
 if not current then
@@ -43,14 +45,16 @@ redis.call('HSET', fairness, 'virtual', virtual)
 
 local reply = { current }
 local in_line = tonumber(redis.call('HGET', fairness, 'in_line') or 0)
-for workspace in string.gmatch(workspaces, '%S+') do
+for workspace, emails in string.gmatch(bags, '(%S+)=(%d+)') do
   local held = redis.call('HMGET', fairness, 'tag:' .. workspace, 'n:' .. workspace)
-  local tag = math.max(virtual, tonumber(held[1] or 0)) + 1
+  local begin = math.max(virtual, tonumber(held[1] or 0))
+  local tag = math.floor(begin) + 1
   local count = tonumber(held[2] or 0)
   if count >= workspace_max or in_line >= shard_max or tag > TAG_MAX then
     reply[#reply + 1] = 0
   else
-    redis.call('HSET', fairness, 'tag:' .. workspace, tag, 'n:' .. workspace, count + 1)
+    local cost = math.max(COST_MIN, tonumber(emails) / EMAILS_OF_ONE)
+    redis.call('HSET', fairness, 'tag:' .. workspace, begin + cost, 'n:' .. workspace, count + 1)
     in_line = in_line + 1
     reply[#reply + 1] = tag
   end

@@ -13,7 +13,7 @@ import type { Report, StoresReport } from "./embedded/leash.ts";
 import { freePort, isPortFree } from "./embedded/port.ts";
 import { endProcess } from "./embedded/process.ts";
 
-const ROLES = ["api", "deliver", "keeper"] as const;
+const ROLES = ["api", "deliver", "automate", "keeper"] as const;
 type Role = (typeof ROLES)[number];
 
 const READY_MS_MAX = 10_000;

@@ -3,12 +3,13 @@
  * apart when what is under way is finished, or has had its time.
  */
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import { Keyring } from "./admission/keyring.ts";
 import { Reservations } from "./admission/reserve.ts";
 import { startApi } from "./api/api.ts";
+import { addressHasher, Links } from "./audience/links.ts";
+import { Worker } from "./automation/work.ts";
 import { PolicyInForce } from "./capacity/policyfile.ts";
 import { atMost, type Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
@@ -16,23 +17,26 @@ import { Deliverer } from "./delivery/deliver.ts";
 import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
 import { Keeper } from "./keeper/keeper.ts";
+import { startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
 import { Departures } from "./queue/departures.ts";
 import { Line } from "./queue/line.ts";
 import { work } from "./queue/work.ts";
-import { type Bag, noteEpoch } from "./record/bags.ts";
+import { type Bag, firstRow, noteEpoch } from "./record/bags.ts";
 import { Brake } from "./record/brake.ts";
-import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
-import { isMigrated, migrate } from "./record/migrate.ts";
+import { mailCommit } from "./record/commit.ts";
+import type { Sql } from "./record/connect.ts";
+import { contactCommit } from "./record/contactcommit.ts";
+import { migrate } from "./record/migrate.ts";
 import { SHARDS } from "./record/shards.ts";
-import { connectRedis, type Purpose } from "./redis/connect.ts";
 import type { RedisClient } from "./redis/scripts.ts";
+import { StartError, Stores } from "./stores.ts";
+import { ownSubmitter } from "./submit.ts";
+import { Shelf } from "./template/shelf.ts";
 
 export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "console"] as const;
 export type Role = (typeof ROLES)[number];
 
-const STORE_WAIT_MS = 30_000;
-const STORE_POLL_MS = 250;
 /** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
 const API_STOP_MS = 3_500;
 const DELIVER_STOP_MS = 2_500;
@@ -42,10 +46,10 @@ const GOODBYE_MS = 500;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
 
-export type Serving = { port: number | null; stop(): Promise<void> };
+/** Roles that make keys known again, or write links. */
+const SIGNING: readonly Role[] = ["api", "automate"];
 
-/** What a process needs and does not have: said in one line, with exit status 1. */
-export class StartError extends Error {}
+export type Serving = { port: number | null; stop(): Promise<void> };
 
 export async function serve(
   config: Config,
@@ -67,9 +71,11 @@ export async function serve(
       port = api.port;
       stops.push(api.stop);
     }
+    stops.push(await tellMetrics(config, stores, clock, log, onFault));
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
     if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, policy, clock, onFault));
+    if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
     return {
       port,
@@ -133,6 +139,24 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   };
 }
 
+/** Of several processes under one setting the first tells them: the record is the same for all. */
+async function tellMetrics(
+  { host, metricsPort }: Config,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+  onFault: (error: unknown) => void,
+): Promise<() => Promise<void>> {
+  if (metricsPort === null) return async () => {};
+  try {
+    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port: metricsPort, onFault });
+    return metrics.stop;
+  } catch (error) {
+    log.warn({ err: error, port: metricsPort }, "this process tells no metrics");
+    return async () => {};
+  }
+}
+
 function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
   try {
     return new PolicyInForce(capsPolicy, (error) =>
@@ -190,6 +214,49 @@ async function startDeliverRole(
   };
 }
 
+async function startAutomateRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+) {
+  const onFault = (error: unknown) => log.error({ err: error }, "fault");
+  const reads = stores.sql("reads");
+  const line = new Line(await stores.redis("queue"), SHARDS);
+  const hints = stores.sql("hints");
+  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+  const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
+  const commit = mailCommit(commits, (bags) => {
+    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+  });
+  const contacts = contactCommit(commits, addressHasher(serverSecret));
+  const worker = new Worker({
+    sql: stores.sql("runs"),
+    submitOwn: ownSubmitter({
+      reservations: new Reservations(await stores.redis("admission"), reads, clock),
+      commit,
+      clock,
+      brake: () => brake.reason,
+      onLag: (error) => log.warn({ err: error }, "Redis was not told"),
+    }),
+    contacts,
+    shelf: new Shelf(reads, config.storeTimeoutMs),
+    links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
+    clock,
+    retentionDays: config.retentionDays,
+    onFault,
+  });
+  worker.start();
+  return async () => {
+    await worker.stop();
+    brake.stop();
+    await commit.close();
+    await contacts.close();
+    await line.close();
+  };
+}
+
 async function startKeeperRole(
   config: Config,
   stores: Stores,
@@ -231,8 +298,7 @@ async function startKeeperRole(
 
 /** Bags that were just committed go in line; what fails here the keeper finds. */
 async function putInLine(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  const refs = bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 }));
-  for (const { epoch, queued } of await line.lineUp(refs))
+  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 
@@ -267,101 +333,11 @@ function required(config: Config, roles: readonly Role[]) {
   const missing = [
     databaseUrl === null && "DATABASE_URL",
     redisUrl === null && "REDIS_URL",
-    secret === null && roles.includes("api") && "POSTRIDER_SECRET",
+    secret === null && roles.some((role) => SIGNING.includes(role)) && "POSTRIDER_SECRET",
   ].filter(Boolean);
   if (databaseUrl === null || redisUrl === null || missing.length > 0)
     throw new StartError(
       `${missing.join(" and ")} must be set to serve (or use \`npm start\`, which brings its own)`,
     );
   return { databaseUrl, redisUrl, secret: secret ?? "" };
-}
-
-/** Every connection of the process. */
-class Stores {
-  readonly #databaseUrl: string;
-  readonly #redisUrl: string;
-  readonly #timeoutMs: number;
-  readonly #log: Logger;
-  readonly #pools: Sql[] = [];
-  readonly #clients: RedisClient[] = [];
-
-  constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
-    this.#databaseUrl = databaseUrl;
-    this.#redisUrl = redisUrl;
-    this.#timeoutMs = timeoutMs;
-    this.#log = log;
-  }
-
-  sql(pool: Pool): Sql {
-    const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs);
-    this.#pools.push(sql);
-    return sql;
-  }
-
-  async redis(purpose: Purpose): Promise<RedisClient> {
-    const client = connectRedis(this.#redisUrl, purpose, this.#timeoutMs);
-    // lost connections show in the commands that fail
-    client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
-    this.#clients.push(client);
-    if (client.status !== "ready") await once(client, "ready");
-    return client;
-  }
-
-  /** Waits for stores that are still starting; says which one is not there. */
-  async ready(): Promise<void> {
-    const sql = this.sql("setup");
-    await until("Postgres (DATABASE_URL)", () => sql`select 1`);
-    const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
-    redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
-    this.#clients.push(redis);
-    await until("Redis (REDIS_URL)", () => redis.ping());
-  }
-
-  async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
-    const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
-    const results = await Promise.all([
-      named("postgres", this.#timeoutMs, async () => void (await sql`select 1`)),
-      named("redis", this.#timeoutMs, async () => void (await redis.ping())),
-      named("migrations", this.#timeoutMs, async () => {
-        if (!(await isMigrated(sql))) throw new Error("not applied");
-      }),
-    ]);
-    return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#pools.map((sql) => sql.end({ timeout: 1 }).catch(() => {})));
-    for (const client of this.#clients) client.disconnect();
-  }
-}
-
-async function named(name: string, ms: number, check: () => Promise<void>): Promise<[string, string]> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer")), ms);
-  });
-  try {
-    await Promise.race([check(), late]);
-    return [name, "ok"];
-  } catch (error) {
-    return [name, error instanceof Error && error.message === "not applied" ? "not applied" : "no answer"];
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function until(name: string, ask: () => PromiseLike<unknown>): Promise<void> {
-  const deadline = performance.now() + STORE_WAIT_MS;
-  for (;;) {
-    try {
-      await ask();
-      return;
-    } catch (error) {
-      if (performance.now() > deadline)
-        throw new StartError(
-          `${name} did not answer within ${STORE_WAIT_MS / 1000} s: ${error instanceof Error ? error.message : error}`,
-        );
-      await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
-    }
-  }
 }

@@ -2,7 +2,7 @@
  * The report: one HTML file that opens from disk and loads nothing. First what was found, then the charts, then every
  * figure, then what was configured.
  */
-import { changes, circumstances, percent } from "../compare.ts";
+import { changes, circumstances, percent, summary } from "../compare.ts";
 import { FLOORS_OF_DELIVERY } from "../ratios.ts";
 import { type Results, type Row, rounded, withUnit } from "../results.ts";
 import type { Scenario } from "../scenario.ts";
@@ -97,8 +97,7 @@ function tiles(rows: readonly Row[]): string {
 }
 
 function comparison(earlier: Results, results: Results): string {
-  const all = changes(earlier, results);
-  const clear = all.filter(({ verdict }) => verdict !== "no clear change");
+  const clear = changes(earlier, results).filter(({ verdict }) => verdict !== "no clear change");
   const warnings = circumstances(earlier, results).map(
     (text) => `<p class="warning">Not the same ${escaped(text)}</p>`,
   );
@@ -108,11 +107,8 @@ function comparison(earlier: Results, results: Results): string {
   );
   const head =
     "<tr><th>scenario</th><th>figure</th><th class=n>before</th><th class=n>now</th><th class=n>change</th><th></th></tr>";
-  const verdict =
-    clear.length === 0
-      ? `<p>No clear change in ${all.length} figures.</p>`
-      : `<p>${clear.length} of ${all.length} figures changed beyond the noise; for the others there is no clear change.</p><table>${head}${rows.join("")}</table>`;
-  return `<section><h2>Against commit ${escaped(String(earlier.machine.commit))}</h2>${warnings.join("")}${verdict}</section>`;
+  const found = clear.length === 0 ? "" : `<table>${head}${rows.join("")}</table>`;
+  return `<section><h2>Against commit ${escaped(String(earlier.machine.commit))}</h2>${warnings.join("")}<p>${escaped(summary(earlier, results))}</p>${found}</section>`;
 }
 
 function barsOf(rows: readonly Row[], parts: readonly Part[]): string {

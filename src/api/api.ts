@@ -12,6 +12,7 @@ import type { Bag } from "../record/bags.ts";
 import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
 import { contactCommit } from "../record/contactcommit.ts";
+import { eventCommit } from "../record/events.ts";
 import { noteLastUsed } from "../record/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
@@ -19,6 +20,7 @@ import { Shelf } from "../template/shelf.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
+import { eventRoutes } from "./events.ts";
 import { BodyBudget, type Exchange } from "./exchange.ts";
 import { JsonParser } from "./json.ts";
 import { openapi } from "./openapi.ts";
@@ -84,6 +86,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     { connect: parts.connectCommits, timeoutMs },
     addressHasher(parts.serverSecret),
   );
+  const events = eventCommit({ connect: parts.connectCommits, timeoutMs });
   const onFault = (error: unknown) => parts.log.fault(null, error);
   const shelf = new Shelf(reads, timeoutMs);
   const confirmations = new Confirmations({
@@ -102,6 +105,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     ...emailRoutes({ submit: submitter(submitParts), reads, shelf, clock }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
+    ...eventRoutes({ commit: events, clock }),
     ...contactRoutes({
       commit: contacts,
       reads,
@@ -141,6 +145,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       await server.stop();
       await commit.close();
       await contacts.close();
+      await events.close();
       await lastUsed.stop();
       await json.close();
     },

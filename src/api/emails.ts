@@ -18,6 +18,7 @@ import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted }
 import type { Shelf } from "../template/shelf.ts";
 import { checker } from "./check.ts";
 import { INVALID_KEY, lacks } from "./gate.ts";
+import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { checkSchedule, type Draft, draftLetter, SendEmail, type Sender, type Written } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
@@ -27,7 +28,6 @@ import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./rout
 import { iso } from "./time.ts";
 
 const BATCH_MAX = 100;
-const IDEMPOTENCY_KEY_CHARS_MAX = 256;
 
 export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
 
@@ -236,16 +236,13 @@ function answerTo(submitted: Submitted, answer: string): Answer {
         "A request with this `Idempotency-Key` is still being processed. Try again later.",
       );
     case "conflict":
-      throw refuse(
-        "invalid_idempotent_request",
-        "This `Idempotency-Key` was used before with a different request.",
-      );
+      throw keyConflict();
     case "over quota":
       throw overQuota(submitted.refusal);
     case "key revoked":
       throw new Refusal(INVALID_KEY);
     case "outcome unknown":
-      throw refuse("application_error", "Outcome unknown, retry with the same Idempotency-Key.");
+      throw outcomeUnknown();
   }
 }
 
@@ -337,17 +334,6 @@ function senderOf({ clock }: EmailParts, { caller }: Call): Sender {
 function object(body: Json | undefined): Json | undefined {
   if (body === undefined || (body !== null && typeof body === "object" && !Array.isArray(body))) return body;
   throw refuse("validation_error", "An e-mail must be a JSON object.");
-}
-
-function idempotencyKey({ exchange }: Call): string | null {
-  const key = exchange.idempotencyKey;
-  if (key === null) return null;
-  if (key.length === 0 || key.length > IDEMPOTENCY_KEY_CHARS_MAX)
-    throw refuse(
-      "invalid_idempotency_key",
-      `The \`Idempotency-Key\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters.`,
-    );
-  return key;
 }
 
 /** The same request is the same bytes under the same validation mode. */

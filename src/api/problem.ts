@@ -54,10 +54,7 @@ export function bodyOf({ status, name, message, details }: Problem): string {
   return JSON.stringify({ statusCode: status, name, message, ...(details && { details }) });
 }
 
-export const UNAVAILABLE: Problem = problem(
-  "service_unavailable",
-  "The service is not available right now. Try again in 1 second.",
-);
+export const UNAVAILABLE: Problem = problem("service_unavailable", "Try again in 1 second.");
 export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),
   status: 400,

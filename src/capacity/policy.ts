@@ -5,8 +5,8 @@
  *
  * Once per UTC day, on the day that has ended:     on every run, on the evidence so far:
  *   clean days bring a workspace one step back       normal -> frozen   the cap stays
- *   a used, healthy day lets the cap grow            any    -> shrunk   the cap shrinks, growth rests
- *   a long idle spell lets it decay                  any    -> paused   and mail that is not transactional waits
+ *   a used, healthy day lets the cap grow            any    -> shrunk   the cap shrinks
+ *   a long idle spell lets it decay                  any    -> paused   mail that is not transactional waits
  *
  * Days on which nobody ran are made up one by one, but the cap grows at most once in a run: the days after the first
  * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: what a step
@@ -20,9 +20,11 @@ import {
   dayOf,
   dayPlus,
   deliveredWithin,
-  type Finding,
   findHarm,
+  type Harm,
   isClean,
+  type Judged,
+  type Measure,
   percent,
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
@@ -50,10 +52,12 @@ export type CapState = {
   evaluatedOn: string | null;
   /** When caps or level last changed. */
   changedAt: number | null;
-  /** When the cap was shrunk, as long as that slows growth or adds up to a pause. */
+  /** When the cap was shrunk, as long as that slows growth and the way back, or adds up to a pause. */
   shrunkAt: number[];
+  /** When automation mail was paused, as long as that slows growth and the way back. */
+  pausedAt: number[];
   /** The counts that the last step was taken on. */
-  judged: DayCounts[];
+  judged: Judged[];
 };
 
 /** What a person set, until it runs out. */
@@ -90,6 +94,7 @@ export function startState(policy: Policy, plan: Plan): CapState {
     evaluatedOn: null,
     changedAt: null,
     shrunkAt: [],
+    pausedAt: [],
     judged: [],
   };
 }
@@ -201,13 +206,24 @@ function recover(
   ended: string,
   reasons: string[],
 ): CapState {
-  const { level } = state;
-  if (level === "normal" || state.cleanDays < policy.recovery.clean_days) return state;
+  const { level, cleanDays } = state;
+  if (level === "normal" || cleanDays < cleanDaysNeeded(policy, state, ended)) return state;
   const back: Level = level === "paused" ? "shrunk" : "normal";
   const what = level === "paused" ? "Other than transactional mail goes again" : "The cap may grow again";
-  reasons.push(`${what}: ${state.cleanDays} clean days in a row.`);
-  const judged = within(policy, days, ended).filter((counts) => counts.day <= ended);
-  return { ...state, level: back, cleanDays: 0, judged };
+  reasons.push(`${what}: ${cleanDays} clean days in a row.`);
+  return { ...state, level: back, cleanDays: 0, judged: within(policy, days, ended) };
+}
+
+/** Twice as long for each relapse: a list that waits while it is paused is the same list when it goes again. */
+function cleanDaysNeeded({ recovery, ...policy }: Policy, { pausedAt }: CapState, ended: string): number {
+  const since = remembersSince(policy.growth_after_shrink_days, ended);
+  const relapses = Math.max(0, pausedAt.filter((at) => at > since).length - 1);
+  return Math.min(recovery.clean_days_max, recovery.clean_days * 2 ** relapses);
+}
+
+/** Counted from the day that has ended, not from now: a day made up for later is lived as it would have been. */
+function remembersSince(days: number, ended: string): number {
+  return Date.parse(ended) + DAY_MS - days * DAY_MS;
 }
 
 function grow(
@@ -222,9 +238,9 @@ function grow(
   const delivered = deliveredWithin(days, dayPlus(ended, 1 - policy.window_days), ended);
   if (delivered < policy.delivered_min || ailment(policy, days, ended) !== null) return state;
 
-  const slowSince = now - policy.growth_after_shrink_days * DAY_MS;
-  const slow = state.shrunkAt.some((at) => at > slowSince);
-  const factor = slow ? policy.growth_after_shrink : policy.growth;
+  const slowSince = remembersSince(policy.growth_after_shrink_days, ended);
+  const slow = [...state.shrunkAt, ...state.pausedAt].some((at) => at > slowSince);
+  const factor = slow ? Math.min(policy.growth, policy.growth_after_shrink) : policy.growth;
   const active = activeOverride(override, now);
   const limit = Math.min(
     policy.ceiling[plan],
@@ -235,7 +251,7 @@ function grow(
   if (capDay <= state.capDay) return state;
   const waited = counts.delayed > 0 ? `, ${counts.delayed} waited` : "";
   reasons.push(
-    `Grew from ${state.capDay} to ${capDay} a day: ${ended} used ${counts.used} of ${inForce}${waited}, and the last ${policy.window_days} days were healthy${slow ? "; slowly, after a shrink" : ""}.`,
+    `Grew from ${state.capDay} to ${capDay} a day: ${ended} used ${counts.used} of ${inForce}${waited}, and the last ${policy.window_days} days were healthy${slow ? "; slowly, after what was" : ""}.`,
   );
   return { ...state, capDay };
 }
@@ -254,32 +270,29 @@ function applyHarm(
   policy: Policy,
   state: CapState,
   days: readonly DayCounts[],
-  harm: Finding,
+  harm: Harm,
   today: string,
   now: number,
 ): Step | null {
-  const why = wording(harm);
-  if (harm.severity === "freeze") {
-    if (state.level === "normal")
-      return {
-        state: { ...state, level: "frozen", cleanDays: 0, healthyDays: 0 },
-        reasons: [`Frozen: ${why}.`],
-      };
-    if (state.cleanDays === 0) return null;
-    return { state: { ...state, cleanDays: 0 }, reasons: [] };
-  }
-  const capDay = Math.min(state.capDay, Math.max(CAP_MIN, Math.floor(state.capDay * policy.shrink.factor)));
+  if (!harm.pauses && !harm.shrinks) return freeze(policy, state, harm);
+  const wasPaused = state.level === "paused";
+  // a pause spares the mail that people wait for: the cap of all mail shrinks if harm goes on all the same
+  const pauseFirst = policy.pause[harm.measure] < policy.shrink[harm.measure];
+  const capDay = harm.shrinks && (wasPaused || !pauseFirst) ? shrunken(policy, state.capDay) : state.capDay;
   const shrinks = capDay < state.capDay;
-  const kept = Math.max(policy.growth_after_shrink_days, policy.pause.within_days) * DAY_MS;
-  const shrunkAt = [...state.shrunkAt.filter((at) => at > now - kept), ...(shrinks ? [now] : [])];
-  const recently = shrunkAt.filter((at) => at > now - policy.pause.within_days * DAY_MS).length;
+  if (!shrinks && wasPaused) return freeze(policy, state, harm);
+  const shrunkAt = [...recent(policy, state.shrunkAt, now), ...(shrinks ? [now] : [])];
+  const together = shrunkAt.filter((at) => at > now - policy.pause.within_days * DAY_MS).length;
   const pauses =
-    harm.severity === "pause" ||
-    state.level === "paused" ||
+    harm.pauses ||
+    wasPaused ||
     !shrinks || // there is nothing else left to take
-    recently >= policy.pause.shrinks;
-  const size = shrinks ? `Shrunk from ${state.capDay} to ${capDay} a day` : "As small as a cap can be";
-  const paused = pauses ? "; only transactional mail goes" : "";
+    together >= policy.pause.shrinks;
+  const pausedAt = [...recent(policy, state.pausedAt, now), ...(pauses && !wasPaused ? [now] : [])];
+  const steps = [
+    ...(shrinks ? [`Shrunk from ${state.capDay} to ${capDay} a day`] : []),
+    ...(pauses && !wasPaused ? ["Paused: only transactional mail goes"] : []),
+  ];
   return {
     state: {
       ...state,
@@ -288,22 +301,45 @@ function applyHarm(
       cleanDays: 0,
       healthyDays: 0,
       shrunkAt,
+      pausedAt,
       judged: within(policy, days, today),
     },
-    reasons: [`${size}${paused}: ${why}.`],
+    reasons: [`${steps.join(". ")}. ${wording(harm, shrinks ? policy.shrink : policy.pause)}.`],
   };
 }
 
-function wording({ measure, days, sample, atLeast, over }: Finding): string {
+/** Nothing is taken away, and the way back begins anew. */
+function freeze(policy: Policy, state: CapState, harm: Harm): Step | null {
+  if (state.level !== "normal")
+    return state.cleanDays === 0 ? null : { state: { ...state, cleanDays: 0 }, reasons: [] };
+  return {
+    state: { ...state, level: "frozen", cleanDays: 0, healthyDays: 0 },
+    reasons: [`Frozen. ${wording(harm, policy.freeze)}.`],
+  };
+}
+
+/** Steps taken long ago are forgotten. */
+function recent(policy: Policy, steps: readonly number[], now: number): number[] {
+  const kept = Math.max(policy.growth_after_shrink_days, policy.pause.within_days) * DAY_MS;
+  return steps.filter((at) => at > now - kept);
+}
+
+function shrunken({ shrink }: Policy, capDay: number): number {
+  return Math.min(capDay, Math.max(CAP_MIN, Math.floor(capDay * shrink.factor)));
+}
+
+function wording({ measure, days, sample, atLeast }: Harm, limit: Record<Measure, number>): string {
   const period = days === 1 ? "today" : `in ${days} days`;
   const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
-  return `${sample.events} ${measure}s of ${sample.of} ${of} ${period}, surely over ${percent(atLeast)}, the limit is ${percent(over)}`;
+  return `${sample.events} ${measure}s ${period} against ${sample.of} ${of} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
 }
 
 /** The days that a rate may still be taken over, as they are now. */
-function within(policy: Policy, days: readonly DayCounts[], to: string): DayCounts[] {
+function within(policy: Policy, days: readonly DayCounts[], to: string): Judged[] {
   const from = dayPlus(to, 1 - policy.window_days);
-  return days.filter((counts) => counts.day >= from).map((counts) => ({ ...counts }));
+  return days
+    .filter(({ day }) => day >= from && day <= to)
+    .map(({ day, bounced, complained }) => ({ day, bounced, complained }));
 }
 
 function activeOverride(override: Override | null, now: number): Override | null {

@@ -1,19 +1,37 @@
 /** `postrider caps`: what the sending caps are, why, and what they will be; and setting them by hand. */
 import { Command, InvalidArgumentError } from "commander";
-import { overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
-import { DEFAULT_POLICY, effective, type Override, type Policy } from "../capacity/policy.ts";
+import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
+import { forecast, replay } from "../capacity/forecast.ts";
+import {
+  COUNTED_DAYS_MAX,
+  DEFAULT_POLICY,
+  effective,
+  type Override,
+  type Policy,
+} from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
 import { CAP_MIN, OVERRIDE_MAX } from "../plans.ts";
-import { type CapacityRow, findCapacity, listCapChanges } from "../record/capacity.ts";
+import {
+  type CapacityRow,
+  dailyCounts,
+  findCapacity,
+  listCapChanges,
+  noteCapUse,
+} from "../record/capacity.ts";
 import { advance, sum } from "../record/ledger.ts";
 import { readAccount } from "../record/ledgers.ts";
 import { CommandError, type Context, type Output, say, table, time, withContext } from "./context.ts";
+import { simulateCommand } from "./simulate.ts";
 import { readId } from "./workspace.ts";
 
 const HISTORY_SHOWN = 50;
+const FORECAST_DAYS_MAX = 365;
+const REPLAYED_DAYS_MAX = 400;
 const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 };
 
 type Of = Output & { workspace: string };
+type ForecastOptions = Of & { days: number; policy?: Policy };
+type ReplayOptions = Of & { policy: Policy };
 type SetOptions = Of & {
   minimum?: number;
   maximum?: number;
@@ -53,7 +71,22 @@ export function capsCommand(): Command {
     .option("--json", "as JSON")
     .description("every change with its reason, newest first")
     .action((options: Of) => withContext((context) => history(context, options)));
-  return command;
+  command
+    .command("forecast")
+    .requiredOption("--workspace <id>", "whose", readId)
+    .option("--days <n>", "how far ahead", readDays, 14)
+    .option("--policy <file>", "under another policy than the one in force", readPolicyFile)
+    .option("--json", "as JSON")
+    .description("the caps of the days to come, if mail goes on as in the last week")
+    .action((options: ForecastOptions) => withContext((context) => showForecast(context, options)));
+  command
+    .command("replay")
+    .requiredOption("--workspace <id>", "whose", readId)
+    .requiredOption("--policy <file>", "the policy", readPolicyFile)
+    .option("--json", "as JSON")
+    .description("what the caps would have been, had a policy decided over the days on record")
+    .action((options: ReplayOptions) => withContext((context) => showReplay(context, options)));
+  return command.addCommand(simulateCommand());
 }
 
 async function show(context: Context, options: Of) {
@@ -145,13 +178,57 @@ async function history({ sql }: Context, options: Of) {
   say(options, rows, text);
 }
 
-export async function capacityOf({ sql }: Context, workspaceId: string): Promise<CapacityRow> {
+async function showForecast(context: Context, options: ForecastOptions) {
+  const { sql, clock } = context;
+  const { workspace, days } = options;
+  const now = clock.now();
+  const row = await capacityOf(context, workspace);
+  const policy = options.policy ?? policyInForce(context);
+  await noteCapUse(sql, [workspace]);
+  const counts = daysOf(await dailyCounts(sql, [workspace], now, COUNTED_DAYS_MAX));
+  const ahead = forecast(policy, row.plan, stateOf(row, policy), counts, overrideOf(row), now, days);
+  const text = table(
+    ahead.map(({ day, likely, most }) => [
+      day,
+      likely.capDay,
+      likely.used,
+      likely.level,
+      most.capDay,
+      likely.reason,
+    ]),
+    ["day", "cap", "sent", "level", "cap at most", "why"],
+  );
+  say(options, ahead, text);
+}
+
+async function showReplay(context: Context, options: ReplayOptions) {
+  const { sql, clock } = context;
+  const { workspace, policy } = options;
+  const { plan } = await capacityOf(context, workspace);
+  const counts = daysOf(await dailyCounts(sql, [workspace], clock.now(), REPLAYED_DAYS_MAX));
+  const replayed = replay(policy, plan, counts);
+  const text = table(
+    replayed.map((one) => [
+      one.day,
+      one.capDay,
+      one.capHour,
+      one.level,
+      one.used,
+      one.over,
+      one.reasons.join(" "),
+    ]),
+    ["day", "cap", "an hour", "level", "sent", "over the cap", "why"],
+  );
+  say(options, replayed, text);
+}
+
+async function capacityOf({ sql }: Context, workspaceId: string): Promise<CapacityRow> {
   const row = await findCapacity(sql, workspaceId);
   if (!row) throw unknownWorkspace(workspaceId);
   return row;
 }
 
-export function policyInForce({ config }: Context): Policy {
+function policyInForce({ config }: Context): Policy {
   return config.capsPolicy === null ? DEFAULT_POLICY : readPolicy(config.capsPolicy);
 }
 
@@ -164,6 +241,21 @@ function readCap(text: string): number {
   if (!/^\d+$/.test(text) || value < CAP_MIN || value > OVERRIDE_MAX)
     throw new InvalidArgumentError(`It must be a whole number from ${CAP_MIN} to ${OVERRIDE_MAX}.`);
   return value;
+}
+
+function readDays(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < 1 || value > FORECAST_DAYS_MAX)
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${FORECAST_DAYS_MAX}.`);
+  return value;
+}
+
+function readPolicyFile(path: string): Policy {
+  try {
+    return readPolicy(path);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
 }
 
 function readEnd(text: string, now: number): number {

@@ -5,6 +5,7 @@
 import { Command, CommanderError } from "commander";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { audienceCommand } from "./audience.ts";
+import { automationCommand } from "./automation.ts";
 import { capsCommand } from "./caps.ts";
 import { contactCommand } from "./contact.ts";
 import { doctorCommand } from "./doctor.ts";
@@ -25,6 +26,7 @@ for (const make of [
   workspaceCommand,
   keyCommand,
   audienceCommand,
+  automationCommand,
   contactCommand,
   usageCommand,
   capsCommand,

@@ -4,7 +4,9 @@ import { Command, InvalidArgumentError } from "commander";
 import { hashPassword } from "../admission/password.ts";
 import { isUuid, newId } from "../ids.ts";
 import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../plans.ts";
-import { expectReleaseNow } from "../record/ledgers.ts";
+import { insertCapChange } from "../record/capacity.ts";
+import type { Sql } from "../record/connect.ts";
+import { type Account, expectReleaseNow, readAccount } from "../record/ledgers.ts";
 import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces.ts";
 import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
 
@@ -71,8 +73,10 @@ async function set(
   const { plan, limit: limits } = options;
   if (plan === undefined && Object.keys(limits).length === 0)
     throw new CommandError("Nothing to set: give --plan or --limit.");
+  const before = await readAccount(sql, id);
   const workspace = await keyring.changeWorkspace(id, { ...(plan && { plan }), limits });
   if (!workspace) throw new CommandError(`There is no workspace ${id}.`);
+  await noteFixed(sql, id, before, limits, new Date(clock.now()));
   // what waits for a cap may go now
   await expectReleaseNow(sql, id, new Date(clock.now()));
   await reservations.forget(workspace.handle);
@@ -81,6 +85,22 @@ async function set(
     show(workspace),
     `Workspace ${id}: ${workspace.plan}, limits of its own ${JSON.stringify(workspace.limits)}.`,
   );
+}
+
+/** A cap fixed by hand is a change of caps like any other: it stands in their history. */
+async function noteFixed(
+  sql: Sql,
+  id: string,
+  before: Account | null,
+  limits: Record<string, number | null>,
+  now: Date,
+): Promise<void> {
+  const after = await readAccount(sql, id);
+  if (!before || !after || !("cap_hour" in limits || "cap_day" in limits)) return;
+  const capsOf = ({ allowance }: Account) => ({ day: allowance.capDay, hour: allowance.capHour });
+  const reason = `Limits of the workspace set: ${JSON.stringify(limits)}`;
+  const change = { reason, level: "fixed", counts: null, policyVersion: null, by: "operator" };
+  await insertCapChange(sql, id, { before: capsOf(before), after: capsOf(after), ...change }, now);
 }
 
 function show({ id, handle, name, plan, limits, createdAt }: Workspace) {

@@ -187,6 +187,10 @@ export class Deliverer {
   async #send(trip: Trip, email: OpenEmail): Promise<void> {
     const { bag } = trip;
     const { courier, leases, clock } = this.#parts;
+    if (email.barred !== null) {
+      this.#drop(bag, email, "canceled", `The contact is ${email.barred}.`);
+      return;
+    }
     const from = parseMailbox(email.head.from);
     if (!from) {
       this.#fail(bag, email, "The e-mail has no valid sender.");
@@ -311,6 +315,11 @@ export class Deliverer {
   }
 
   #fail(bag: Held, email: OpenEmail, reason: string): void {
+    this.#drop(bag, email, "failed", reason);
+  }
+
+  /** Ends an e-mail that nobody tried to send. */
+  #drop(bag: Held, email: OpenEmail, status: "failed" | "canceled", reason: string): void {
     const at = this.#parts.clock.now();
     this.#parts.settler.note({
       bag,
@@ -318,16 +327,16 @@ export class Deliverer {
       bulk: email.bulk,
       weight: email.weight,
       bytes: email.bytes,
-      status: "failed",
-      marks: marksOf(email).replaceAll("o", "f"),
+      status,
+      marks: marksOf(email).replaceAll("o", status === "failed" ? "f" : "x"),
       attemptedAt: null,
       at,
-      events: [{ type: "failed", at: new Date(at).toISOString(), detail: reason }],
+      events: [{ type: status, at: new Date(at).toISOString(), detail: reason }],
       places: [],
       nextAt: null,
       domain: null,
       reply: null,
-      counts: { failed: 1 },
+      counts: status === "failed" ? { failed: 1 } : {},
     });
   }
 

@@ -10,8 +10,8 @@ import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { BagRef, Line } from "../queue/line.ts";
-import { type Bag, noteEpoch } from "../record/bags.ts";
+import type { Line, Lining } from "../queue/line.ts";
+import { type Bag, firstRow, noteEpoch } from "../record/bags.ts";
 import { type BrakeLimits, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
 import { dropOldClaims } from "../record/claims.ts";
@@ -33,6 +33,7 @@ import {
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldPartitions, type RetentionDays } from "../record/retention.ts";
+import { dropOldRuns } from "../record/runs.ts";
 
 const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
@@ -41,6 +42,8 @@ const STRAY_BAGS_MAX = 1_000;
 const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
 const CLAIMS_DROPPED_MAX = 5_000;
+const RUNS_DROPPED_MAX = 5_000;
+const DAY_MS = 86_400_000;
 /** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
 const GRACE_MS = 2_000;
 
@@ -190,8 +193,10 @@ export class Keeper {
       dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
     );
     await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
+    const before = new Date(now - retention.emails * DAY_MS);
+    const runs = await this.#only("retention", (tx) => dropOldRuns(tx, before, RUNS_DROPPED_MAX));
     await this.#only("retention", (tx) => dropOldCounts(tx, now));
-    return (claims ?? 0) >= CLAIMS_DROPPED_MAX;
+    return (claims ?? 0) >= CLAIMS_DROPPED_MAX || (runs ?? 0) >= RUNS_DROPPED_MAX;
   }
 
   async #queueShard(shard: number): Promise<void> {
@@ -210,12 +215,10 @@ export class Keeper {
   }
 
   async #lineUp(bags: readonly Bag[]): Promise<void> {
-    await this.#queueBags(
-      bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 })),
-    );
+    await this.#queueBags(bags.map(firstRow));
   }
 
-  async #queueBags(bags: readonly BagRef[]): Promise<void> {
+  async #queueBags(bags: readonly Lining[]): Promise<void> {
     if (bags.length === 0) return;
     for (const { epoch, queued } of await this.#parts.line.lineUp(bags))
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);

@@ -15,13 +15,15 @@ export const SHARD_BAGS_MAX = 50_000;
 const EVENTS_KEPT = 100;
 
 export type BagRef = { workspaceId: string; id: string; generation: number; shard: number };
+/** A bag that is to stand in line: how many e-mails it holds decides how long it takes its turn. */
+export type Lining = BagRef & { emails: number };
 export type BagJob = { w: string; b: string; g: number };
-export type Queued = { epoch: string; queued: BagRef[]; heldBack: BagRef[] };
+export type Queued = { epoch: string; queued: Lining[]; heldBack: Lining[] };
 
 const lineUpScript = loadScript(
   "line_up",
   ["epoch", "fairness", "line"],
-  ["new_epoch", "workspace_max", "shard_max", "workspaces"],
+  ["new_epoch", "workspace_max", "shard_max", "bags"],
 );
 const stepOutScript = loadScript("step_out", ["fairness"], ["workspaces"]);
 const recountScript = loadScript("recount", ["epoch", "fairness"], ["counted_epoch", "counts"]);
@@ -52,13 +54,13 @@ export class Line {
   }
 
   /** Puts bags in line: one script and one job each, per shard. */
-  async lineUp(bags: readonly BagRef[]): Promise<Queued[]> {
+  async lineUp(bags: readonly Lining[]): Promise<Queued[]> {
     const queued: Queued[] = [];
     for (const [shard, some] of byShard(bags)) queued.push(await this.#lineUp(shard, some));
     return queued;
   }
 
-  async #lineUp(shard: number, bags: readonly BagRef[]): Promise<Queued> {
+  async #lineUp(shard: number, bags: readonly Lining[]): Promise<Queued> {
     const queue = this.#queues[shard] as Queue<BagJob>;
     const [epoch, ...tags] = (await lineUpScript.run(
       this.#redis,
@@ -71,7 +73,7 @@ export class Line {
         new_epoch: randomBytes(9).toString("base64url"),
         workspace_max: WORKSPACE_BAGS_MAX,
         shard_max: SHARD_BAGS_MAX,
-        workspaces: bags.map((bag) => bag.workspaceId).join(" "),
+        bags: bags.map(({ workspaceId, emails }) => `${workspaceId}=${emails}`).join(" "),
       },
     )) as [string, ...number[]];
     const admitted = bags.filter((_, n) => tags[n] !== 0);
@@ -143,8 +145,8 @@ export class Line {
   }
 }
 
-function byShard(bags: readonly BagRef[]): Map<number, BagRef[]> {
-  const shards = new Map<number, BagRef[]>();
+function byShard(bags: readonly Lining[]): Map<number, Lining[]> {
+  const shards = new Map<number, Lining[]>();
   for (const bag of bags) {
     const some = shards.get(bag.shard);
     if (some) some.push(bag);

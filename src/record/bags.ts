@@ -41,6 +41,11 @@ export function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): State
 
 export type BagRow = { workspaceId: string; id: string; generation: number; shard: number };
 
+/** A bag as it was just made, for the line. */
+export function firstRow({ workspaceId, id, shard, emailIds }: Bag): BagRow & { emails: number } {
+  return { workspaceId, id, shard, generation: 0, emails: emailIds.length };
+}
+
 /** Notes under which epoch bags were put in line. */
 export async function noteEpoch(sql: Sql, bags: readonly BagRow[], epoch: string): Promise<void> {
   await sql`

@@ -26,6 +26,8 @@ export type OpenEmail = {
   html: string | null;
   plain: string | null;
   extra: Extra | null;
+  /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
+  barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
 };
 
 /** Takes the lease of a bag, if it is free; hands back its e-mails' ids and how often it was taken. */
@@ -49,7 +51,11 @@ export async function loadOpen(
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
     select e.id, e.key_id as "keyId", e.bulk, e.head, e.weight, e.bytes, e.marks, e.attempts, e.created_at as "createdAt",
-           e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", b.html, b.plain, b.extra
+           e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", b.html, b.plain, b.extra,
+           case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
+                                           when c.status = 'subscribed' then '' else c.status end
+                               from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')
+           end as barred
     from email e
     join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = any(${emailIds}::uuid[])
     where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')

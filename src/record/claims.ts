@@ -48,6 +48,15 @@ export async function findClaims(
     where c.created_at > ${now}::timestamptz - make_interval(hours => ${CLAIM_HOURS})`;
 }
 
+/** For claims that are taken before their answer is known: in the same transaction. */
+export function answerClaims(tx: Tx | Sql, claims: readonly Claim[]): Statement {
+  return tx`
+    update claim c set answer = a.answer::json
+    from unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
+                ${claims.map((c) => c.key)}::text[], ${claims.map((c) => c.answer)}::text[]) as a(workspace_id, scope, key, answer)
+    where c.workspace_id = a.workspace_id and c.scope = a.scope and c.key = a.key`;
+}
+
 export function dropClaims(
   tx: Tx | Sql,
   claims: readonly Pick<Claim, "workspaceId" | "scope" | "key">[],

@@ -11,7 +11,16 @@ export type Tx = postgres.TransactionSql;
 /** Asked for and not yet sent: the driver sends it when it is awaited or executed. */
 export type Statement = postgres.PendingQuery<postgres.Row[]>;
 
-export type Pool = "commits" | "hints" | "reads" | "delivery" | "settling" | "leases" | "keeper" | "setup";
+export type Pool =
+  | "commits"
+  | "hints"
+  | "reads"
+  | "delivery"
+  | "settling"
+  | "leases"
+  | "keeper"
+  | "runs"
+  | "setup";
 const POOL_CONNECTIONS: Record<Pool, number> = {
   commits: 2,
   hints: 1,
@@ -20,6 +29,7 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
   settling: 1,
   leases: 1,
   keeper: 3,
+  runs: 4,
   setup: 1,
 };
 

@@ -2,6 +2,7 @@
 import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 import type { Confirmation, Consent, Contact, Held } from "./contact.ts";
 import type { Page } from "./readmail.ts";
+import { forgetContacts } from "./runs.ts";
 
 export type Who = { identity: string } | { id: string };
 type Wanted = { workspaceId: string; audienceId: string; who: Who };
@@ -179,6 +180,7 @@ export function keepSuppressed(
 export function deleteContacts(
   tx: Tx | Sql,
   contacts: readonly { workspaceId: string; id: string }[],
+  now: Date,
 ): Statement[] {
   const gone = () => tx`
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, id)`;
@@ -186,6 +188,7 @@ export function deleteContacts(
     tx`delete from contact t using ${gone()} where t.workspace_id = g.workspace_id and t.id = g.id`,
     tx`delete from consent t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     tx`delete from confirmation t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
+    ...forgetContacts(tx, contacts, now),
   ];
 }
 

@@ -8,6 +8,8 @@ export type NewEmail = {
   workspaceId: string;
   id: string;
   keyId: string | null;
+  /** Whom an automation's mail is to: asked once more when it leaves. */
+  contactId?: string;
   bulk: boolean;
   /** JSON of `Head`. */
   head: string;
@@ -55,17 +57,18 @@ export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], n
   const at = now.toISOString();
   const of = <T>(pick: (email: NewEmail) => T): T[] => accepted.map(({ email }) => pick(email));
   return tx`
-    insert into email (workspace_id, id, key_id, bulk, status, head, weight, bytes, created_at, updated_at,
+    insert into email (workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, created_at, updated_at,
                        scheduled_at, delayed_at, history)
-    select workspace_id, id, key_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
+    select workspace_id, id, key_id, contact_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
            case when status = 'waiting' then ${delayed(at)}::text::jsonb end
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
+                ${of((e) => e.contactId ?? null)}::uuid[],
                 ${of((e) => truth(e.bulk))}::text[]::bool[], ${accepted.map((one) => one.standing)}::text[],
                 ${of((e) => e.head)}::text[], ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
                 ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[])
-      as e(workspace_id, id, key_id, bulk, status, head, weight, bytes, scheduled_at)`;
+      as e(workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, scheduled_at)`;
 }
 
 /** Which of these are written already. */

@@ -169,7 +169,7 @@ export async function emptyDeletedAudience(sql: Sql, now: Date): Promise<number 
       select workspace_id as "workspaceId", id, identity from contact
       where workspace_id = ${workspaceId} and audience_id = ${id} limit ${EMPTIED_MAX}`;
     if (contacts.length > 0) {
-      await Promise.all([...deleteContacts(tx, contacts), ...insertErasures(tx, contacts, now)]);
+      await Promise.all([...deleteContacts(tx, contacts, now), ...insertErasures(tx, contacts, now)]);
     } else {
       await tx`delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id}`;
       await tx`delete from audience where workspace_id = ${workspaceId} and id = ${id}`;

@@ -261,9 +261,9 @@ export async function strays(
   workspaceId: string,
   before: Date,
   most: number,
-): Promise<BagRow[]> {
-  return sql<BagRow[]>`
-    select workspace_id as "workspaceId", id, generation, shard from bag
+): Promise<(BagRow & { emails: number })[]> {
+  return sql<(BagRow & { emails: number })[]>`
+    select workspace_id as "workspaceId", id, generation, shard, cardinality(email_ids) as emails from bag
     where shard = ${shard} and workspace_id = ${workspaceId} and token is null and epoch is null and created_at < ${before}
     order by id limit ${most}`;
 }

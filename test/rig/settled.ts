@@ -22,3 +22,21 @@ export async function settled(
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
   }
 }
+
+/** Resolves when no run of the workspace is under way; with the number of runs in each state. */
+export async function runsEnded(
+  sql: Sql,
+  workspaceId: string,
+  patienceMs: number,
+): Promise<Record<string, number>> {
+  const deadline = performance.now() + patienceMs;
+  for (;;) {
+    const rows = await sql<{ state: string; count: number }[]>`
+      select state, count(*)::int from run where workspace_id = ${workspaceId} group by state`;
+    const counts = Object.fromEntries(rows.map((row) => [row.state, row.count]));
+    if ((counts.active ?? 0) === 0) return counts;
+    if (performance.now() > deadline)
+      throw new Error(`after ${patienceMs} ms there are still ${JSON.stringify(counts)}`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+  }
+}

@@ -10,7 +10,7 @@ import type { Route } from "../../src/api/routes.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { Overrides, Plan } from "../../src/plans.ts";
 import { Line } from "../../src/queue/line.ts";
-import { type Bag, noteEpoch } from "../../src/record/bags.ts";
+import { type Bag, firstRow, noteEpoch } from "../../src/record/bags.ts";
 import { connectRecord, type Sql } from "../../src/record/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
@@ -168,8 +168,7 @@ export async function freshWorkspace(
 }
 
 async function lineUp(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  const refs = bags.map(({ workspaceId, id, shard }) => ({ workspaceId, id, shard, generation: 0 }));
-  for (const { epoch, queued } of await line.lineUp(refs))
+  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 

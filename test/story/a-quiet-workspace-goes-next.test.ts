@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type BagRef, Line, WORKSPACE_BAGS_MAX } from "../../src/queue/line.ts";
+import { Line, type Lining, WORKSPACE_BAGS_MAX } from "../../src/queue/line.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { type OwnRedis, ownRedis } from "../rig/services.ts";
@@ -19,8 +19,8 @@ afterAll(async () => {
   await own.stop();
 });
 
-const bagsOf = (workspaceId: string, count: number): BagRef[] =>
-  Array.from({ length: count }, () => ({ workspaceId, id: randomUUID(), generation: 0, shard: 0 }));
+const bagsOf = (workspaceId: string, count: number, emails = 100): Lining[] =>
+  Array.from({ length: count }, () => ({ workspaceId, id: randomUUID(), generation: 0, shard: 0, emails }));
 
 const inOrder = () => redis.zrange("bull:{bags-0}:prioritized", "0", "-1");
 
@@ -28,12 +28,24 @@ test("a single bag of another workspace overtakes all but the next of a backlog,
   const [busy, quiet] = [randomUUID(), randomUUID()];
   const backlog = bagsOf(busy, 300);
   await line.lineUp(backlog);
-  const [single] = bagsOf(quiet, 1) as [BagRef];
+  const [single] = bagsOf(quiet, 1) as [Lining];
   await line.lineUp([single]);
   const jobs = await inOrder();
   expect(jobs.indexOf(`${single.id}-0`)).toBeLessThanOrEqual(2);
   const others = jobs.filter((job) => job !== `${single.id}-0`);
   expect(others).toEqual(backlog.map(({ id }) => `${id}-0`));
+});
+
+test("who sends one by one waits no longer than who sends a hundred at once", async () => {
+  await redis.flushall();
+  await line.lineUp(Array.from({ length: 10 }, () => bagsOf(randomUUID(), 50)).flat());
+  const singles = bagsOf(randomUUID(), 20, 1);
+  await line.lineUp(singles);
+  const jobs = await inOrder();
+  const places = singles.map(({ id }) => jobs.indexOf(`${id}-0`));
+  // two rounds of the ten backlogs at most
+  expect(Math.max(...places)).toBeLessThan(2 * 10 + 20);
+  expect(places).toEqual([...places].sort((a, b) => a - b));
 });
 
 test("one workspace has so many bags in line and no more; those that left make room", async () => {

@@ -146,8 +146,22 @@ function audienceRows(name: "audiences" | "segments"): Record<string, Row> {
   };
 }
 
+const EVENTS: Record<string, Row> = {
+  "POST /events": {
+    needs: ["events:write"],
+    status: 202,
+    elsewhere: "not found",
+    ask: async ({ full, audience }) => {
+      const email = address();
+      await full.post(`/audiences/${audience}/contacts`, { email });
+      return { path: "/events", body: { audience_id: audience, email, name: "signed.up" } };
+    },
+  },
+};
+
 const ROUTES: Record<string, Row> = {
   ...EMAILS,
+  ...EVENTS,
   ...TEMPLATES,
   ...audienceRows("audiences"),
   ...audienceRows("segments"),

@@ -26,7 +26,15 @@ test("a single run says nothing of the noise, so a fifth is taken for it", () =>
 
 test("two runs of the same are summed up in one line", () => {
   const [earlier, later] = [runsOf([100, 104, 99], "/s"), runsOf([103, 98, 101], "/s")];
-  expect(compared(earlier, later)).toMatch(/: no clear change in 1 figures\.$/);
+  expect(compared(earlier, later)).toMatch(/: No clear change in 1 figures\.$/);
+});
+
+test("what floors and peers moved is the machine's", () => {
+  const [earlier, later] = [runsOf([100, 101, 102], "/s"), runsOf([130, 131, 132], "/s")];
+  addFigures(earlier, "floor", [figure("bare inserts", 1_000, "/s")]);
+  addFigures(later, "floor", [figure("bare inserts", 1_500, "/s")]);
+  expect(changes(earlier, later).map((change) => change.verdict)).toEqual(["no clear change"]);
+  expect(compared(earlier, later)).toMatch(/moved by up to 50%/);
 });
 
 test("other circumstances are named", () => {

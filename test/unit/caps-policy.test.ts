@@ -111,23 +111,50 @@ describe("growth", () => {
 });
 
 describe("harm", () => {
-  test("freezes, shrinks and pauses, each on its own evidence, and says why", () => {
-    const frozen = run(settled(), [counts(today, { delivered: 180, bounced: 20 })]);
+  test("freezes, pauses and shrinks, each on its own evidence, and says why", () => {
+    const frozen = run(settled(), [counts(today, { delivered: 182, bounced: 18 })]);
     expect(frozen).toMatchObject({ changed: true, state: { level: "frozen", capDay: 300 } });
     expect(frozen.reason).toBe(
-      "Frozen: 20 bounces of 200 tried today, surely over 6.07%, the limit is 5.00%.",
+      "Frozen. 18 bounces today against 200 tried are surely over 5.31%, the limit is 5.00%.",
     );
-    const shrunk = run(frozen.state, [counts(today, { delivered: 210, bounced: 35 })]);
-    expect(shrunk).toMatchObject({ changed: true, state: { level: "shrunk", capDay: 150, capHour: 50 } });
-    const again = run(shrunk.state, [counts(today, { delivered: 210, bounced: 35 })]);
-    expect(again.state).toBe(shrunk.state);
-    const paused = run(shrunk.state, [counts(today, { delivered: 250, bounced: 55 })]);
-    expect(paused.state).toMatchObject({ level: "paused", capDay: 75 });
+    const paused = run(frozen.state, [counts(today, { delivered: 200, bounced: 25 })]);
+    expect(paused.state).toMatchObject({ level: "paused", capDay: 300 });
     expect(effective(policy, "pro", paused.state, null, START)).toEqual({
-      day: 75,
-      hour: 50,
+      day: 300,
+      hour: 100,
       bulkPaused: true,
     });
+    const shrunk = run(paused.state, [counts(today, { delivered: 210, bounced: 75 })]);
+    expect(shrunk.state).toMatchObject({ level: "paused", capDay: 150, capHour: 50, shrunkAt: [START] });
+    expect(shrunk.reason).toMatch(
+      /^Shrunk from 300 to 150 a day. 50 bounces today against 285 tried are surely/,
+    );
+  });
+
+  test("the same evidence is used once", () => {
+    const days = [counts(today, { delivered: 200, bounced: 100 })];
+    const paused = run(settled(), days);
+    expect(paused.state).toMatchObject({ level: "paused", capDay: 300 });
+    expect(run(paused.state, days).state).toBe(paused.state);
+    expect(run(paused.state, [counts(today, { delivered: 210, bounced: 105 })]).state.capDay).toBe(300);
+    expect(run(paused.state, [counts(today, { delivered: 240, bounced: 170 })]).state.capDay).toBe(150);
+  });
+
+  test("a policy may shrink before it pauses; a second shrink within the week pauses all the same", () => {
+    const patient = { ...policy, pause: { ...policy.pause, bounce: 1 } };
+    const first = [counts(today, { delivered: 200, bounced: 100 })];
+    const { state } = evaluate(patient, "pro", settled(), first, null, START);
+    expect(state).toMatchObject({ level: "shrunk", capDay: 150 });
+    const second = [counts(today, { delivered: 240, bounced: 170 })];
+    expect(evaluate(patient, "pro", state, second, null, START).state.level).toBe("paused");
+  });
+
+  test("what of yesterday's mail bounces after midnight proves nothing about today's", () => {
+    const evening = counts(today, { delivered: 4_000, bounced: 20 });
+    const night = counts(dayPlus(today, 1), { delivered: 70, bounced: 15, complained: 3, fblDelivered: 30 });
+    const caps = settled({ capDay: 5_000 });
+    expect(run(caps, [evening, night], tomorrow).state.level).toBe("normal");
+    expect(run(caps, [night], tomorrow).state.level).toBe("paused");
   });
 
   test("a list that bounces late counts against what was delivered before", () => {
@@ -145,7 +172,7 @@ describe("harm", () => {
 
   test("complaints count against mail that could be complained about", () => {
     const diluted = counts(today, { delivered: 10_000, fblDelivered: 1_000, complained: 8 });
-    expect(run(settled({ capDay: 10_000 }), [diluted]).state.level).toBe("shrunk");
+    expect(run(settled({ capDay: 10_000 }), [diluted]).state.level).toBe("paused");
   });
 
   test("blocks are not the list's fault", () => {
@@ -156,20 +183,32 @@ describe("harm", () => {
 
 describe("the way back", () => {
   test("clean days lead from paused to shrunk to normal, and growth is slow at first", () => {
-    let state = run(settled({ capDay: 1_000 }), [counts(today, { delivered: 300, bounced: 100 })]).state;
     const days = [counts(today, { delivered: 300, bounced: 100 })];
+    let state = run(settled({ capDay: 1_000 }), days).state;
     const path: string[] = [];
-    for (let n = 1; n <= 14; n++) {
+    for (let n = 1; n <= 8; n++) {
       state = run(state, days, START + n * DAY_MS).state;
-      days.push(counts(dayPlus(today, n), { delivered: Math.min(state.capDay, 500) }));
+      days.push(counts(dayPlus(today, n), { delivered: Math.min(state.capDay, 700) }));
       path.push(`${state.level} ${state.capDay}`);
     }
-    expect(path.slice(0, 8)).toEqual([
-      ...Array<string>(3).fill("paused 500"),
-      ...Array<string>(3).fill("shrunk 500"),
-      ...Array<string>(1).fill("normal 500"),
-      "normal 600",
+    expect(path).toEqual([
+      ...Array<string>(3).fill("paused 1000"),
+      ...Array<string>(3).fill("shrunk 1000"),
+      "normal 1000",
+      "normal 1200",
     ]);
+  });
+
+  test("each relapse doubles the clean days that are needed", () => {
+    const daysPaused = (pauses: number) => {
+      const pausedAt = Array.from({ length: pauses }, (_, n) => START - n * DAY_MS);
+      let state = settled({ level: "paused", pausedAt });
+      for (let n = 1; ; n++) {
+        state = run(state, [], START + n * DAY_MS).state;
+        if (state.level !== "paused") return n;
+      }
+    };
+    expect([1, 2, 3].map(daysPaused)).toEqual([3, 6, 12]);
   });
 
   test("a day with harm begins the count anew", () => {
@@ -270,6 +309,10 @@ describe("for every workspace and history", () => {
     idleDays: fc.nat(60),
     evaluatedOn: fc.option(fc.nat(5).map((ago) => dayPlus(today, -ago))),
     changedAt: fc.constant(null),
+    pausedAt: fc.array(
+      fc.nat(40 * DAY_MS).map((ago) => START - ago),
+      { maxLength: 4 },
+    ),
     shrunkAt: fc.array(
       fc.nat(20 * DAY_MS).map((ago) => START - ago),
       { maxLength: 2 },

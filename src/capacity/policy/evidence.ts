@@ -6,6 +6,7 @@
 import type { Policy } from "./file.ts";
 
 export const DAY_MS = 86_400_000;
+const LATE_SHARE_MIN = 1e-4;
 
 /** Of one UTC day, in recipients; each counted on the day on which it happened. */
 export type DayCounts = {
@@ -32,73 +33,110 @@ export type Sample = { events: number; of: number };
 export type Rates = { bounce: Sample; complaint: Sample };
 export type Measure = keyof Rates;
 
-/** How bad the evidence is: each includes the ones before it. */
-export const SEVERITIES = ["none", "freeze", "shrink", "pause"] as const;
-export type Severity = (typeof SEVERITIES)[number];
-export type Finding = {
-  severity: Severity;
+/** What is proven, and what follows from it: a freeze always, a pause and a shrink each at its own rate. */
+export type Harm = {
   measure: Measure;
   days: number;
   sample: Sample;
   atLeast: number;
-  over: number;
+  pauses: boolean;
+  shrinks: boolean;
 };
 
+/** What a step has been taken on: of these days, only what comes on top counts as new. */
+export type Judged = { day: string; bounced: number; complained: number };
+
 export function dayOf(now: number): string {
-  return new Date(now).toISOString().slice(0, 10);
+  return dayText(Math.floor(now / DAY_MS));
 }
 
 export function dayPlus(day: string, days: number): string {
-  return dayOf(Date.parse(day) + days * DAY_MS);
+  return dayText(dayNumber(day) + days);
 }
 
-/** The counts of the days `from` to `to`, without what `judged` already holds of them. */
+/** The days around now, read and written once: a simulation asks for them a hundred million times. */
+const numbers = new Map<string, number>();
+const texts = new Map<number, string>();
+const DAYS_KEPT_MAX = 100;
+
+function dayNumber(day: string): number {
+  return kept(numbers, day, () => Date.parse(day) / DAY_MS);
+}
+
+function dayText(number: number): string {
+  return kept(texts, number, () => new Date(number * DAY_MS).toISOString().slice(0, 10));
+}
+
+function kept<K, V>(known: Map<K, V>, key: K, make: () => V): V {
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  if (known.size >= DAYS_KEPT_MAX) known.clear();
+  const made = make();
+  known.set(key, made);
+  return made;
+}
+
+/**
+ * What was new in the days `from` to `to`, against the mail of these days. Complaints come late, so that the mail of the
+ * day before counts as well: after midnight the new day has hardly sent anything to hold them against. Bounces come at
+ * once for the most part, and a sudden bad list must show: what may still come in of earlier mail is allowed for
+ * instead. Mail of the day before on which a step was taken goes on bouncing, and counts too.
+ */
 export function rates(
+  policy: Policy,
   days: readonly DayCounts[],
   from: string,
   to: string,
-  judged: readonly DayCounts[],
+  judged: readonly Judged[] = [],
 ): Rates {
-  let attempted = 0;
-  let delivered = 0;
+  const dayBefore = dayPlus(from, -1);
+  let mail = 0;
+  let answered = 0;
   let bounced = 0;
   let complained = 0;
   let fblDelivered = 0;
+  let stillToCome = 0;
+  let share = policy.evidence.late_bounces;
   for (let n = days.length - 1; n >= 0; n--) {
     const counts = days[n] as DayCounts;
     if (counts.day > to) continue;
-    if (counts.day < from) break;
-    const known = judged.length === 0 ? undefined : judged.find((one) => one.day === counts.day);
-    attempted += fresh(counts.attempted - counts.blocked, known && known.attempted - known.blocked);
-    delivered += fresh(counts.delivered, known?.delivered);
-    bounced += fresh(counts.bounced, known?.bounced);
-    complained += fresh(counts.complained, known?.complained);
-    fblDelivered += fresh(counts.fblDelivered, known?.fblDelivered);
+    const known = judged.length > 0 ? judged.find((one) => one.day === counts.day) : undefined;
+    if (counts.day >= from) {
+      bounced += known ? Math.max(0, counts.bounced - known.bounced) : counts.bounced;
+      complained += known ? Math.max(0, counts.complained - known.complained) : counts.complained;
+    } else {
+      stillToCome += share * counts.delivered;
+      share /= 2;
+      if (share < LATE_SHARE_MIN) break;
+    }
+    if (counts.day >= from || (counts.day === dayBefore && known)) {
+      mail += counts.attempted - counts.blocked;
+      answered += counts.delivered + counts.bounced;
+    }
+    if (counts.day >= dayBefore) fblDelivered += counts.fblDelivered;
   }
+  bounced = Math.max(0, bounced - Math.round(stillToCome));
   return {
     // mail still on its way dilutes nothing; mail that bounced after it was delivered is not counted twice
-    bounce: { events: bounced, of: Math.max(bounced, Math.min(attempted, delivered + bounced)) },
+    bounce: { events: bounced, of: Math.max(bounced, Math.min(mail, answered)) },
     complaint: { events: complained, of: Math.max(complained, fblDelivered) },
   };
 }
 
-/** The worst that is proven by today, the last two days or the whole window; null: nothing is. */
+/** What is proven by today, the last two days or the whole window, and goes furthest; null: nothing is. */
 export function findHarm(
   policy: Policy,
   days: readonly DayCounts[],
   today: string,
-  judged: readonly DayCounts[],
-): Finding | null {
+  judged: readonly Judged[],
+): Harm | null {
   if (!mayProve(policy, days)) return null;
-  let worst: Finding | null = null;
-  let narrower = 0;
-  for (const length of [1, 2, policy.window_days]) {
-    if (length <= narrower || length > policy.window_days) continue;
-    narrower = length;
-    const sampled = rates(days, dayPlus(today, 1 - length), today, judged);
+  let worst: Harm | null = null;
+  for (const length of new Set([1, Math.min(2, policy.window_days), policy.window_days])) {
+    const sampled = rates(policy, days, dayPlus(today, 1 - length), today, judged);
     for (const measure of ["bounce", "complaint"] as const) {
-      const found = finding(policy, measure, sampled[measure], length);
-      if (found && (worst === null || rank(found) > rank(worst))) worst = found;
+      const found = prove(policy, measure, sampled[measure], length);
+      if (found && (worst === null || reach(found) > reach(worst))) worst = found;
     }
   }
   return worst;
@@ -106,7 +144,7 @@ export function findHarm(
 
 /** A day that is no reason to hold a workspace back any longer: probably well below the freeze rates. */
 export function isClean(policy: Policy, days: readonly DayCounts[], day: string): boolean {
-  const sampled = rates(days, day, day, []);
+  const sampled = rates(policy, days, day, day);
   const { recovery, freeze, evidence } = policy;
   return (
     (sampled.bounce.events < evidence.bounces_min ||
@@ -119,7 +157,7 @@ export function isClean(policy: Policy, days: readonly DayCounts[], day: string)
 /** Why a workspace is not healthy enough to grow; null: it is. */
 export function ailment(policy: Policy, days: readonly DayCounts[], to: string): string | null {
   const from = dayPlus(to, 1 - policy.window_days);
-  const sampled = rates(days, from, to, []);
+  const sampled = rates(policy, days, from, to);
   for (const measure of ["bounce", "complaint"] as const) {
     const mean = posterior(policy, measure, sampled[measure]);
     if (mean >= policy.healthy[measure])
@@ -156,41 +194,45 @@ export function wilson({ events, of }: Sample, confidence: number): { lower: num
 
 export function percent(rate: number): string {
   const value = rate * 100;
+  if (value === 0) return "0%";
   return `${value >= 10 ? value.toFixed(1) : value >= 0.1 ? value.toFixed(2) : value.toFixed(3)}%`;
 }
 
-/** Spares the common case, a quiet list, the arithmetic of three windows. */
-function mayProve(policy: Policy, days: readonly DayCounts[]): boolean {
-  const { bounces_min, complaints_min } = policy.evidence;
+/**
+ * Spares the common case the arithmetic of three windows: where no single day is over a freeze rate, no sum of days is,
+ * and too few events prove nothing however they fall.
+ */
+function mayProve({ window_days, freeze, evidence }: Policy, days: readonly DayCounts[]): boolean {
   let bounced = 0;
   let complained = 0;
-  for (let n = Math.max(0, days.length - policy.window_days); n < days.length; n++) {
+  let manyBounce = false;
+  let manyComplain = false;
+  for (let n = Math.max(0, days.length - window_days); n < days.length; n++) {
     const counts = days[n] as DayCounts;
+    const answered = Math.min(counts.attempted - counts.blocked, counts.delivered + counts.bounced);
     bounced += counts.bounced;
     complained += counts.complained;
+    manyBounce ||= counts.bounced > freeze.bounce * answered;
+    manyComplain ||= counts.complained > freeze.complaint * counts.fblDelivered;
   }
-  return bounced >= bounces_min || complained >= complaints_min;
+  return (
+    (manyBounce && bounced >= evidence.bounces_min) || (manyComplain && complained >= evidence.complaints_min)
+  );
 }
 
-function finding(policy: Policy, measure: Measure, sample: Sample, days: number): Finding | null {
+function prove(policy: Policy, measure: Measure, sample: Sample, days: number): Harm | null {
   const { evidence, freeze, shrink, pause } = policy;
   const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
   if (sample.events < eventsMin || sample.of < evidence.attempted_min) return null;
   if (sample.events <= sample.of * freeze[measure]) return null;
   const atLeast = wilson(sample, evidence.confidence).lower;
-  const proven = (severity: Severity, over: number) => ({ severity, measure, days, sample, atLeast, over });
-  if (atLeast > pause[measure]) return proven("pause", pause[measure]);
-  if (atLeast > shrink[measure]) return proven("shrink", shrink[measure]);
-  if (atLeast > freeze[measure]) return proven("freeze", freeze[measure]);
-  return null;
+  if (atLeast <= freeze[measure]) return null;
+  const pauses = atLeast > pause[measure];
+  return { measure, days, sample, atLeast, pauses, shrinks: atLeast > shrink[measure] };
 }
 
-function rank({ severity }: Finding): number {
-  return SEVERITIES.indexOf(severity);
-}
-
-function fresh(counted: number, known: number | undefined): number {
-  return known === undefined ? counted : Math.max(0, counted - known);
+function reach({ pauses, shrinks }: Harm): number {
+  return (shrinks ? 2 : 0) + (pauses ? 1 : 0);
 }
 
 /** Abramowitz and Stegun 26.2.23: within 0.00045 for the upper half, which is all that is asked. */

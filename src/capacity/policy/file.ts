@@ -55,9 +55,10 @@ export const PolicyFile = Type.Object(
     growth_after_shrink: Type.Number({
       minimum: 1,
       maximum: 10,
-      description: "The slower factor for a workspace whose cap was shrunk not long ago.",
+      description:
+        "The factor for a workspace whose cap was shrunk not long ago, or whose automation mail was paused.",
     }),
-    growth_after_shrink_days: count(0, 365, "How long a shrink slows growth, in days."),
+    growth_after_shrink_days: count(0, 365, "How long a shrink or a pause slows growth, in days."),
     utilisation: share(
       "Growth needs a day that used at least this share of its cap, or on which mail waited for a cap.",
     ),
@@ -92,6 +93,9 @@ export const PolicyFile = Type.Object(
           1e6,
           "E-mails tried before a bounce rate, or delivered at feedback loops before a complaint rate, is judged.",
         ),
+        late_bounces: share(
+          "Bounces of a day's mail that may still come in on the next day and prove nothing about that; half as many the day after.",
+        ),
         bounces_min: count(1, 1e6, "Fewer bounces prove nothing."),
         complaints_min: count(1, 1e6, "Fewer complaints prove nothing: one reader's mood is not a rate."),
       },
@@ -100,14 +104,6 @@ export const PolicyFile = Type.Object(
     freeze: Type.Object(
       { bounce: share("Bounce rate."), complaint: share("Complaint rate.") },
       { ...strict, description: "Above these rates, surely, the cap stays where it is." },
-    ),
-    shrink: Type.Object(
-      {
-        bounce: share("Bounce rate."),
-        complaint: share("Complaint rate."),
-        factor: Type.Number({ minimum: 0.01, maximum: 0.99, description: "What the cap is multiplied by." }),
-      },
-      { ...strict, description: "Above these rates, surely, the cap shrinks; again only on new evidence." },
     ),
     pause: Type.Object(
       {
@@ -118,7 +114,20 @@ export const PolicyFile = Type.Object(
       },
       {
         ...strict,
-        description: "Above these rates, surely, the cap shrinks and mail that is not transactional waits.",
+        description:
+          "Above these rates, surely, mail that is not transactional waits, which spares the rest.",
+      },
+    ),
+    shrink: Type.Object(
+      {
+        bounce: share("Bounce rate."),
+        complaint: share("Complaint rate."),
+        factor: Type.Number({ minimum: 0.01, maximum: 0.99, description: "What the cap is multiplied by." }),
+      },
+      {
+        ...strict,
+        description:
+          "Above these rates, surely, the cap shrinks, each time on new evidence. Where the rate of pause is lower, a pause comes first and the cap shrinks if harm goes on all the same.",
       },
     ),
     recovery: Type.Object(
@@ -127,6 +136,11 @@ export const PolicyFile = Type.Object(
           1,
           60,
           "Days in a row without new harm that take a workspace one step back to normal.",
+        ),
+        clean_days_max: count(
+          1,
+          365,
+          "Each pause within `growth_after_shrink_days` doubles the days needed, up to so many.",
         ),
         below: share("A day is clean below this share of the freeze rates, which keeps caps from swinging."),
       },
@@ -175,11 +189,11 @@ export const DEFAULT_POLICY: Policy = {
   window_days: 7,
   healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1 },
   prior: { bounce: { rate: 0.02, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
-  evidence: { confidence: 0.99, attempted_min: 50, bounces_min: 5, complaints_min: 3 },
+  evidence: { confidence: 0.99, attempted_min: 50, late_bounces: 0.005, bounces_min: 5, complaints_min: 4 },
   freeze: { bounce: 0.05, complaint: 0.001 },
-  shrink: { bounce: 0.08, complaint: 0.003, factor: 0.5 },
-  pause: { bounce: 0.12, complaint: 0.005, shrinks: 2, within_days: 7 },
-  recovery: { clean_days: 3, below: 0.8 },
+  pause: { bounce: 0.06, complaint: 0.003, shrinks: 2, within_days: 7 },
+  shrink: { bounce: 0.08, complaint: 0.005, factor: 0.5 },
+  recovery: { clean_days: 3, clean_days_max: 24, below: 0.8 },
   idle: { after_days: 30, every_days: 7, factor: 0.5 },
   feedback_domains: [
     ...[
@@ -238,14 +252,15 @@ function explain({ keyword, instancePath, message, params }: SchemaError): strin
 /** What no single field shows: the steps must come in order, and a cap must be able to grow. */
 function contradiction(policy: Policy): string | null {
   const { start, healthy, freeze, shrink, pause, ceiling } = policy;
+  if (policy.recovery.clean_days_max < policy.recovery.clean_days)
+    return "`recovery.clean_days_max` must not be under `recovery.clean_days`.";
   if (start.hour > start.day) return "`start.hour` must not be over `start.day`.";
-  if (policy.growth_after_shrink > policy.growth) return "`growth_after_shrink` must not be over `growth`.";
   for (const plan of PLANS)
     if (ceiling[plan] < start.day) return `\`ceiling.${plan}\` must not be under \`start.day\`.`;
   for (const rate of ["bounce", "complaint"] as const) {
     if (freeze[rate] < healthy[rate]) return `\`freeze.${rate}\` must not be under \`healthy.${rate}\`.`;
     if (shrink[rate] < freeze[rate]) return `\`shrink.${rate}\` must not be under \`freeze.${rate}\`.`;
-    if (pause[rate] < shrink[rate]) return `\`pause.${rate}\` must not be under \`shrink.${rate}\`.`;
+    if (pause[rate] < freeze[rate]) return `\`pause.${rate}\` must not be under \`freeze.${rate}\`.`;
     if (policy.prior[rate].rate > healthy[rate])
       return `\`prior.${rate}.rate\` must not be over \`healthy.${rate}\`: no workspace could begin to grow.`;
   }

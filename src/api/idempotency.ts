@@ -1,0 +1,27 @@
+/** The `Idempotency-Key` header, and the refusals that come of it. */
+import { type Refusal, refuse } from "./problem.ts";
+import type { Call } from "./routes.ts";
+
+const IDEMPOTENCY_KEY_CHARS_MAX = 256;
+
+export function idempotencyKey({ exchange }: Call): string | null {
+  const key = exchange.idempotencyKey;
+  if (key === null) return null;
+  if (key.length === 0 || key.length > IDEMPOTENCY_KEY_CHARS_MAX)
+    throw refuse(
+      "invalid_idempotency_key",
+      `The \`Idempotency-Key\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters.`,
+    );
+  return key;
+}
+
+export function keyConflict(): Refusal {
+  return refuse(
+    "invalid_idempotent_request",
+    "This `Idempotency-Key` was used before with a different request.",
+  );
+}
+
+export function outcomeUnknown(): Refusal {
+  return refuse("application_error", "Outcome unknown, retry with the same Idempotency-Key.");
+}

@@ -1,0 +1,37 @@
+/** Applying a document: checked as a whole, letters included, before anything of it is kept. */
+import { newId } from "../ids.ts";
+import { type Applied, applyAutomation } from "../record/automations.ts";
+import type { Sql } from "../record/connect.ts";
+import { currentVersions } from "../record/templates.ts";
+import { type Automation, checkDocument, type Step } from "./document.ts";
+import { compileOwn } from "./letter.ts";
+
+/** `missingTemplates` are named by send steps and do not exist: these steps are skipped until they do. */
+export type Result = { applied: Applied; missingTemplates: string[] };
+
+/** Throws a DocumentError when the document is not right. */
+export async function apply(sql: Sql, workspaceId: string, document: unknown, now: number): Promise<Result> {
+  const automation = checkDocument(document);
+  compileOwn(automation);
+  const { name, audience_id, event, entry, filters } = automation;
+  const terms = { name, audience_id, event, entry };
+  const given = { terms, filters, document };
+  const applied = await applyAutomation(sql, workspaceId, newId(now), given, new Date(now));
+  return { applied, missingTemplates: await missingTemplates(sql, workspaceId, automation) };
+}
+
+async function missingTemplates(sql: Sql, workspaceId: string, { steps }: Automation): Promise<string[]> {
+  const named = [...new Set(templatesOf(steps))];
+  if (named.length === 0) return [];
+  const known = await currentVersions(sql, workspaceId, named);
+  return named.filter(
+    (ref) => !known.some(({ id, externalId }) => id === ref.toLowerCase() || externalId === ref),
+  );
+}
+
+function templatesOf(steps: readonly Step[]): string[] {
+  return steps.flatMap((step) => {
+    if (step.kind === "send") return step.send.template ?? [];
+    return "branches" in step ? step.branches.flatMap((branch) => templatesOf(branch.steps)) : [];
+  });
+}

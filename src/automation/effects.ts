@@ -1,0 +1,155 @@
+/**
+ * What steps do to the world: e-mails written, contacts tagged. Each effect may be repeated: an e-mail has the id of its
+ * step and is written once, a tag that is there stays.
+ *
+ * Promises: a step whose effect is uncertain, because a store did not answer, has no result; the others have theirs. A
+ * letter that nobody can write is skipped, so that it holds up no other.
+ */
+import type { Links } from "../audience/links.ts";
+import type { Clock } from "../clock.ts";
+import type { ContactCommit } from "../record/contactcommit.ts";
+import type { NewEmail } from "../record/emails.ts";
+import type { ClaimedRun } from "../record/runs.ts";
+import type { SubmitOwn } from "../submit.ts";
+import type { Compiled } from "../template/compile.ts";
+import { type Shelf, turn } from "../template/shelf.ts";
+import type { Move } from "./advance.ts";
+import type { Happening } from "./filters.ts";
+import { writeLetter } from "./letter.ts";
+import type { Plan } from "./plans.ts";
+
+const TAG_ENTRY_BYTES = 500;
+/** Letters that are written before others get their turn on this thread. */
+const LETTERS_PER_TURN = 50;
+const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
+
+export type EffectParts = {
+  submitOwn: SubmitOwn;
+  contacts: ContactCommit;
+  shelf: Shelf;
+  links: Links;
+  clock: Clock;
+  onFault(error: unknown): void;
+};
+
+/** A run, what started it, and what it follows. */
+export type Traveller = { run: ClaimedRun; event: Happening; plan: Plan };
+export type Step = { traveller: Traveller; move: Move };
+export type Result = { result: string; detail: string | null };
+/** Steps that have to be tried again are missing. */
+type Results = Map<ClaimedRun, Result>;
+export type Happened = { results: Results; isRefused: boolean };
+
+type Send = { traveller: Traveller; move: Extract<Move, { kind: "send" }> };
+type Tag = { traveller: Traveller; move: Extract<Move, { kind: "tag" }> };
+
+export class Effects {
+  readonly #parts: EffectParts;
+
+  constructor(parts: EffectParts) {
+    this.#parts = parts;
+  }
+
+  /** `isRefused`: mail is not taken for now, and whoever is next need not hurry. */
+  async happen(steps: readonly Step[]): Promise<Happened> {
+    const results: Results = new Map();
+    const sends = new Map<string, Send[]>();
+    const tags: Tag[] = [];
+    for (const { traveller, move } of steps) {
+      const { workspaceId } = traveller.run;
+      if (move.kind === "tag") tags.push({ traveller, move });
+      if (move.kind !== "send") continue;
+      const some = sends.get(workspaceId);
+      if (some) some.push({ traveller, move });
+      else sends.set(workspaceId, [{ traveller, move }]);
+    }
+    let isRefused = false;
+    const refused = (error: unknown) => {
+      isRefused = true;
+      this.#parts.onFault(error);
+    };
+    await Promise.all([
+      ...[...sends].map(([workspaceId, some]) => this.#send(workspaceId, some, results).catch(refused)),
+      ...tags.map((tag) => this.#tag(tag, results)),
+    ]);
+    return { results, isRefused };
+  }
+
+  /** The mails of one workspace are submitted together, as far as they fit into memory. */
+  async #send(workspaceId: string, sends: readonly Send[], results: Results): Promise<void> {
+    const refs = sends.flatMap(({ move }) => move.send.template ?? []);
+    const saved =
+      refs.length === 0 ? new Map<string, Compiled>() : await this.#parts.shelf.fetch(workspaceId, refs);
+    let written: { run: ClaimedRun; email: NewEmail }[] = [];
+    let bytes = 0;
+    for (const [n, send] of sends.entries()) {
+      if (n > 0 && n % LETTERS_PER_TURN === 0) await turn();
+      const { run } = send.traveller;
+      const letter = this.#write(send, saved);
+      if ("reason" in letter) {
+        results.set(run, { result: "skipped", detail: letter.reason });
+        continue;
+      }
+      written.push({ run, email: letter });
+      bytes += letter.bytes;
+      if (bytes < LETTERS_BYTES_MAX) continue;
+      await this.#submit(workspaceId, written, results);
+      [written, bytes] = [[], 0];
+    }
+    if (written.length > 0) await this.#submit(workspaceId, written, results);
+  }
+
+  async #submit(
+    workspaceId: string,
+    written: readonly { run: ClaimedRun; email: NewEmail }[],
+    results: Results,
+  ): Promise<void> {
+    const { handle } = (written[0] as { run: ClaimedRun }).run;
+    const emails = written.map(({ email }) => email);
+    await this.#parts.submitOwn({ workspaceId, handle, bulk: true, emails });
+    for (const { run, email } of written) results.set(run, { result: "done", detail: email.id });
+  }
+
+  #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Compiled>) {
+    const { links, clock, onFault } = this.#parts;
+    const { send, contact } = move;
+    const own = ("own" in plan && plan.own.get(send)) || null;
+    const template = (send.template !== undefined && saved.get(send.template)) || null;
+    try {
+      return writeLetter(run, send, { contact, event }, { saved: template, own }, links, clock.now());
+    } catch (error) {
+      onFault(error);
+      return { reason: "the letter could not be written" };
+    }
+  }
+
+  async #tag({ traveller: { run }, move }: Tag, results: Results): Promise<void> {
+    const { contacts, clock, onFault } = this.#parts;
+    const { workspaceId, audienceId, contactId } = run;
+    const verdict = await contacts.submit({
+      workspaceId,
+      audienceId,
+      who: { id: contactId },
+      change: { kind: "tag", ...move.tag },
+      keyId: null,
+      now: clock.now(),
+      bytes: TAG_ENTRY_BYTES,
+    });
+    switch (verdict.kind) {
+      case "changed":
+        results.set(run, { result: "done", detail: null });
+        return;
+      case "too much":
+        results.set(run, { result: "skipped", detail: `${verdict.field} ${verdict.message}` });
+        return;
+      case "no contact":
+      case "no audience":
+      case "not open":
+        // archived or erased since it was read: found so when the step is tried again
+        return;
+      case "failed":
+      case "unknown":
+        onFault(verdict.error);
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The e-mail of a send step. Templates see the contact's properties and the event's by their names (the event's win),
+ * the contact's own fields, all of both as `contact` and `event`, and `unsubscribe_url`.
+ *
+ * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its run, its
+ * step and the recorded time of that step.
+ */
+import { headerValueOk, parseMailbox } from "../address.ts";
+import type { Links } from "../audience/links.ts";
+import { derivedId } from "../ids.ts";
+import type { Extra, Head, NewEmail } from "../record/emails.ts";
+import type { ClaimedRun } from "../record/runs.ts";
+import { type Compiled, compile } from "../template/compile.ts";
+import { TemplateFault } from "../template/fault.ts";
+import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
+import { type Automation, DocumentError, type Send, type Step } from "./document.ts";
+import type { Happening, Person } from "./filters.ts";
+
+const SUBJECT_CHARS_MAX = 998;
+
+/** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
+type Letters = { saved: Compiled | null; own: Compiled | null };
+
+/** Why a mail was not written; goes into the history of the run. */
+type Unwritten = { reason: string };
+
+export function writeLetter(
+  run: ClaimedRun,
+  send: Send,
+  { contact, event }: { contact: Person; event: Happening },
+  { saved, own }: Letters,
+  links: Links,
+  now: number,
+): NewEmail | Unwritten {
+  const body = send.template === undefined ? own : saved;
+  if (!body) return { reason: "no template" };
+  const { workspaceId, audienceId, contactId } = run;
+  const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
+  const variables = variablesOf(contact, event, unsubscribeUrl);
+  const letter = rendered(body, variables, now);
+  if ("reason" in letter) return letter;
+  const titled = own && own !== body ? rendered(own, variables, now) : letter;
+  if ("reason" in titled) return titled;
+  const from = send.from ?? letter.from;
+  if (!from || !parseMailbox(from)) return { reason: "no sender" };
+  const subject = subjectOf(titled);
+  if (subject === "") return { reason: "no subject" };
+  if (!headerValueOk(subject)) return { reason: "the subject has characters that no header may have" };
+  const head: Head = {
+    from,
+    to: [contact.email],
+    cc: [],
+    bcc: [],
+    reply_to: send.reply_to ?? letter.replyTo,
+    subject,
+  };
+  const extra: Extra = {
+    headers: {
+      "List-Unsubscribe": `<${unsubscribeUrl}>`,
+      "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+    },
+    tags: [{ name: "automation", value: run.automationId }],
+  };
+  const html = letter.html === "" ? null : letter.html;
+  const [headText, extraText] = [JSON.stringify(head), JSON.stringify(extra)];
+  return {
+    workspaceId,
+    id: emailIdOf(run),
+    keyId: null,
+    contactId,
+    bulk: true,
+    head: headText,
+    weight: 1,
+    bytes: headText.length + (html?.length ?? 0) + (letter.text?.length ?? 0) + extraText.length,
+    html,
+    plain: letter.text,
+    extra: extraText,
+    scheduledAt: null,
+  };
+}
+
+/** On one line, whatever its variables brought along; not cut in the middle of a character. */
+function subjectOf({ subject }: Letter): string {
+  const line = (subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+  return line.slice(0, SUBJECT_CHARS_MAX).replace(/\p{Cs}$/u, "");
+}
+
+/** Whoever does the step again makes the same id. */
+function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string {
+  return derivedId(steppedAt.getTime(), `automation ${workspaceId} ${id} ${position}`);
+}
+
+/** What a document brings of letters itself, parsed; one that does not parse refuses the document. */
+export function compileOwn({ steps }: Automation): Map<Send, Compiled> {
+  const compiled = new Map<Send, Compiled>();
+  const visit = (some: readonly Step[]): void => {
+    for (const step of some) {
+      if ("branches" in step) for (const branch of step.branches) visit(branch.steps);
+      if (step.kind === "send" && (step.send.template === undefined || step.send.subject !== undefined))
+        compiled.set(step.send, compileSend(step.send));
+    }
+  };
+  visit(steps);
+  return compiled;
+}
+
+function compileSend({ subject, html, text, from, reply_to }: Send): Compiled {
+  try {
+    return compile({
+      subject: subject ?? null,
+      html: html ?? "",
+      text: text ?? null,
+      from: from ?? null,
+      replyTo: reply_to ?? [],
+      declared: [],
+    });
+  } catch (error) {
+    if (!(error instanceof TemplateFault)) throw error;
+    throw new DocumentError(`The letter "${subject}" does not parse: ${error.place}: ${error.message}.`);
+  }
+}
+
+function rendered(template: Compiled, variables: Record<string, unknown>, now: number): Letter | Unwritten {
+  try {
+    return renderLetter(template, variables, new RenderBudget(now));
+  } catch (error) {
+    if (!(error instanceof TemplateFault)) throw error;
+    return { reason: error.missing ? `variable ${error.missing} is missing` : `template: ${error.message}` };
+  }
+}
+
+function variablesOf(contact: Person, event: Happening, unsubscribeUrl: string): Record<string, unknown> {
+  const { properties, email, first_name, last_name, id, status, tags } = contact;
+  return {
+    email,
+    first_name,
+    last_name,
+    ...properties,
+    ...event.properties,
+    contact: { id, email, first_name, last_name, status, tags, properties },
+    event: { name: event.name, properties: event.properties },
+    unsubscribe_url: unsubscribeUrl,
+  };
+}

@@ -1,0 +1,217 @@
+/**
+ * The automate role: takes up runs that are due, in sets, and leads each from step to step until it sleeps or ends.
+ *
+ * Promises: what a step does, it does before the run is moved, and under a name of its own (an e-mail's id), so that a
+ * worker that dies in between repeats it without effect. A run of which nothing can be said for certain, because a
+ * store did not answer, stays where it is and is tried again. Plain timers: nothing here is needed to be told that a
+ * run is due.
+ *
+ * Refuses: a run that was taken up again and again without a word of what became of it; it stops, and says so.
+ */
+import type { Sql } from "../record/connect.ts";
+import {
+  type ClaimedRun,
+  type ContactOfRun,
+  claimRuns,
+  moveRuns,
+  type RunMove,
+  readContacts,
+  readEvents,
+} from "../record/runs.ts";
+import { END, type Move, moveFrom } from "./advance.ts";
+import { type EffectParts, Effects, type Result, type Traveller } from "./effects.ts";
+import { Plans } from "./plans.ts";
+
+const RUNS_MAX = 500;
+/** Sets at work at once: while one waits for Postgres, the other is computed. */
+const SETS_MAX = 2;
+const FAULT_MS = 1_000;
+/** A worker that holds runs longer is taken for dead. */
+const LEASE_MS = 20_000;
+/** No new step is begun when so much of the lease has gone. */
+const LEASE_USED_MS_MAX = 8_000;
+const RETRY_MS = 5_000;
+const IDLE_MS = 250;
+const LOOK_MS = { "at once": 0, soon: IDLE_MS, later: RETRY_MS };
+const CLAIMS_MAX = 10;
+/** A run that was taken up more often, and of which nothing was heard, is led alone. */
+const SHARED_CLAIMS_MAX = 2;
+const DAY_MS = 86_400_000;
+
+export type WorkParts = EffectParts & {
+  sql: Sql;
+  /** E-mail rows live so long: an older step cannot have written one that is still there. */
+  retentionDays: number;
+};
+
+export class Worker {
+  readonly #parts: WorkParts;
+  readonly #plans: Plans;
+  readonly #effects: Effects;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #running = new Set<Promise<void>>();
+  #isStopped = false;
+
+  constructor(parts: WorkParts) {
+    this.#parts = parts;
+    this.#plans = new Plans(parts.sql);
+    this.#effects = new Effects(parts);
+  }
+
+  start(): void {
+    for (let n = 0; n < SETS_MAX; n++) this.#after((n * IDLE_MS) / SETS_MAX);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.all(this.#running);
+  }
+
+  /** Leads the runs that are due as far as they go now; says when to look again. */
+  async tick(): Promise<"at once" | "soon" | "later"> {
+    const { sql, clock, retentionDays } = this.#parts;
+    const now = clock.now();
+    const staleAt = now - retentionDays * DAY_MS;
+    const claimed = await claimRuns(sql, { now, leaseMs: LEASE_MS, staleAt, most: RUNS_MAX });
+    const until = performance.now() + LEASE_USED_MS_MAX;
+    const isRefused = await this.#lead(
+      claimed.filter(({ claims }) => claims <= SHARED_CLAIMS_MAX),
+      until,
+    );
+    // one of these may bring down whoever takes it up, and the others with it
+    for (const run of claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX))
+      await this.#lead([run], until);
+    if (isRefused) return "later";
+    return claimed.length === RUNS_MAX ? "at once" : "soon";
+  }
+
+  /** Says whether mail was refused. */
+  async #lead(runs: readonly ClaimedRun[], until: number): Promise<boolean> {
+    if (runs.length === 0) return false;
+    let left = [...runs];
+    let isRefused = false;
+    try {
+      let travellers = await this.#travellers(runs);
+      while (travellers.length > 0 && performance.now() < until && !this.#isStopped) {
+        const stepped = await this.#step(travellers);
+        travellers = stepped.travellers;
+        isRefused ||= stepped.isRefused;
+        left = travellers.map(({ run }) => run);
+      }
+      if (left.length > 0) await this.#putOff(left, 0);
+    } catch (error) {
+      this.#parts.onFault(error);
+      await this.#putOff(left, RETRY_MS);
+    }
+    return isRefused;
+  }
+
+  /** With the event that started it and the version it follows. */
+  async #travellers(runs: readonly ClaimedRun[]): Promise<Traveller[]> {
+    const [events, planOf] = await Promise.all([readEvents(this.#parts.sql, runs), this.#plans.of(runs)]);
+    const byId = new Map(events.map((event) => [event.workspaceId + event.id, event]));
+    return runs.map((run) => {
+      const event = byId.get(run.workspaceId + run.eventId);
+      const happening = { name: event?.name ?? "", properties: event?.properties ?? {} };
+      return { run, event: happening, plan: planOf(run) };
+    });
+  }
+
+  /** One step of each run; hands back those that go on at once. */
+  async #step(travellers: readonly Traveller[]): Promise<{ travellers: Traveller[]; isRefused: boolean }> {
+    const { clock, sql } = this.#parts;
+    const contacts = await readContacts(
+      sql,
+      travellers.map(({ run }) => run),
+    );
+    const contactOf = new Map(contacts.map((contact) => [contact.workspaceId + contact.id, contact]));
+    const now = clock.now();
+    const steps = travellers.map((traveller) => {
+      const { workspaceId, contactId } = traveller.run;
+      return { traveller, move: decide(traveller, contactOf.get(workspaceId + contactId) ?? null, now) };
+    });
+    const { results, isRefused } = await this.#effects.happen(steps);
+    const at = clock.now();
+    const moves = steps.map(({ traveller: { run }, move }) =>
+      moveOf(run, move, results.get(run) ?? null, at),
+    );
+    const moved = await moveRuns(sql, moves);
+    const going = travellers.flatMap(({ run, ...rest }, n) => {
+      const { to } = moves[n] as RunMove;
+      if (to.kind !== "on" || !moved.has(run.id)) return [];
+      const next = { ...run, position: to.position, seq: run.seq + 1, claims: 0, steppedAt: new Date(at) };
+      return [{ run: next, ...rest }];
+    });
+    return { travellers: going, isRefused };
+  }
+
+  async #putOff(runs: readonly ClaimedRun[], ms: number): Promise<void> {
+    const at = this.#parts.clock.now();
+    await moveRuns(
+      this.#parts.sql,
+      runs.map((run) => ({ run, note: null, at, to: { kind: "retry", wakeAt: at + ms } })),
+    );
+  }
+
+  #after(ms: number): void {
+    if (this.#isStopped) return;
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      const run = this.#run().finally(() => this.#running.delete(run));
+      this.#running.add(run);
+    }, ms);
+    this.#timers.add(timer);
+  }
+
+  async #run(): Promise<void> {
+    let ms = FAULT_MS;
+    try {
+      ms = LOOK_MS[await this.tick()];
+    } catch (error) {
+      this.#parts.onFault(error);
+    }
+    this.#after(ms);
+  }
+}
+
+function decide({ run, event, plan }: Traveller, contact: ContactOfRun | null, now: number): Move {
+  const { automationId, createdAt, claims, position } = run;
+  if (claims > CLAIMS_MAX) return { kind: "stop", reason: `given up after ${CLAIMS_MAX} tries` };
+  if ("fault" in plan) return { kind: "stop", reason: plan.fault };
+  const traveller = { automationId, startedAt: createdAt.getTime(), contact, event };
+  return moveFrom(plan.automation, position, traveller, now);
+}
+
+const FINISHED = { kind: "end", state: "finished", reason: null } as const;
+
+/** A step without a result stays where it is for now. */
+function moveOf(run: ClaimedRun, move: Move, result: Result | null, at: number): RunMove {
+  const on = (kind: string, done: Result, position: string): RunMove => ({
+    run,
+    at,
+    note: { kind, ...done },
+    to: position === END ? FINISHED : { kind: "on", position },
+  });
+  switch (move.kind) {
+    case "wait":
+      return {
+        run,
+        at,
+        note: { kind: "wait", result: "done", detail: new Date(move.until).toISOString() },
+        to: { kind: "sleep", position: move.next, wakeAt: move.until },
+      };
+    case "send":
+    case "tag":
+      if (!result) return { run, at, note: null, to: { kind: "retry", wakeAt: at + RETRY_MS } };
+      return on(move.kind, result, move.next);
+    case "skip":
+      return on(move.step, { result: "skipped", detail: move.reason }, move.next);
+    case "branch":
+      return on("split", { result: move.label ?? "none", detail: null }, move.next);
+    case "finish":
+      return { run, at, note: null, to: FINISHED };
+    case "stop":
+      return { run, at, note: null, to: { kind: "end", state: "stopped", reason: move.reason } };
+  }
+}

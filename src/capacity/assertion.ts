@@ -1,0 +1,36 @@
+/** `p99_delay_hours<6`: what a simulation must show, so that a pipeline can hold a policy to it. */
+import { MEASURE_NAMES, type MeasureName, type Measures } from "./measures.ts";
+
+export type Assertion = {
+  text: string;
+  measure: MeasureName;
+  typical: boolean;
+  holds: (found: number) => boolean;
+};
+
+const FORM = /^\s*([a-z0-9_]+)(\.typical|\.worst)?\s*(<=|>=|<|>|=)\s*(-?\d+(?:\.\d+)?)\s*$/;
+
+/** The assertion, or an Error that says what is wrong with its words. */
+export function readAssertion(text: string): Assertion {
+  const [, name = "", which, sign, bound] = FORM.exec(text) ?? [];
+  if (name === "") throw new Error(`It must read like \`p99_delay_hours<6\`, not \`${text}\`.`);
+  const measure = MEASURE_NAMES.find((one) => one === name);
+  if (!measure) throw new Error(`There is no measure ${name}; there are ${MEASURE_NAMES.join(", ")}.`);
+  const limit = Number(bound);
+  const holds = (found: number) => {
+    if (sign === "<") return found < limit;
+    if (sign === "<=") return found <= limit;
+    if (sign === ">") return found > limit;
+    return sign === ">=" ? found >= limit : found === limit;
+  };
+  return { text: text.trim(), measure, typical: which === ".typical", holds };
+}
+
+/** What was found instead; null: it holds. */
+export function failureOf({ text, measure, typical, holds }: Assertion, measures: Measures): string | null {
+  const found = typical ? measures[measure].typical : measures[measure].worst;
+  if (found === null) return `${text} cannot be told: this scenario has no ${measure}.`;
+  if (holds(found)) return null;
+  const said = Number.isFinite(found) ? Number(found.toFixed(3)) : "never";
+  return `${text} does not hold: ${typical ? "typically" : "at worst"} ${said}.`;
+}

@@ -1,0 +1,194 @@
+/**
+ * The policy run over days that it did not decide: `forecast` over days to come, as they follow from the last ones, and
+ * `replay` over days gone by, under caps that another policy would have given. Pure, like the policy itself.
+ */
+import type { Plan } from "../plans.ts";
+import { DAY_MS, dayOf, dayPlus } from "./policy/evidence.ts";
+import {
+  type CapState,
+  COUNTED_DAYS_MAX,
+  type DayCounts,
+  effective,
+  evaluate,
+  type Level,
+  type Override,
+  type Policy,
+  startState,
+} from "./policy.ts";
+
+const RECENT_DAYS = 7;
+const MORNING_MS = 600_000;
+const EVENING_MS = DAY_MS - MORNING_MS;
+
+export type ForecastDay = {
+  day: string;
+  /** If demand stays as it was. */
+  likely: Ahead;
+  /** If everything the cap lets through is asked for: the fastest that it can grow. */
+  most: Ahead;
+};
+export type Ahead = { capDay: number; capHour: number; level: Level; used: number; reason: string | null };
+
+export type ReplayedDay = {
+  day: string;
+  capDay: number;
+  capHour: number;
+  level: Level;
+  bulkPaused: boolean;
+  used: number;
+  /** Mail of that day that would have waited for the next. */
+  over: number;
+  reasons: string[];
+};
+
+/** The days after today: what the caps will be if the mail goes on as healthy, or ill, as in the last week. */
+export function forecast(
+  policy: Policy,
+  plan: Plan,
+  state: CapState,
+  days: readonly DayCounts[],
+  override: Override | null,
+  now: number,
+  horizonDays: number,
+): ForecastDay[] {
+  const from = {
+    policy,
+    plan,
+    state,
+    days,
+    override,
+    now,
+    horizonDays,
+    pattern: patternOf(days, dayOf(now)),
+  };
+  const likely = ahead(from, from.pattern.demand);
+  const most = ahead(from, Number.POSITIVE_INFINITY);
+  return likely.map((one, n) => ({
+    day: dayPlus(dayOf(now), n + 1),
+    likely: one,
+    most: most[n] as Ahead,
+  }));
+}
+
+/** What the caps of a workspace would have been, had this policy run from the first of these days on. */
+export function replay(policy: Policy, plan: Plan, days: readonly DayCounts[]): ReplayedDay[] {
+  const replayed: ReplayedDay[] = [];
+  let state = startState(policy, plan);
+  for (const [n, counts] of days.entries()) {
+    const midnight = Date.parse(counts.day);
+    const earlier = days.slice(Math.max(0, n - COUNTED_DAYS_MAX + 1), n);
+    const reasons: string[] = [];
+    const run = (known: readonly DayCounts[], now: number) => {
+      const done = evaluate(policy, plan, state, known, null, now);
+      state = done.state;
+      if (done.changed) reasons.push(done.reason);
+    };
+    run(earlier, midnight + MORNING_MS);
+    const caps = effective(policy, plan, state, null, midnight);
+    // harm shows in the course of a day; when exactly, daily counts do not tell
+    run([...earlier, counts], midnight + EVENING_MS);
+    replayed.push({
+      day: counts.day,
+      capDay: caps.day,
+      capHour: caps.hour,
+      level: state.level,
+      bulkPaused: caps.bulkPaused,
+      used: counts.used,
+      over: Math.max(0, counts.used - caps.day),
+      reasons,
+    });
+  }
+  return replayed;
+}
+
+/** Nothing is known of a workspace that has sent nothing. */
+const FINE = { delivered: 1, bounced: 0, blocked: 0, complained: 0, fblDelivered: 0 };
+
+/** Of the last days that had mail: how much was asked for, and the shares of what became of it. */
+type Pattern = { demand: number; shares: Omit<DayCounts, "day" | "attempted" | "used" | "delayed"> };
+
+function patternOf(days: readonly DayCounts[], today: string): Pattern {
+  const recent = days.filter(({ day }) => day < today && day >= dayPlus(today, -RECENT_DAYS));
+  const known = recent.length > 0 ? recent : days.slice(-1);
+  const total = (name: Exclude<keyof DayCounts, "day">) => known.reduce((sum, one) => sum + one[name], 0);
+  const attempted = total("attempted");
+  if (attempted === 0) return { demand: 0, shares: FINE };
+  // a day without a row is a day without mail, but for those before the first
+  const span = known[0] ? Math.max(1, Math.min(RECENT_DAYS, daysBetween(known[0].day, today))) : 1;
+  const waited = known.at(-1)?.delayed ?? 0;
+  return {
+    demand: (total("used") + waited) / span,
+    shares: {
+      delivered: total("delivered") / attempted,
+      bounced: total("bounced") / attempted,
+      blocked: total("blocked") / attempted,
+      complained: total("complained") / attempted,
+      fblDelivered: total("fblDelivered") / attempted,
+    },
+  };
+}
+
+type Outset = {
+  policy: Policy;
+  plan: Plan;
+  state: CapState;
+  days: readonly DayCounts[];
+  override: Override | null;
+  now: number;
+  horizonDays: number;
+  pattern: Pattern;
+};
+
+function ahead(
+  { policy, plan, days, override, now, horizonDays, pattern, ...from }: Outset,
+  demand: number,
+): Ahead[] {
+  const today = dayOf(now);
+  const known = days.slice(-COUNTED_DAYS_MAX);
+  let { state } = from;
+  if (demand === Number.POSITIVE_INFINITY) {
+    // whoever would use everything uses the rest of today as well
+    const whole = dayOfMail(today, effective(policy, plan, state, override, now).day, 0, pattern);
+    const counted = known.at(-1);
+    if (counted?.day !== today) known.push(whole);
+    else if (counted.used < whole.used) known[known.length - 1] = whole;
+  }
+  const path: Ahead[] = [];
+  for (let n = 1; n <= horizonDays; n++) {
+    const at = Date.parse(today) + n * DAY_MS + MORNING_MS;
+    const done = evaluate(policy, plan, state, known, override, at);
+    state = done.state;
+    const caps = effective(policy, plan, state, override, at);
+    const used = Math.min(caps.day, Math.round(demand));
+    const waits = Number.isFinite(demand) ? Math.max(0, Math.round(demand) - used) : 0;
+    path.push({
+      capDay: caps.day,
+      capHour: caps.hour,
+      level: state.level,
+      used,
+      reason: done.changed ? done.reason : null,
+    });
+    known.push(dayOfMail(dayOf(at), used, waits, pattern));
+    if (known.length > COUNTED_DAYS_MAX) known.shift();
+  }
+  return path;
+}
+
+function dayOfMail(day: string, used: number, delayed: number, { shares }: Pattern): DayCounts {
+  const of = (share: number) => Math.round(used * share);
+  return {
+    day,
+    attempted: used,
+    used,
+    delayed,
+    delivered: of(shares.delivered),
+    bounced: of(shares.bounced),
+    blocked: of(shares.blocked),
+    complained: of(shares.complained),
+    fblDelivered: of(shares.fblDelivered),
+  };
+}
+
+function daysBetween(from: string, to: string): number {
+  return Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS);
+}

@@ -1,0 +1,217 @@
+/** `postrider automation`: documents applied, automations listed and paused, their runs looked at and stopped. */
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { apply } from "../automation/apply.ts";
+import { isUuid } from "../ids.ts";
+import {
+  AUTOMATIONS_MAX,
+  type AutomationRow,
+  findAutomation,
+  listAutomations,
+  setAutomationState,
+} from "../record/automations.ts";
+import { countRuns, countSteps, findRun, listRuns, type RunRow, stopRuns } from "../record/runs.ts";
+import { CommandError, type Context, type Output, say, table, time, withContext } from "./context.ts";
+import { readId } from "./workspace.ts";
+
+const RUNS_SHOWN = 50;
+
+type InWorkspace = Output & { workspace: string };
+
+export function automationCommand(): Command {
+  const command = new Command("automation").description("automations of a workspace, and their runs");
+  const add = <Options extends InWorkspace>(
+    usage: string,
+    description: string,
+    action: (context: Context, options: Options, ref: string) => Promise<void>,
+  ): Command =>
+    command
+      .command(usage)
+      .description(description)
+      .requiredOption("--workspace <id>", "whose automation", readId)
+      .option("--json", "as JSON")
+      .action((...given: unknown[]) => {
+        const [ref, options] = usage.includes("<") ? given : ["", given[0]];
+        return withContext((context) => action(context, options as Options, ref as string));
+      });
+  add("apply <file>", "make an automation from a document, or its next version", applyFile);
+  add("list", "automations of the workspace", list);
+  add("show <automation>", "by id or name: its document, its runs, and what its steps did", show);
+  add("pause <automation>", "start no runs; those under way go on", (context, options, ref) =>
+    setState(context, options, ref, "paused"),
+  );
+  add("resume <automation>", "start runs again", (context, options, ref) =>
+    setState(context, options, ref, "active"),
+  );
+  add("runs <automation>", `its runs, newest first, ${RUNS_SHOWN} at a time`, runs)
+    .option("--state <state>", "only active, finished or stopped ones")
+    .option("--after <run>", "only those older than this run", readId);
+  add("run <run>", "one run, with what each step did and when", showRun);
+  add("stop <automation>", "pause it and end its runs, or end one run", stop).option(
+    "--run <id>",
+    "only this one, and no pause",
+    readId,
+  );
+  return command;
+}
+
+async function applyFile({ sql, clock }: Context, options: InWorkspace, file: string): Promise<void> {
+  const document = readDocument(file);
+  const { applied, missingTemplates } = await apply(sql, options.workspace, document, clock.now());
+  if (applied.kind === "no audience")
+    throw new CommandError(`The workspace ${options.workspace} has no audience of this \`audience_id\`.`);
+  if (applied.kind === "too many")
+    throw new CommandError(`The workspace has ${AUTOMATIONS_MAX} automations, and may have no more.`);
+  const { id, version, kind } = applied;
+  const warnings = missingTemplates.map(
+    (ref) => `\nThere is no template ${ref}: steps that send it are skipped until there is.`,
+  );
+  const value = { id, version, result: kind, missing_templates: missingTemplates };
+  say(options, value, `Automation ${id} ${kind}, version ${version}.${warnings.join("")}`);
+}
+
+function readDocument(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch {
+    throw new CommandError(`The file ${file} cannot be read.`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(`The file ${file} is not JSON: ${(error as Error).message}`);
+  }
+}
+
+async function list({ sql }: Context, options: InWorkspace): Promise<void> {
+  const rows = await listAutomations(sql, options.workspace);
+  const lines = rows.map((row) => [row.id, row.name, row.event, entryOf(row), row.version, row.state]);
+  say(options, rows.map(shown), table(lines, ["id", "name", "event", "entry", "version", "state"]));
+}
+
+async function show({ sql }: Context, options: InWorkspace, ref: string): Promise<void> {
+  const { document, ...row } = await expectAutomation(sql, options.workspace, ref);
+  const [counts, steps] = await Promise.all([
+    countRuns(sql, options.workspace, row.id),
+    countSteps(sql, options.workspace, row.id, row.version),
+  ]);
+  const lines = steps.map(({ position, kind, result, count }) => [position, kind, result, count]);
+  const text = [
+    `${row.name} (${row.id}), version ${row.version}, ${row.state}`,
+    `event ${row.event}, entry ${entryOf(row)}, audience ${row.audienceId}`,
+    `runs: ${counts.active} active, ${counts.finished} finished, ${counts.stopped} stopped`,
+    "",
+    table(lines, ["step", "kind", "result", "runs"]),
+  ];
+  say(options, { ...shown(row), runs: counts, steps, document }, text.join("\n"));
+}
+
+async function setState(
+  { sql, clock }: Context,
+  options: InWorkspace,
+  ref: string,
+  state: "active" | "paused",
+): Promise<void> {
+  const { id, name } = await expectAutomation(sql, options.workspace, ref);
+  await setAutomationState(sql, options.workspace, id, state, new Date(clock.now()));
+  say(options, { id, state }, `${name} is ${state}.`);
+}
+
+async function runs(
+  { sql }: Context,
+  options: InWorkspace & { state?: string; after?: string },
+  ref: string,
+): Promise<void> {
+  const { id } = await expectAutomation(sql, options.workspace, ref);
+  const page = { after: options.after ?? null, limit: RUNS_SHOWN, state: options.state ?? null };
+  const rows = (await listRuns(sql, options.workspace, id, page)).slice(0, RUNS_SHOWN);
+  const lines = rows.map((run) => [
+    run.id,
+    run.contactId,
+    run.state,
+    run.position,
+    time(run.wakeAt),
+    time(run.createdAt),
+    time(run.endedAt),
+    run.reason,
+  ]);
+  const head = ["id", "contact", "state", "step", "next", "started", "ended", "reason"];
+  say(options, rows.map(shownRun), table(lines, head));
+}
+
+async function showRun({ sql }: Context, options: InWorkspace, id: string): Promise<void> {
+  const run = isUuid(id) ? await findRun(sql, options.workspace, id.toLowerCase()) : null;
+  if (!run) throw new CommandError(`There is no run ${id}.`);
+  const { steps, ...row } = run;
+  const lines = steps.map(({ position, kind, result, detail, beganAt, endedAt }) => [
+    position,
+    kind,
+    result,
+    detail,
+    time(beganAt),
+    time(endedAt),
+  ]);
+  const text = [
+    `run ${row.id} of version ${row.version}, contact ${row.contactId}, event ${row.eventId}`,
+    `${row.state}${row.reason === null ? "" : `: ${row.reason}`}, started ${time(row.createdAt)}${row.wakeAt ? `, goes on ${time(row.wakeAt)}` : ""}`,
+    "",
+    table(lines, ["step", "kind", "result", "detail", "began", "ended"]),
+  ];
+  say(options, { ...shownRun(row), steps }, text.join("\n"));
+}
+
+async function stop(
+  { sql, clock }: Context,
+  options: InWorkspace & { run?: string },
+  ref: string,
+): Promise<void> {
+  const { id, name } = await expectAutomation(sql, options.workspace, ref);
+  const now = new Date(clock.now());
+  if (options.run === undefined) await setAutomationState(sql, options.workspace, id, "paused", now);
+  const which = options.run === undefined ? { automationId: id } : { runId: options.run };
+  const stopped = await stopRuns(sql, options.workspace, which, "stopped by hand", now);
+  say(options, { id, stopped }, `${stopped} run${stopped === 1 ? "" : "s"} of ${name} stopped.`);
+}
+
+async function expectAutomation(sql: Context["sql"], workspaceId: string, ref: string) {
+  const automation = await findAutomation(sql, workspaceId, ref);
+  if (!automation) throw new CommandError(`There is no automation ${ref} in this workspace.`);
+  return automation;
+}
+
+function entryOf({ entry, cooldownMs }: AutomationRow): string {
+  return cooldownMs === null ? entry : `${entry} ${cooldownMs / 1000} s`;
+}
+
+function shown(row: AutomationRow) {
+  const { id, name, audienceId, event, version, state, createdAt, updatedAt } = row;
+  return {
+    id,
+    name,
+    audience_id: audienceId,
+    event,
+    entry: entryOf(row),
+    version,
+    state,
+    created_at: time(createdAt),
+    updated_at: time(updatedAt),
+  };
+}
+
+function shownRun(run: RunRow) {
+  const { id, automationId, version, contactId, eventId, state, reason, position } = run;
+  return {
+    id,
+    automation_id: automationId,
+    version,
+    contact_id: contactId,
+    event_id: eventId,
+    state,
+    reason,
+    position,
+    wake_at: time(run.wakeAt),
+    created_at: time(run.createdAt),
+    ended_at: time(run.endedAt),
+  };
+}

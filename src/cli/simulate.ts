@@ -1,0 +1,197 @@
+/**
+ * `postrider caps simulate`: a policy on simulated workspaces, as a table, as JSON and as an HTML report. Needs neither
+ * Redis nor Postgres; the policy and the windows are those of the engine.
+ */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Command, InvalidArgumentError } from "commander";
+import { type Assertion, failureOf, readAssertion } from "../capacity/assertion.ts";
+import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
+import { checkPolicy, DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
+import { htmlReport } from "../capacity/report/html.ts";
+import { sayMeasured } from "../capacity/report/words.ts";
+import { type Named, type Progress, readSweep, type Study, type Sweep, study } from "../capacity/study.ts";
+import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts";
+import { CommandError, table } from "./context.ts";
+
+const SCENARIOS_FOLDER = fileURLToPath(new URL("../../scenarios/", import.meta.url));
+const RUNS_MAX = 100_000;
+const SEED_MAX = 2 ** 31;
+const BAR_CHARS = 30;
+
+type Options = {
+  policy?: Named<Policy>;
+  versus?: Named<Policy>;
+  scenario: Named<Scenario>;
+  days?: number;
+  seed: number;
+  runs: number;
+  sweep?: Sweep;
+  assert: Assertion[];
+  json?: string;
+  html?: string;
+};
+
+export function simulateCommand(): Command {
+  return new Command("simulate")
+    .description("what a policy would do to workspaces of your making, without any store")
+    .requiredOption("--scenario <name|file>", scenarioNames().join(", "), readScenario)
+    .option("--policy <file>", "the policy; without, the one that we ship", readPolicy)
+    .option("--versus <file>", "a second policy to hold it against", readPolicy)
+    .option("--days <n>", "how long; without, as the scenario says", readCount(1, DAYS_MAX))
+    .option(
+      "--seed <n>",
+      "of the first workspace; the same seed gives the same numbers",
+      readCount(0, SEED_MAX),
+      1,
+    )
+    .option("--runs <n>", "workspaces, each of the next seed", readCount(1, RUNS_MAX), 1)
+    .option("--sweep <parameter=from..to/points>", "one number of the policy at several values", readSwept)
+    .option("--assert <measure<number>", "fails if it does not hold; may be repeated", readAsserted, [])
+    .option("--json <file>", "everything found, as JSON; - for the terminal")
+    .option("--html <file>", "a report with charts, in one file")
+    .action(run);
+}
+
+function run(options: Options): void {
+  const { scenario, seed, runs, versus, sweep, json, html } = options;
+  const policies = [
+    options.policy ?? { name: "default", value: DEFAULT_POLICY },
+    ...(versus ? [versus] : []),
+  ];
+  const setup = { policies, scenario, days: options.days ?? scenario.value.days, seed, runs };
+  // it takes long, and only the files show it
+  const trades = versus && (json || html) ? tradeScenarios(scenario.value) : null;
+  const bar = progressBar();
+  const found = study(setup, sweep ?? null, trades, bar.show);
+  bar.clear();
+
+  if (json === "-") process.stdout.write(`${JSON.stringify(plain(found), null, 2)}\n`);
+  else {
+    process.stdout.write(`${inWords(found)}\n`);
+    if (json) writeFileSync(json, `${JSON.stringify(plain(found), null, 2)}\n`);
+  }
+  if (html) writeFileSync(html, htmlReport(found));
+
+  const measures = found.outcomes[0]?.measures;
+  const failures = options.assert.flatMap((one) => (measures && failureOf(one, measures)) ?? []);
+  if (failures.length > 0) throw new CommandError(failures.join(" "));
+}
+
+function inWords({ scenario, days, seed, runs, outcomes, sweep }: Study): string {
+  const about = `${scenario.name}: ${days} days, ${runs} ${runs === 1 ? "workspace" : "workspaces"} from seed ${seed}`;
+  const told = MEASURE_NAMES.filter((name) => outcomes.some(({ measures }) => measures[name].worst !== null));
+  const rows = told.map((name) => [
+    name,
+    ...outcomes.flatMap(({ measures }) => [
+      sayMeasured(name, measures[name].typical),
+      sayMeasured(name, measures[name].worst),
+    ]),
+    meaningOf(name),
+  ]);
+  const head = outcomes.flatMap(({ name, version }) => [`${name} (${version})`, "at worst"]);
+  const parts = [about, "", table(rows, ["", ...head, ""])];
+  if (sweep) {
+    const swept = [
+      "days_to_target",
+      "p99_delay_hours",
+      "bad_sent",
+      "false_freezes_per_1000",
+      "oscillations",
+    ] as const;
+    const points = sweep.points.map(({ value, measures }) => [
+      value,
+      ...swept.map((name) => sayMeasured(name, measures[name].typical)),
+    ]);
+    parts.push("", table(points, [sweep.parameter, ...swept]));
+  }
+  return parts.join("\n");
+}
+
+/** For programs: every number, but of the runs only the days and changes of the first. */
+function plain({ outcomes, policies: _policies, scenario, ...rest }: Study) {
+  return {
+    scenario: scenario.name,
+    ...rest,
+    outcomes: outcomes.map(({ delays: _delays, shown, ...outcome }) => ({
+      ...outcome,
+      shown: { seed: shown.seed, days: shown.days, changes: shown.changes },
+    })),
+  };
+}
+
+/** A trade-off needs bad mail on one side and good on the other. */
+function tradeScenarios(scenario: Scenario): { good: Scenario; bad: Scenario } {
+  const hasBad = scenario.streams.some(({ bad }) => bad);
+  return {
+    good: hasBad ? readScenario("clean-start").value : scenario,
+    bad: hasBad ? scenario : readScenario("bought-list").value,
+  };
+}
+
+function progressBar(): { show: Progress; clear: () => void } {
+  if (!process.stderr.isTTY) return { show: () => {}, clear: () => {} };
+  let drawn = -1;
+  return {
+    show(share) {
+      const full = Math.floor(share * BAR_CHARS);
+      if (full === drawn) return;
+      drawn = full;
+      process.stderr.write(
+        `\r${"█".repeat(full)}${"░".repeat(BAR_CHARS - full)} ${Math.floor(share * 100)}%`,
+      );
+    },
+    clear: () => process.stderr.write(`\r${" ".repeat(BAR_CHARS + 5)}\r`),
+  };
+}
+
+/** None where the files were left out: the other commands must work all the same. */
+function scenarioNames(): string[] {
+  if (!existsSync(SCENARIOS_FOLDER)) return [];
+  return readdirSync(SCENARIOS_FOLDER)
+    .filter((file) => file.endsWith(".json"))
+    .map((file) => basename(file, ".json"))
+    .sort();
+}
+
+function readScenario(text: string): Named<Scenario> {
+  const ours = `${SCENARIOS_FOLDER}${text}.json`;
+  const file = /^[a-z0-9-]+$/.test(text) && existsSync(ours) ? ours : text;
+  return { name: basename(file, ".json"), value: readJson(file, checkScenario) };
+}
+
+function readPolicy(file: string): Named<Policy> {
+  return { name: basename(file, ".json"), value: readJson(file, checkPolicy) };
+}
+
+function readJson<T>(file: string, check: (json: unknown) => T): T {
+  if (!existsSync(file)) throw new InvalidArgumentError(`There is no file ${file}.`);
+  return refusing(() => check(JSON.parse(readFileSync(file, "utf8"))));
+}
+
+function readSwept(text: string): Sweep {
+  return refusing(() => readSweep(text));
+}
+
+function readAsserted(text: string, before: Assertion[]): Assertion[] {
+  return [...before, refusing(() => readAssertion(text))];
+}
+
+/** The reason becomes that of the option it stands in. */
+function refusing<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function readCount(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const count = Number(text);
+    if (!/^\d+$/.test(text) || count < min || count > max)
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+    return count;
+  };
+}

@@ -1,0 +1,102 @@
+/** Every connection of a process: opened here, handed down by serve.ts, closed together. */
+import { once } from "node:events";
+import type { Logger } from "pino";
+import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
+import { isMigrated } from "./record/migrate.ts";
+import { connectRedis, type Purpose } from "./redis/connect.ts";
+import type { RedisClient } from "./redis/scripts.ts";
+
+const STORE_WAIT_MS = 30_000;
+const STORE_POLL_MS = 250;
+
+/** What a process needs and does not have: said in one line, with exit status 1. */
+export class StartError extends Error {}
+
+export class Stores {
+  readonly #databaseUrl: string;
+  readonly #redisUrl: string;
+  readonly #timeoutMs: number;
+  readonly #log: Logger;
+  readonly #pools: Sql[] = [];
+  readonly #clients: RedisClient[] = [];
+
+  constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
+    this.#databaseUrl = databaseUrl;
+    this.#redisUrl = redisUrl;
+    this.#timeoutMs = timeoutMs;
+    this.#log = log;
+  }
+
+  sql(pool: Pool): Sql {
+    const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs);
+    this.#pools.push(sql);
+    return sql;
+  }
+
+  async redis(purpose: Purpose): Promise<RedisClient> {
+    const client = connectRedis(this.#redisUrl, purpose, this.#timeoutMs);
+    // lost connections show in the commands that fail
+    client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
+    this.#clients.push(client);
+    if (client.status !== "ready") await once(client, "ready");
+    return client;
+  }
+
+  /** Waits for stores that are still starting; says which one is not there. */
+  async ready(): Promise<void> {
+    const sql = this.sql("setup");
+    await until("Postgres (DATABASE_URL)", () => sql`select 1`);
+    const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
+    redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
+    this.#clients.push(redis);
+    await until("Redis (REDIS_URL)", () => redis.ping());
+  }
+
+  async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
+    const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
+    const results = await Promise.all([
+      named("postgres", this.#timeoutMs, async () => void (await sql`select 1`)),
+      named("redis", this.#timeoutMs, async () => void (await redis.ping())),
+      named("migrations", this.#timeoutMs, async () => {
+        if (!(await isMigrated(sql))) throw new Error("not applied");
+      }),
+    ]);
+    return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#pools.map((sql) => sql.end({ timeout: 1 }).catch(() => {})));
+    for (const client of this.#clients) client.disconnect();
+  }
+}
+
+async function named(name: string, ms: number, check: () => Promise<void>): Promise<[string, string]> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("no answer")), ms);
+  });
+  try {
+    await Promise.race([check(), late]);
+    return [name, "ok"];
+  } catch (error) {
+    return [name, error instanceof Error && error.message === "not applied" ? "not applied" : "no answer"];
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function until(name: string, ask: () => PromiseLike<unknown>): Promise<void> {
+  const deadline = performance.now() + STORE_WAIT_MS;
+  for (;;) {
+    try {
+      await ask();
+      return;
+    } catch (error) {
+      if (performance.now() > deadline)
+        throw new StartError(
+          `${name} did not answer within ${STORE_WAIT_MS / 1000} s: ${error instanceof Error ? error.message : error}`,
+        );
+      await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/** A worker that fails, or stands still, between what a step does and the note of it. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Flows, startFlows, told } from "../rig/flows.ts";
+
+const LEASE_MS = 20_000;
+let flows: Flows;
+
+beforeAll(async () => {
+  flows = await startFlows();
+});
+afterAll(() => flows.stop());
+
+const STEPS = {
+  steps: [{ send: { from: "a@example.com", subject: "Hi", text: "Hi" } }, { tag: { add: ["x"] } }],
+};
+
+test("a mail that was written and not noted is not written again", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate(STEPS);
+  await shop.contact("ann@example.net");
+  await shop.track("ann@example.net");
+  const failing = flows.newWorker((submitOwn) => async (mail) => {
+    await submitOwn(mail);
+    throw new Error("its answer was lost");
+  });
+  for (let n = 0; n < 3; n++) {
+    await failing.tick();
+    expect((await shop.runs(id))[0]).toMatchObject({ position: "0", steps: [] });
+    flows.clock.advance(LEASE_MS);
+  }
+  expect(flows.faults.splice(0)).toHaveLength(3);
+  await flows.go();
+  const [run] = await shop.runs(id);
+  expect(told(run)).toEqual(["send done", "tag done"]);
+  expect((await shop.mails()).map((mail) => mail.id)).toEqual([run?.steps[0]?.detail]);
+});
+
+test("a worker that stands still while another takes over changes nothing when it wakes", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate(STEPS);
+  await shop.contact("bo@example.net");
+  await shop.track("bo@example.net");
+  let thaw = () => {};
+  let frozen = () => {};
+  const isFrozen = new Promise<void>((resolve) => {
+    frozen = resolve;
+  });
+  const isThawed = new Promise<void>((resolve) => {
+    thaw = resolve;
+  });
+  const still = flows.newWorker((submitOwn) => async (mail) => {
+    frozen();
+    await isThawed;
+    return submitOwn(mail);
+  });
+  const standing = still.tick();
+  await isFrozen;
+  await flows.go();
+  expect(await shop.mails()).toEqual([]); // it is in another's hands
+  flows.clock.advance(LEASE_MS);
+  await flows.go();
+  const [run] = await shop.runs(id);
+  expect(told(run)).toEqual(["send done", "tag done"]);
+  thaw();
+  await standing;
+  expect((await shop.runs(id))[0]).toEqual(run);
+  expect(await shop.mails()).toHaveLength(1);
+});
+
+test("a run that is never heard of again stops, and says so", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate(STEPS);
+  const beside = await shop.automate({ ...STEPS, name: "Beside", event: "other" });
+  await shop.contact("cy@example.net");
+  await shop.track("cy@example.net");
+  const dying = flows.newWorker(() => () => new Promise(() => {}));
+  for (let n = 0; n < 3; n++) {
+    void dying.tick();
+    await claimed(id, n + 1);
+    flows.clock.advance(LEASE_MS);
+  }
+  // from now on it is led alone, and does not take others with it
+  await shop.track("cy@example.net", { event: "other" });
+  await flows.sql`update run set claims = 10 where automation_id = ${id}`;
+  await flows.go();
+  expect((await shop.runs(id))[0]).toMatchObject({ state: "stopped", reason: "given up after 10 tries" });
+  expect((await shop.runs(beside))[0]).toMatchObject({ state: "finished" });
+
+  async function claimed(automationId: string, times: number): Promise<void> {
+    for (;;) {
+      const [row] = await flows.sql`select claims from run where automation_id = ${automationId}`;
+      if (row?.claims === times) return;
+    }
+  }
+});

@@ -1,0 +1,106 @@
+/** `postrider caps`: shown, set, forecast and replayed for a real workspace. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
+import { commandLine } from "../rig/command.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+const DAY_MS = 86_400_000;
+const { postrider, json } = commandLine();
+let engine: Engine;
+let ws: TestWorkspace;
+let folder: string;
+beforeAll(async () => {
+  engine = await startEngine(["api"]);
+  ws = await engine.workspace();
+  folder = mkdtempSync(join(tmpdir(), "caps-"));
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await engine.stop();
+});
+
+type Shown = {
+  level: string;
+  cap_day: { used: number; limit: number };
+  cap_hour: { used: number; limit: number };
+  waiting: { transactional: number };
+  override: { by: string } | null;
+};
+
+test("caps are shown, set by hand with author and reason, and taken back", async () => {
+  for (let n = 0; n < 2; n++) await ws.client.post("/emails/batch", Array(60).fill(mail()));
+  const before = await json<Shown>("caps", "show", "--workspace", ws.id);
+  expect(before).toMatchObject({
+    level: "normal",
+    cap_day: { used: 100, limit: 300 },
+    cap_hour: { used: 100, limit: 100 },
+    waiting: { transactional: 20 },
+    override: null,
+  });
+  const said = ["--reason", "a launch", "--by", "Ada"];
+  const set = await postrider(
+    "caps",
+    "set",
+    "--workspace",
+    ws.id,
+    "--fixed",
+    "5000",
+    "--until",
+    "12h",
+    ...said,
+  );
+  expect(set.out).toBe("Caps: 5000 a day, 1000 an hour.\n");
+  expect(await json<Shown>("caps", "show", "--workspace", ws.id)).toMatchObject({ override: { by: "Ada" } });
+  await postrider("caps", "set", "--workspace", ws.id, "--clear", "--reason", "over", "--by", "Ada");
+  await postrider("workspace", "set", ws.id, "--limit", "cap_day=700");
+  const history = await json<{ reason: string; by: string; dayAfter: number }[]>(
+    "caps",
+    "history",
+    "--workspace",
+    ws.id,
+  );
+  expect(history.map(({ dayAfter, by }) => [dayAfter, by])).toEqual([
+    [700, "operator"],
+    [300, "Ada"],
+    [5_000, "Ada"],
+  ]);
+  const refused = await postrider("caps", "set", "--workspace", ws.id, "--fixed", "49", ...said);
+  expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("from 50 to") });
+});
+
+test("what the caps will be, and what they would have been under another policy", async () => {
+  const other = await engine.workspace();
+  const today = Math.floor(Date.now() / DAY_MS);
+  for (let ago = 10; ago >= 0; ago--)
+    await engine.sql`insert into tally (workspace_id, day, worker, attempted, delivered)
+      values (${other.id}, ${today - ago}, 'test', 2000, 1990)`;
+  const ahead = await json<{ day: string; likely: { capDay: number } }[]>(
+    "caps",
+    "forecast",
+    "--workspace",
+    other.id,
+    "--days",
+    "5",
+  );
+  expect(ahead).toHaveLength(5);
+  expect(ahead.at(-1)?.likely.capDay).toBeGreaterThan(300);
+  const file = join(folder, "policy.json");
+  writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 2 }));
+  const replayed = await json<{ capDay: number }[]>(
+    "caps",
+    "replay",
+    "--workspace",
+    other.id,
+    "--policy",
+    file,
+  );
+  expect(replayed.length).toBeGreaterThanOrEqual(11);
+  expect(replayed[3]?.capDay).toBe(2_400);
+  writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 0.5 }));
+  const bad = await postrider("caps", "replay", "--workspace", other.id, "--policy", file);
+  expect(bad).toMatchObject({ status: 1, err: expect.stringContaining("growth") });
+});

@@ -1,0 +1,213 @@
+/** src/capacity/simulate.ts and the policy that we ship: the numbers it promises, each held by a scenario over many seeds. */
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { failureOf, readAssertion } from "../../src/capacity/assertion.ts";
+import { measure, shareOver } from "../../src/capacity/measures.ts";
+import { checkPolicy, DEFAULT_POLICY, PolicyFile } from "../../src/capacity/policy.ts";
+import { binomial, poisson, randomOf } from "../../src/capacity/random.ts";
+import { type Run, simulate } from "../../src/capacity/simulate.ts";
+import { readSweep, withParameter } from "../../src/capacity/study.ts";
+import { checkScenario, type Scenario } from "../../src/capacity/workload.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const SEEDS = 16;
+const SIMULATION_MS_MAX = 60_000;
+
+const json = (path: string): unknown => JSON.parse(readFileSync(new URL(path, ROOT), "utf8"));
+const scenario = (name: string): Scenario => checkScenario(json(`scenarios/${name}.json`));
+
+function runs(name: string, seeds = SEEDS): Run[] {
+  const read = scenario(name);
+  return Array.from({ length: seeds }, (_, n) => simulate(DEFAULT_POLICY, read, read.days, n + 1));
+}
+
+describe("the policy we ship", { timeout: SIMULATION_MS_MAX }, () => {
+  test("takes a clean workspace from its start to 10,000 a day within 14 days", () => {
+    const { days_to_target, false_freezes_per_1000 } = measure(runs("clean-start"), true);
+    expect(days_to_target.worst).toBeLessThanOrEqual(14);
+    expect(false_freezes_per_1000.worst).toBe(0);
+  });
+
+  test("stops a bought list that bounces in the session before 2,000 of it, and keeps no order waiting", () => {
+    const found = measure(runs("bought-list"), false);
+    expect(found.bad_before_pause.worst).toBeLessThan(2_000);
+    expect(found.reaction_minutes.worst).toBe(5);
+    expect(found.transactional_p99_delay_hours.worst).toBe(0);
+  });
+
+  test("stops one that bounces late by the first evaluation of the evidence", () => {
+    for (const run of runs("late-bounces")) {
+      expect(run.reactionMinutes).toBe(5);
+      expect(run.badBeforePause).toBeLessThan(10_000);
+      expect(run.badSent).toBeLessThan(30_000);
+    }
+  });
+
+  test("leaves a steady shop alone", () => {
+    const found = measure(runs("steady-shop"), false);
+    expect(found.false_freezes_per_1000.worst).toBe(0);
+    expect(found.delayed_share.typical).toBe(0);
+  });
+
+  test("is not impressed by one complaint", () => {
+    const found = measure(runs("one-complaint"), true);
+    expect(found.false_freezes_per_1000.worst).toBe(0);
+    expect(found.days_to_target.worst).toBeLessThan(21);
+  });
+
+  test("lets orders go on under forged complaints", () => {
+    const all = runs("forged-complaints");
+    for (const run of all) expect(run.changes.map(({ level }) => level)).toContain("paused");
+    for (const run of all) expect(shareOver(run.delays.transactional, 12)).toBeLessThan(0.05);
+  });
+
+  test("does not blame a list for a blocklisted address, and does not grow meanwhile", () => {
+    const grown = runs("blocklisted-ip", 8).flatMap(({ changes }) =>
+      changes.filter(({ bin, reason }) => bin / 288 > 21 && bin / 288 < 26 && reason.startsWith("Grew")),
+    );
+    expect(grown).toEqual([]);
+  });
+
+  test("acts as soon as anyone evaluates again", () => {
+    for (const run of runs("evaluator-down", 8)) {
+      const afterOutage = run.changes.find(({ bin }) => bin >= 22 * 288);
+      expect(afterOutage).toMatchObject({ bin: 22 * 288, level: "paused" });
+    }
+  });
+});
+
+describe("a simulated workspace", () => {
+  test("lives the same life again for the same seed, and another for another", () => {
+    const shop = scenario("bought-list");
+    const first = simulate(DEFAULT_POLICY, shop, 30, 7);
+    expect(simulate(DEFAULT_POLICY, shop, 30, 7)).toEqual(first);
+    expect(simulate(DEFAULT_POLICY, shop, 30, 8).sent).not.toBe(first.sent);
+  });
+
+  test("waits as the windows of the hour say: a burst goes in parts, thirteen buckets apart", () => {
+    const burst = checkScenario({
+      description: "",
+      plan: "pro",
+      days: 1,
+      start_cap: 3_000,
+      streams: [{ name: "burst", class: "transactional", list: 1_500, at_hour: 2, bounce: 0, complaint: 0 }],
+    });
+    const { delays, days } = simulate(DEFAULT_POLICY, burst, 1, 1);
+    const waited = Object.fromEntries([...delays.transactional.entries()].filter(([, count]) => count > 0));
+    expect(waited).toEqual({ 0: 600, 13: 600, 26: 300 });
+    expect(days[0]).toMatchObject({ used: 1_500, delayed: 900, waiting: 0, cap: 3_000 });
+  });
+
+  test("keeps a part of the caps from automation mail", () => {
+    const stream = { per_day: 3_000, bounce: 0, complaint: 0 };
+    const crowded = checkScenario({
+      description: "",
+      plan: "pro",
+      days: 1,
+      streams: [
+        { ...stream, name: "orders", class: "transactional", per_day: 80 },
+        { ...stream, name: "campaign", class: "automation" },
+      ],
+    });
+    const { delays, days } = simulate(DEFAULT_POLICY, crowded, 1, 1);
+    expect(days[0]?.used).toBeLessThanOrEqual(300);
+    expect(shareOver(delays.transactional, 0)).toBe(0);
+    expect(shareOver(delays.automation, 0)).toBeGreaterThan(0.8);
+  });
+
+  test("never sends more in a day than the largest cap of that day", () => {
+    for (const name of ["seasonal-x10", "hour-burst", "dormant-return"])
+      for (const { days } of runs(name, 3))
+        for (const { used, cap } of days) expect(used).toBeLessThanOrEqual(cap);
+  });
+
+  test("takes under two seconds for 60 days", () => {
+    const started = performance.now();
+    runs("clean-start", 1);
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+});
+
+describe("the files", () => {
+  test("policy.json is the policy we ship, and its schema is beside it", () => {
+    const { $schema: _schema, description: _description, ...policy } = checkPolicy(json("policy.json"));
+    expect(policy).toEqual(DEFAULT_POLICY);
+    const { $schema: _dialect, ...schema } = json("policy.schema.json") as Record<string, unknown>;
+    expect(schema).toEqual(JSON.parse(JSON.stringify(PolicyFile)));
+  });
+
+  test("every field of the policy says what it means", () => {
+    const silent = fieldsOf(PolicyFile, "").filter(({ description }) => !description);
+    expect(silent.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("every scenario is valid", () => {
+    const names = readdirSync(new URL("scenarios/", ROOT)).map((file) => file.replace(".json", ""));
+    expect(names.length).toBeGreaterThanOrEqual(11);
+    for (const name of names) expect(scenario(name).description).not.toBe("");
+  });
+
+  test("a broken scenario is refused by the name of its field", () => {
+    const shop = scenario("steady-shop");
+    expect(() => checkScenario({ ...shop, days: 0 })).toThrow("`days` must be >= 1.");
+    const [stream] = shop.streams;
+    expect(() => checkScenario({ ...shop, streams: [{ ...stream, bounce: 2 }] })).toThrow(
+      "`streams.0.bounce`",
+    );
+    expect(() => checkScenario({ ...shop, streams: [{ ...stream, list: 5 }] })).toThrow(
+      "either `per_day` or",
+    );
+  });
+});
+
+describe("what is asked on the command line", () => {
+  test("an assertion holds against the worst run, or the typical one", () => {
+    const measures = measure(runs("hour-burst", 2), false);
+    expect(failureOf(readAssertion("p50_delay_hours<6"), measures)).toBeNull();
+    expect(failureOf(readAssertion("waiting_most < 1"), measures)).toContain(
+      "waiting_most < 1 does not hold",
+    );
+    expect(failureOf(readAssertion("oscillations.typical=0"), measures)).toBeNull();
+    expect(failureOf(readAssertion("days_to_target<14"), measures)).toContain("cannot be told");
+    expect(() => readAssertion("p98_delay_hours<6")).toThrow("There is no measure p98_delay_hours");
+    expect(() => readAssertion("p99_delay_hours")).toThrow("It must read like");
+  });
+
+  test("a sweep names a number of the policy", () => {
+    expect(readSweep("growth=1.1..2.0/10").values).toEqual([1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2]);
+    expect(readSweep("start.day=300..400/3").values).toEqual([300, 350, 400]);
+    expect(withParameter(DEFAULT_POLICY, "freeze.bounce", 0.055).freeze.bounce).toBe(0.055);
+    expect(() => withParameter(DEFAULT_POLICY, "freeze", 1)).toThrow("no number `freeze`");
+    expect(() => withParameter(DEFAULT_POLICY, "growth", 0)).toThrow("With growth=0: `growth` must be >= 1.");
+    expect(() => readSweep("growth=1..2")).toThrow("It must read like");
+  });
+});
+
+test("counts are drawn with the mean they are asked for", () => {
+  const random = randomOf(1);
+  const mean = (draw: () => number) => Array.from({ length: 20_000 }, draw).reduce((a, b) => a + b) / 20_000;
+  for (const expected of [0.2, 4, 29, 500]) {
+    const found = mean(() => poisson(random, expected));
+    expect(Math.abs(found - expected)).toBeLessThan(5 * Math.sqrt(expected / 20_000));
+  }
+  for (const [of, chance] of [
+    [40, 0.01],
+    [1_000, 0.006],
+    [1_000, 0.4],
+    [30, 0.9],
+  ] as const) {
+    const found = mean(() => binomial(random, of, chance));
+    expect(Math.abs(found - of * chance)).toBeLessThan(
+      5 * Math.sqrt((of * chance * (1 - chance)) / 20_000) + 1e-9,
+    );
+  }
+});
+
+type Schema = { type?: string; description?: string; properties?: Record<string, Schema> };
+
+function fieldsOf(schema: Schema, path: string): { path: string; description: string | undefined }[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
+    ...(field.properties ? [] : [{ path: `${path}${name}`, description: field.description }]),
+    ...fieldsOf(field, `${path}${name}.`),
+  ]);
+}
