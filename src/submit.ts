@@ -19,6 +19,9 @@ import type { NewAttachment, NewEmail } from "./record/emails.ts";
 import { advance, judge, secondsToReset } from "./record/ledger.ts";
 import { type Account, readAccount } from "./record/ledgers.ts";
 
+/** Making a key or setting a limit is another version; several in a row must not fail a send. */
+const STALE_ATTEMPTS_MAX = 8;
+
 export type Outgoing = {
   emails: NewEmail[];
   attachments: NewAttachment[];
@@ -124,15 +127,17 @@ export function submitter(parts: SubmitParts): Submit {
     }
   }
 
-  /** Commits; a caller admitted under an older version of the workspace is looked up again, once. */
+  /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
   async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
-    const first = await commit.submit(submission(caller.version, caller, outgoing, clock.now()));
-    if (first.kind !== "stale") return first;
-    const record = await admitter.load(caller.bearer);
-    if (!record) return { kind: "key revoked" };
-    const second = await commit.submit(submission(record.version, caller, outgoing, clock.now()));
-    if (second.kind === "stale") throw new Unavailable("the workspace keeps changing");
-    return second;
+    let { version } = caller;
+    for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
+      const committed = await commit.submit(submission(version, caller, outgoing, clock.now()));
+      if (committed.kind !== "stale") return committed;
+      const record = await admitter.load(caller.bearer);
+      if (!record) return { kind: "key revoked" };
+      version = record.version;
+    }
+    throw new Unavailable("the workspace keeps changing");
   }
 
   function tidy(asked: Asked, grant: Grant, committed: Committed | { kind: "key revoked" }): void {

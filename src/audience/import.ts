@@ -11,7 +11,7 @@ import type { Fields, GivenConsent } from "../record/contact.ts";
 import type { ContactCommit, ContactEntry } from "../record/contactcommit.ts";
 import type { CsvRecord } from "./csv.ts";
 
-const AT_ONCE = 4_000;
+const AT_ONCE = 2_000;
 const NAME_CHARS_MAX = 200;
 const TAG_CHARS_MAX = 100;
 /** A record over this is no contact: properties may have 16 KB. */
@@ -41,7 +41,10 @@ export function columnsOf(header: CsvRecord): string[] {
   return names;
 }
 
-/** Imports record by record; yields after each commit. `onSkip` hears of what is no contact. */
+/**
+ * Imports record by record; yields after each commit. `onSkip` hears of what is no contact, with the commit of what stood
+ * around it. While one group commits the next is read.
+ */
 export async function* importContacts(
   records: AsyncIterable<CsvRecord>,
   columns: readonly string[],
@@ -49,34 +52,57 @@ export async function* importContacts(
   onSkip: (skipped: Skipped) => void,
 ): AsyncGenerator<Progress> {
   const progress: Progress = { imported: 0, skipped: 0, end: 0, line: 0 };
-  let group: { record: CsvRecord; entry: ContactEntry }[] = [];
-  const skip = (record: CsvRecord, reason: string): void => {
-    progress.skipped++;
-    onSkip({ record, reason });
-  };
-  const commit = async (): Promise<void> => {
-    const verdicts = await Promise.all(group.map(({ entry }) => parts.commit.submit(entry)));
-    for (const [n, verdict] of verdicts.entries()) {
-      const { record } = group[n] as { record: CsvRecord };
-      if (verdict.kind === "changed") progress.imported++;
-      else if (verdict.kind === "too much") skip(record, `${verdict.field} ${verdict.message}`);
-      else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
-      else throw new Error("the audience is gone");
-    }
-    group = [];
+  let group = emptyGroup();
+  let underWay: Promise<Group> | null = null;
+  const note = ({ imported, skipped, end, line }: Group): Progress => {
+    for (const one of skipped) onSkip(one);
+    progress.imported += imported;
+    progress.skipped += skipped.length;
+    return { ...progress, ...(end > 0 && { end, line }) };
   };
   for await (const record of records) {
     const entry = entryOf(record, columns, parts);
-    if (typeof entry === "string") skip(record, entry);
-    else group.push({ record, entry });
-    progress.end = record.end;
-    progress.line = record.line + record.raw.split("\n").length;
-    if (group.length < AT_ONCE) continue;
-    await commit();
-    yield { ...progress };
+    if (typeof entry === "string") group.skipped.push({ record, reason: entry });
+    else group.entries.push({ record, entry });
+    group.end = record.end;
+    group.line = record.line + record.raw.split("\n").length;
+    if (group.entries.length < AT_ONCE) continue;
+    const next = commit(group, parts);
+    // heard of when its turn comes
+    next.catch(() => {});
+    if (underWay) yield note(await underWay);
+    underWay = next;
+    group = emptyGroup();
   }
-  if (group.length > 0) await commit();
-  yield { ...progress };
+  if (underWay) yield note(await underWay);
+  yield note(await commit(group, parts));
+}
+
+type Group = {
+  entries: { record: CsvRecord; entry: ContactEntry }[];
+  skipped: Skipped[];
+  imported: number;
+  /** Where the file goes on after it. */
+  end: number;
+  line: number;
+};
+
+function emptyGroup(): Group {
+  return { entries: [], skipped: [], imported: 0, end: 0, line: 0 };
+}
+
+async function commit(group: Group, parts: ImportParts): Promise<Group> {
+  const verdicts = await Promise.all(group.entries.map(({ entry }) => parts.commit.submit(entry)));
+  for (const [n, verdict] of verdicts.entries()) {
+    const { record } = group.entries[n] as { record: CsvRecord };
+    if (verdict.kind === "changed") group.imported++;
+    else if (verdict.kind === "too much")
+      group.skipped.push({ record, reason: `${verdict.field} ${verdict.message}` });
+    else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
+    else throw new Error("the audience is gone");
+  }
+  group.skipped.sort((a, b) => a.record.line - b.record.line);
+  return group;
 }
 
 /** The change that a record asks for, or why it is none. */

@@ -64,6 +64,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #byId = new Map<string, Held>();
   readonly #byIdentity = new Map<string, Held>();
   readonly #touched = new Set<Held>();
+  readonly #hashes = new Map<string, Buffer>();
   #suppressed = new Set<string>();
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
@@ -153,7 +154,12 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   }
 
   #keyOf({ workspaceId, audienceId, identity }: Omit<HeldKey, "hash"> & { identity: string }): HeldKey {
-    return { workspaceId, audienceId, hash: this.#hashOf(identity) };
+    let hash = this.#hashes.get(identity);
+    if (!hash) {
+      hash = this.#hashOf(identity);
+      this.#hashes.set(identity, hash);
+    }
+    return { workspaceId, audienceId, hash };
   }
 
   #keep(held: Held): void {
