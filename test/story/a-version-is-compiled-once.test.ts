@@ -62,6 +62,7 @@ test("and finding it stays quick among 100,000", async () => {
     select ${crowd.id}, gen_random_uuid(), 'template-' || n, 1, now(), now() from generate_series(1, 100000) n`;
   await setup`insert into template_version (workspace_id, template_id, version, name, reply_to, html, variables, declared, created_at)
     select workspace_id, id, 1, 'x', '{}', 'x', '[]', '[]', now() from template where workspace_id = ${crowd.id}`;
+  await setup`analyze template`;
   await setup.end({ timeout: 1 });
   const refs = Array.from({ length: 100 }, (_, n) => `template-${n * 1_000 + 1}`);
   const shelf = new Shelf(api.sql, 2_000);
