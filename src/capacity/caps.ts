@@ -12,6 +12,7 @@ import {
   dailyCounts,
   findCapacity,
   noteCapUse,
+  type Saved,
   saveDecision,
 } from "../record/capacity.ts";
 import type { Sql } from "../record/connect.ts";
@@ -27,6 +28,7 @@ import {
 } from "./policy.ts";
 
 const PAGE = 200;
+const SET_ATTEMPTS_MAX = 5;
 const POLICY = "policy";
 
 /** Caps of a workspace that changed: Redis has to hear of it. */
@@ -49,8 +51,10 @@ export async function judgeCaps(
   for (const day of await dailyCounts(sql, ids, now, COUNTED_DAYS_MAX))
     counts.get(day.workspaceId)?.push(day);
   for (const row of rows) {
-    const version = await judgeOne(sql, policy, row, counts.get(row.workspaceId) ?? [], now);
-    if (version !== null) await onChange({ handle: row.handle, version });
+    const saved = await judgeOne(sql, policy, row, counts.get(row.workspaceId) ?? [], now);
+    // one that somebody has set meanwhile is judged next time
+    if (saved?.kind === "saved" && saved.version !== null)
+      await onChange({ handle: row.handle, version: saved.version });
   }
   return rows.length < PAGE ? null : last.workspaceId;
 }
@@ -64,13 +68,15 @@ export async function setOverride(
   by: { name: string; reason: string },
   now: number,
 ): Promise<CapsChanged | null> {
-  const row = await findCapacity(sql, workspaceId);
-  if (!row) return null;
-  const state = stateOf(row, policy);
   const what = override ? wording(override) : "What was set is taken back";
   const change = { reason: `${what}: ${by.reason}`, by: by.name, counts: null };
-  const version = await decide(sql, policy, { ...row, override }, state, [change], now);
-  return { handle: row.handle, version: version ?? 0 };
+  for (let attempt = 0; attempt < SET_ATTEMPTS_MAX; attempt++) {
+    const row = await findCapacity(sql, workspaceId);
+    if (!row) return null;
+    const saved = await decide(sql, policy, row, { state: stateOf(row, policy), override }, [change], now);
+    if (saved.kind === "saved") return { handle: row.handle, version: saved.version ?? 0 };
+  }
+  throw new Error("the caps of the workspace keep changing");
 }
 
 export function stateOf({ state, plan }: CapacityRow, policy: Policy): CapState {
@@ -96,7 +102,7 @@ async function judgeOne(
   row: CapacityRow,
   rows: readonly DayRow[],
   now: number,
-): Promise<number | null> {
+): Promise<Saved | null> {
   const known = stateOf(row, policy);
   const override = overrideOf(row);
   const days = daysOf(rows);
@@ -105,59 +111,57 @@ async function judgeOne(
   const stored = row.override as Override | null;
   if (stored?.until && stored.until <= now) {
     changes.push({ reason: `What ${stored.by} had set ran out.`, by: stored.by, counts: null });
-    return decide(sql, policy, { ...row, override: null }, state, changes, now);
+    return decide(sql, policy, row, { state, override: null }, changes, now);
   }
-  if (state === known && row.state !== null && !isNew(row, policy, state, now)) return null;
-  return decide(sql, policy, row, state, changes, now);
+  const next = { state, override: stored };
+  if (state === known && row.state !== null && !isNew(row, policy, next, now)) return null;
+  return decide(sql, policy, row, next, changes, now);
 }
 
 type Why = Pick<CapChange, "reason" | "by" | "counts">;
+type Next = { state: CapState; override: Override | null };
 
 async function decide(
   sql: Sql,
   policy: Policy,
   row: CapacityRow,
-  state: CapState,
+  next: Next,
   changes: readonly Why[],
   now: number,
-): Promise<number | null> {
-  const { workspaceId, override } = row;
-  const caps = capsOf(row, policy, state, now);
+): Promise<Saved> {
+  const caps = capsOf(row, policy, next, now);
   const before = { day: row.capDay, hour: row.capHour };
   const version = policyVersion(policy);
-  const isChanged = isNew(row, policy, state, now);
+  const isChanged = isNew(row, policy, next, now);
   const unexplained = { reason: "The policy or the plan gives other caps.", by: POLICY, counts: null };
   const why = changes.length === 0 && isChanged && row.state !== null ? [unexplained] : changes;
-  return saveDecision(
-    sql,
-    {
-      workspaceId,
-      state,
-      override,
-      isTroubled: state.level !== "normal",
+  const decision = {
+    workspaceId: row.workspaceId,
+    known: row,
+    ...next,
+    isTroubled: next.state.level !== "normal",
+    policyVersion: version,
+    caps,
+    isNew: isChanged,
+    changes: why.map((one) => ({
+      ...one,
+      before,
+      after: { day: caps.day, hour: caps.hour },
+      level: next.state.level,
       policyVersion: version,
-      caps,
-      isNew: isChanged,
-      changes: why.map((one) => ({
-        ...one,
-        before,
-        after: { day: caps.day, hour: caps.hour },
-        level: state.level,
-        policyVersion: version,
-      })),
-    },
-    new Date(now),
-  );
+    })),
+  };
+  return saveDecision(sql, decision, new Date(now));
 }
 
 /** Limits of the workspace stand above these and are not repeated in them. */
-function capsOf({ plan, override }: CapacityRow, policy: Policy, state: CapState, now: number) {
-  const { day, hour, bulkPaused } = effective(policy, plan, state, override as Override | null, now);
+function capsOf({ plan }: CapacityRow, policy: Policy, { state, override }: Next, now: number) {
+  const { day, hour, bulkPaused } = effective(policy, plan, state, override, now);
   return { day, hour, reservedShare: bulkPaused ? 1 : RESERVED_SHARE };
 }
 
-function isNew(row: CapacityRow, policy: Policy, state: CapState, now: number): boolean {
-  const caps = capsOf(row, policy, state, now);
+function isNew(row: CapacityRow, policy: Policy, next: Next, now: number): boolean {
+  const caps = capsOf(row, policy, next, now);
   // a real in Postgres, so not the very number
   const isSameShare = Math.abs(caps.reservedShare - row.reservedShare) < 0.001;
   return caps.day !== row.capDay || caps.hour !== row.capHour || !isSameShare;

@@ -109,6 +109,8 @@ export type CapChange = {
 
 export type Decision = {
   workspaceId: string;
+  /** What it was decided on: it does not hold when somebody has decided since. */
+  known: Pick<CapacityRow, "state" | "override">;
   state: unknown;
   override: unknown;
   isTroubled: boolean;
@@ -119,18 +121,27 @@ export type Decision = {
   changes: readonly CapChange[];
 };
 
-/** Keeps what was decided, in one transaction; hands back the workspace's new version when its caps changed. */
-export async function saveDecision(sql: Sql | Tx, decision: Decision, now: Date): Promise<number | null> {
-  const { workspaceId, state, override, isTroubled, policyVersion, caps, isNew, changes } = decision;
-  const write = async (tx: Tx): Promise<number | null> => {
+/** `version` is the workspace's new one when its caps changed. Overtaken: nothing is kept. */
+export type Saved = { kind: "saved"; version: number | null } | { kind: "overtaken" };
+
+/** Keeps what was decided, in one transaction, under the lock of the ledger. */
+export async function saveDecision(sql: Sql, decision: Decision, now: Date): Promise<Saved> {
+  const { workspaceId, known, state, override, isTroubled, policyVersion, caps, isNew, changes } = decision;
+  return sql.begin(async (tx): Promise<Saved> => {
+    await tx`select from ledger where workspace_id = ${workspaceId} for update`;
+    const [held] = await tx<{ isKnown: boolean }[]>`
+      select c.state is not distinct from ${jsonOf(known.state)}::text::jsonb
+        and c.override is not distinct from ${jsonOf(known.override)}::text::jsonb as "isKnown"
+      from workspace w left join capacity c on c.workspace_id = w.id where w.id = ${workspaceId}`;
+    if (!held?.isKnown) return { kind: "overtaken" };
     await tx`
       insert into capacity (workspace_id, state, override, policy_version, is_troubled, evaluated_on)
-      values (${workspaceId}, ${JSON.stringify(state)}::text::jsonb, ${override === null ? null : JSON.stringify(override)}::text::jsonb,
+      values (${workspaceId}, ${jsonOf(state)}::text::jsonb, ${jsonOf(override)}::text::jsonb,
               ${policyVersion}, ${isTroubled}, ${now}::timestamptz::date)
       on conflict (workspace_id) do update set state = excluded.state, override = excluded.override,
         policy_version = excluded.policy_version, is_troubled = excluded.is_troubled, evaluated_on = excluded.evaluated_on`;
     for (const change of changes) await insertCapChange(tx, workspaceId, change, now);
-    if (!isNew) return null;
+    if (!isNew) return { kind: "saved", version: null };
     // what waits may go now
     await tx`
       update ledger set cap_day = ${caps.day}, cap_hour = ${caps.hour}, reserved_share = ${caps.reservedShare},
@@ -138,9 +149,12 @@ export async function saveDecision(sql: Sql | Tx, decision: Decision, now: Date)
       where workspace_id = ${workspaceId}`;
     const [row] = await tx<{ version: number }[]>`
       update workspace set version = version + 1, changed_at = ${now} where id = ${workspaceId} returning version::int`;
-    return row?.version ?? null;
-  };
-  return "begin" in sql ? sql.begin(write) : write(sql);
+    return { kind: "saved", version: row?.version ?? null };
+  });
+}
+
+function jsonOf(value: unknown): string | null {
+  return value === null ? null : JSON.stringify(value);
 }
 
 export async function insertCapChange(

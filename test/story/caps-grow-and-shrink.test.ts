@@ -97,6 +97,18 @@ test("a cap raised by hand lets out what waits, ends when it was said to, and bo
   expect(reasons).toContain("What Ada had set ran out.");
 });
 
+test("what somebody sets while the policy judges is not overwritten by it", async () => {
+  const workspaces = await Promise.all(Array.from({ length: 20 }, () => api.workspace()));
+  const by = { name: "Ada", reason: "a launch" };
+  const set = workspaces.map(({ id }) =>
+    setOverride(api.sql, DEFAULT_POLICY, id, { ...NOBODY, fixed: 1_000 }, by, clock.now()),
+  );
+  await Promise.all([judge(), judge(), ...set]);
+  for (const ws of workspaces) expect((await caps(ws)).day).toBe(1_000);
+  await judge();
+  for (const ws of workspaces) expect((await caps(ws)).day).toBe(1_000);
+});
+
 test("a cap that changes holds from the next request on, also where Redis knew the old one", async () => {
   const ws = await api.workspace();
   await send(ws, 1);
