@@ -246,7 +246,8 @@ describe("a letter of text, HTML or both", () => {
       subject: fc.string({ unit: "grapheme", maxLength: 150 }).map((text) => arriving(text)),
       name: fc
         .string({ unit: "grapheme", minLength: 1, maxLength: 90 })
-        .map((text) => arriving(text).replace(/[<>"\\]/g, "") || "N"),
+        // without these first: a blank that one of them held away from the end is no part of a name
+        .map((text) => arriving(text.replace(/[<>"\\]/g, "")) || "N"),
       html: plainText.map((text) => `<p>${text}</p>`),
       text: plainText.map((text) => `x${text}`),
       shape: fc.constantFrom("html", "text", "both"),
