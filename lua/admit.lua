@@ -1,16 +1,17 @@
 --[[
-admit: who is asking, and has their rate room for one more request?
+admit: who is asking, and for how many of these requests has their rate room?
 
 Promises: looks up key and workspace, checks the second and the minute together and only then counts both, so a
-refused request is not counted. Windows are fixed, aligned to UTC, and only move forward: a clock that steps back
-counts in the newest window seen. A record older than its `until` is treated as absent; expiry merely cleans up.
+refused request is not counted. Of several requests the first are admitted, as if each had come alone. Windows are
+fixed, aligned to UTC, and only move forward: a clock that steps back counts in the newest window seen. A record older
+than its `until` is treated as absent; expiry merely cleans up.
 Refuses: nothing by itself when a record is absent; the caller loads it from the record and asks again.
 
 KEYS key_record workspace_record key_rates workspace_rates
-ARGV now:number
+ARGV now:number requests:number
 REPLY {'miss'} | {'revoked'}
-    | {'ok' or 'limited', key id, permissions, audiences, workspace id, plan, version, minute scope,
-       limit, remaining, seconds to reset, seconds to retry}
+    | {'known', key id, permissions, audiences, workspace id, plan, version, requests admitted,
+       limit, remaining after them, seconds to reset, seconds until the others may retry}
 ]]
 -- @include clock
 now = clock(now)
@@ -32,27 +33,25 @@ local function window(rates, name, width, limit)
     start = newest
     used = tonumber(stored[2])
   end
-  return { rates = rates, name = name, start = start, used = used, limit = limit, ends = (start + 1) * width }
+  return { rates = rates, name = name, start = start, used = used, limit = limit, width = width, ends = (start + 1) * width }
 end
 
 local second = window(key_rates, 's', 1000, tonumber(ws[6]))
 local minute = window(minute_key, 'm', 60000, tonumber(ws[7]))
 
-local function count(w, width)
-  w.used = w.used + 1
-  redis.call('HSET', w.rates, w.name, w.start, w.name .. 'n', w.used)
-  redis.call('PEXPIRE', w.rates, 2 * width)
-end
-
-local verdict, retry_at = 'ok', 0
-if second.used >= second.limit then verdict, retry_at = 'limited', second.ends end
-if minute.used >= minute.limit then verdict, retry_at = 'limited', math.max(retry_at, minute.ends) end
-if verdict == 'ok' then
-  count(second, 1000)
-  count(minute, 60000)
-end
-
 local function left(w) return math.max(0, w.limit - w.used) end
+local function count(w, admitted)
+  w.used = w.used + admitted
+  redis.call('HSET', w.rates, w.name, w.start, w.name .. 'n', w.used)
+  redis.call('PEXPIRE', w.rates, 2 * w.width)
+end
+
+local admitted = math.min(requests, left(second), left(minute))
+if admitted > 0 then
+  count(second, admitted)
+  count(minute, admitted)
+end
+
 local function seconds(at) return math.max(1, math.ceil((at - now) / 1000)) end
 
 -- of two as near the one that ends later: after a step back of the clock and a change of plan that may be the second
@@ -60,7 +59,12 @@ local nearest = minute
 local nearer = left(minute) - left(second)
 if nearer > 0 or (nearer == 0 and second.ends > minute.ends) then nearest = second end
 local retry = 0
-if verdict == 'limited' then retry = seconds(retry_at) end
+if admitted < requests then
+  local free_at = 0
+  if left(second) == 0 then free_at = second.ends end
+  if left(minute) == 0 then free_at = math.max(free_at, minute.ends) end
+  retry = seconds(free_at)
+end
 
-return { verdict, key[3], key[4], key[5], ws[2], ws[3], ws[4], ws[5],
+return { 'known', key[3], key[4], key[5], ws[2], ws[3], ws[4], admitted,
   nearest.limit, left(nearest), seconds(nearest.ends), retry }

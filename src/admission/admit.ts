@@ -1,5 +1,6 @@
 /**
- * Who is asking, and has their rate room for one more request? One script call when Redis knows the key.
+ * Who is asking, and has their rate room for one more request? One script call when Redis knows the key, and one for
+ * all requests under a key that arrive in the same turn of the event loop: the busier a key, the more share a call.
  *
  * What Redis does not hold is loaded from the record and remembered for a minute, never over something newer. Loads
  * are shared between requests for the same key and bounded per process: behind the check value of a key only real
@@ -19,15 +20,21 @@ export const RECORD_LIVES_MS = 60_000;
 const LOADS_MAX = 64;
 const ATTEMPTS_MAX = 4;
 
+/** One value for all requests that were asked for together. */
 export type Caller = {
-  bearer: Bearer;
-  keyId: string;
-  permissions: number;
+  readonly bearer: Bearer;
+  readonly keyId: string;
+  readonly permissions: number;
   /** null: not restricted to audiences. */
-  audienceIds: string[] | null;
-  workspaceId: string;
-  plan: Plan;
-  version: number;
+  readonly audienceIds: readonly string[] | null;
+  readonly workspaceId: string;
+  readonly plan: Plan;
+  readonly version: number;
+};
+
+type Arriving = {
+  bearer: Bearer;
+  requests: { resolve(admission: Admission | null): void; reject(error: unknown): void }[];
 };
 
 /** Of the window nearest to exhaustion: what the rate headers say. */
@@ -38,12 +45,12 @@ export type Admission =
   | { kind: "limited"; caller: Caller; rate: Rate; retryAfterSeconds: number }
   | { kind: "unknown key" };
 
-const admitScript = loadScript(
+export const admitScript = loadScript(
   "admit",
   ["key_record", "workspace_record", "key_rates", "workspace_rates"],
-  ["now"],
+  ["now", "requests"],
 );
-const rememberScript = loadScript(
+export const rememberScript = loadScript(
   "remember",
   ["key_record", "workspace_record"],
   [
@@ -72,6 +79,8 @@ export class Admitter {
   readonly #reads: Sql;
   readonly #clock: Clock;
   readonly #loads = new Map<string, Promise<KeyRecord | null>>();
+  /** Requests of this turn of the event loop, by the hash of their key. */
+  #arriving = new Map<string, Arriving>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
     this.#redis = redis;
@@ -99,7 +108,36 @@ export class Admitter {
     return load;
   }
 
-  async #ask({ handle, hash }: Bearer): Promise<Admission | null> {
+  /** null: Redis does not hold the key. */
+  #ask(bearer: Bearer): Promise<Admission | null> {
+    return new Promise((resolve, reject) => {
+      const one = { resolve, reject };
+      const others = this.#arriving.get(bearer.hash);
+      if (others) {
+        others.requests.push(one);
+        return;
+      }
+      if (this.#arriving.size === 0) setImmediate(() => this.#askAll());
+      this.#arriving.set(bearer.hash, { bearer, requests: [one] });
+    });
+  }
+
+  #askAll(): void {
+    const arrived = this.#arriving;
+    this.#arriving = new Map();
+    for (const { bearer, requests } of arrived.values())
+      this.#askFor(bearer, requests.length).then(
+        (admissionOf) => {
+          for (const [place, { resolve }] of requests.entries()) resolve(admissionOf(place));
+        },
+        (error: unknown) => {
+          for (const { reject } of requests) reject(error);
+        },
+      );
+  }
+
+  /** Says what becomes of the request at a place among them, in the order in which they came. */
+  async #askFor({ handle, hash }: Bearer, requests: number): Promise<(place: number) => Admission | null> {
     const reply = (await this.#answer(
       admitScript.run(
         this.#redis,
@@ -109,23 +147,23 @@ export class Admitter {
           key_rates: keyspace.keyRates(handle, hash),
           workspace_rates: keyspace.workspaceRates(handle),
         },
-        { now: this.#clock.given() },
+        { now: this.#clock.given(), requests },
       ),
     )) as AdmitReply;
-    if (reply.length === 1) return reply[0] === "miss" ? null : { kind: "unknown key" };
+    if (reply.length === 1) return () => (reply[0] === "miss" ? null : { kind: "unknown key" });
     const [
-      verdict,
+      ,
       keyId,
       permissions,
       audiences,
       workspaceId,
       plan,
       version,
-      ,
+      admitted,
       limit,
       remaining,
       resetSeconds,
-      retry,
+      retryAfterSeconds,
     ] = reply;
     const caller: Caller = {
       bearer: { handle, hash },
@@ -136,10 +174,12 @@ export class Admitter {
       plan,
       version: Number(version),
     };
-    const rate = { limit, remaining, resetSeconds };
-    return verdict === "ok"
-      ? { kind: "admitted", caller, rate }
-      : { kind: "limited", caller, rate, retryAfterSeconds: retry };
+    return (place) => {
+      const after = admitted - place - 1;
+      return after >= 0
+        ? { kind: "admitted", caller, rate: { limit, remaining: remaining + after, resetSeconds } }
+        : { kind: "limited", caller, rate: { limit, remaining, resetSeconds }, retryAfterSeconds };
+    };
   }
 
   async #load(bearer: Bearer): Promise<KeyRecord | null> {
@@ -198,4 +238,4 @@ const STAYS_REVOKED = 0;
 
 type AdmitReply =
   | ["miss" | "revoked"]
-  | ["ok" | "limited", string, string, string, string, Plan, string, string, number, number, number, number];
+  | ["known", string, string, string, string, Plan, string, number, number, number, number, number];

@@ -26,8 +26,8 @@ export type Role = "owner" | "admin" | "member" | "operator";
 export type KeyRefusal = { status: 402 | 403 | 404 | 422; message: string };
 export type KeyCreated = { id: string; key: string; shown: string };
 
-const revokeScript = loadScript("revoke", ["key_record"], ["lives_ms"]);
-const forgetScript = loadScript("forget", ["workspace_record"], ["lives_ms", "version"]);
+export const revokeScript = loadScript("revoke", ["key_record"], ["lives_ms"]);
+export const forgetScript = loadScript("forget", ["workspace_record"], ["lives_ms", "version"]);
 
 /** A mark of revocation outlives every copy that may be on its way: loads take seconds, records live a minute. */
 const REVOKED_MARK_LIVES_MS = 2 * RECORD_LIVES_MS;

@@ -6,9 +6,11 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { admitScript, rememberScript } from "../../src/admission/admit.ts";
+import { forgetScript, revokeScript } from "../../src/admission/keyring.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { keyspace } from "../../src/redis/keyspace.ts";
-import { loadScript, type RedisClient } from "../../src/redis/scripts.ts";
+import type { RedisClient } from "../../src/redis/scripts.ts";
 import { services } from "../rig/services.ts";
 
 const SEEDS = 300;
@@ -123,32 +125,10 @@ class Model {
 }
 
 const scripts = {
-  admit: loadScript("admit", ["key_record", "workspace_record", "key_rates", "workspace_rates"], ["now"]),
-  remember: loadScript(
-    "remember",
-    ["key_record", "workspace_record"],
-    [
-      "now",
-      "lives_ms",
-      "version",
-      "key_state",
-      "key_id",
-      "permissions",
-      "audiences",
-      "workspace_id",
-      "plan",
-      "minute_scope",
-      "per_second",
-      "per_minute",
-      "day_limit",
-      "month_limit",
-      "cap_day",
-      "cap_hour",
-      "reserved_share",
-    ],
-  ),
-  revoke: loadScript("revoke", ["key_record"], ["lives_ms"]),
-  forget: loadScript("forget", ["workspace_record"], ["lives_ms", "version"]),
+  admit: admitScript,
+  remember: rememberScript,
+  revoke: revokeScript,
+  forget: forgetScript,
 };
 
 type Scripts = typeof scripts;
@@ -268,6 +248,7 @@ async function history(
         }
         break;
       default: {
+        const requests = random(2) === 0 ? 1 : 1 + random(5);
         const reply = await admit.run(
           redis,
           {
@@ -275,13 +256,14 @@ async function history(
             key_rates: keyspace.keyRates(handle, hash(key)),
             workspace_rates: keyspace.workspaceRates(handle),
           },
-          { now },
+          { now, requests },
         );
-        const expected = model.admit(key, now);
-        const answer = read(reply as AdmitReply);
-        if (JSON.stringify(answer) !== JSON.stringify(expected))
-          throw new Error(`${where(n)}: ${JSON.stringify(answer)} instead of ${JSON.stringify(expected)}`);
-        if (loss === "everything" || !("version" in answer)) break;
+        const expected = Array.from({ length: requests }, () => model.admit(key, now));
+        const answers = read(reply as AdmitReply, requests);
+        if (JSON.stringify(answers) !== JSON.stringify(expected))
+          throw new Error(`${where(n)}: ${JSON.stringify(answers)} instead of ${JSON.stringify(expected)}`);
+        const [answer] = answers;
+        if (loss === "everything" || !answer || !("version" in answer)) break;
         if (ended.has(key)) throw new Error(`${where(n)}: a revoked key was admitted`);
         if (answer.version < told) throw new Error(`${where(n)}: version ${answer.version} after ${told}`);
       }
@@ -289,19 +271,18 @@ async function history(
   }
 }
 
-type AdmitReply = ["miss" | "revoked"] | ["ok" | "limited", ...(string | number)[]];
+type AdmitReply = ["miss" | "revoked"] | ["known", ...(string | number)[]];
 
-function read([kind, ...rest]: AdmitReply): Answer {
-  if (kind === "miss" || kind === "revoked") return { kind };
-  const [version, , limit, left, reset, retry] = rest.slice(5).map(Number) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  return { kind, version, limit, left, reset, retry };
+/** What each of the requests is told, in their order. */
+function read([kind, ...rest]: AdmitReply, requests: number): Answer[] {
+  if (kind !== "known") return Array.from({ length: requests }, () => ({ kind }));
+  type Numbers = [number, number, number, number, number, number];
+  const [version, admitted, limit, left, reset, retry] = rest.slice(5).map(Number) as Numbers;
+  return Array.from({ length: requests }, (_, place) =>
+    place < admitted
+      ? { kind: "ok", version, limit, left: left + admitted - place - 1, reset, retry: 0 }
+      : { kind: "limited", version, limit, left, reset, retry },
+  );
 }
 
 function someTerms(random: (below: number) => number, version: number): Terms {
@@ -352,7 +333,7 @@ describe("admission on Redis is what the contract says", () => {
 
   test.each([
     ["admit", "    used = tonumber(stored[2])"],
-    ["admit", "  count(second, 1000)"],
+    ["admit", "  count(second, admitted)"],
     ["remember", "if held[1] and tonumber(held[1]) > version and key_state ~= 'revoked' then return 2 end"],
     ["remember", "if redis.call('HGET', key_record, 'state') == 'revoked' then return 0 end"],
     ["forget", "redis.call('HSET', workspace_record, 'version', version)"],

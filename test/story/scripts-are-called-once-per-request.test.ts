@@ -62,7 +62,7 @@ test("more bags are more jobs and still one script for the line", async () => {
   expect(await scripts()).toBe(2 + 1 + 3);
 });
 
-test("many requests share the commits, and each commit costs one script and its jobs", async () => {
+test("many requests share admission and commits, and each commit costs one script and its jobs", async () => {
   const before = await queuedNow();
   const requests = 60;
   const answers = await Promise.all(
@@ -72,7 +72,9 @@ test("many requests share the commits, and each commit costs one script and its 
   const commits = api.bags.length; // of one workspace, so one bag each
   await queued(before + commits);
   expect(commits).toBeLessThan(requests);
-  expect(await scripts()).toBe(2 * requests + 2 * commits);
+  const admissions = (await scripts()) - requests - 2 * commits;
+  expect(admissions).toBeGreaterThan(0);
+  expect(admissions).toBeLessThan(requests);
 });
 
 test("a request that sends nothing is one script, refused or not", async () => {
