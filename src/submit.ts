@@ -87,7 +87,7 @@ export function submitter(parts: SubmitParts): Submit {
     if (!room) throw new Unavailable("the commit is full");
     try {
       const asked = ask(caller, outgoing);
-      const grant = await reservations.reserve(asked, () => admitter.load(caller.bearer));
+      const grant = await reservations.reserveInTurn(asked, () => admitter.load(caller.bearer));
       if (grant.kind === "running") return { kind: "concurrent" };
       if (grant.kind === "conflict") return { kind: "conflict" };
       if (grant.kind === "over") {
@@ -142,16 +142,15 @@ export function submitter(parts: SubmitParts): Submit {
 
   function tidy(asked: Asked, grant: Grant, committed: Committed | { kind: "key revoked" }): void {
     const sent: Promise<unknown>[] = [];
-    const reserved = grant.kind === "granted";
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
-      const agrees = reserved && grant.go === committed.go;
+      const agrees = grant.kind === "granted" && grant.go === committed.go;
       if (!agrees && "epoch" in grant) sent.push(reservations.restore(committed.account, grant.epoch));
     } else if (committed.kind === "unknown") {
       // the caller is told to ask again under the same key, and only the record can answer
       if (asked.claim) sent.push(reservations.endClaim(asked));
     } else {
-      if (reserved) sent.push(reservations.refund(asked));
+      if (grant.kind === "granted") sent.push(reservations.refund(asked, grant));
       if (committed.kind === "over" && "epoch" in grant)
         sent.push(reservations.restore(committed.account, grant.epoch));
     }

@@ -22,7 +22,9 @@ const accept: Scenario = {
     const batches = await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds });
     const cpu = cpuSeconds(api.pid) - before;
     const floor = await unnestFloor(bench, seconds);
+    const beforeSingles = cpuSeconds(api.pid);
     const singles = await load({ url, key, body: ONE, connections: 50, seconds });
+    const cpuOfSingles = cpuSeconds(api.pid) - beforeSingles;
     const perSecond = batches.perSecond * (1 - batches.failures / batches.requests) * BATCH_EMAILS;
     return {
       figures: [
@@ -33,6 +35,7 @@ const accept: Scenario = {
         figure("single sends", singles.perSecond, "/s", "at least 5,000"),
         figure("single sends p50", singles.p50Ms, "ms"),
         figure("single sends p99", singles.p99Ms, "ms", "under 50"),
+        figure("api CPU per thousand single sends", (cpuOfSingles * 1000) / singles.requests, "s"),
         figure("refused", batches.failures + singles.failures, ""),
       ],
       distributions: [

@@ -1,7 +1,7 @@
 /**
  * Is there quota, and how much may go now? Redis answers in one script call and counts at once; whatever it says is
- * advice. `over` is only believed when the ledger row says so too, and a counter that disagreed with the ledger is
- * rebuilt from it.
+ * advice, so requests that come together may share a call. `over` is only believed when the ledger row says so too, and
+ * a counter that disagreed with the ledger is rebuilt from it.
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -29,11 +29,19 @@ export type Asked = {
 };
 
 export type Grant =
-  | { kind: "granted"; epoch: string; go: number }
+  /** `isShared`: counted under one reservation with other requests. */
+  | { kind: "granted"; epoch: string; go: number; isShared: boolean }
   /** Redis counts no room; only the ledger may say so to a caller. */
   | { kind: "over"; epoch: string }
   | { kind: "running" }
   | { kind: "conflict" };
+
+type Arriving = {
+  asked: Asked;
+  reload: () => Promise<unknown>;
+  resolve(grant: Grant): void;
+  reject(error: unknown): void;
+};
 
 const reserveScript = loadScript(
   "reserve",
@@ -68,6 +76,8 @@ export class Reservations {
   readonly #reads: Sql;
   readonly #clock: Clock;
   readonly #restores = new Map<string, Promise<void>>();
+  /** Requests of this turn of the event loop, by the handle of their workspace. */
+  #arriving = new Map<string, Arriving[]>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
     this.#redis = redis;
@@ -79,7 +89,8 @@ export class Reservations {
   async reserve(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
     for (let attempt = 0; attempt < 3; attempt++) {
       const reply = await this.#ask(asked);
-      if (reply[0] === "ok") return { kind: "granted", epoch: reply[1] as string, go: reply[2] as number };
+      if (reply[0] === "ok")
+        return { kind: "granted", epoch: reply[1] as string, go: reply[2] as number, isShared: false };
       if (reply[0] === "over") return { kind: "over", epoch: reply[1] as string };
       if (reply[0] === "running" || reply[0] === "conflict") return { kind: reply[0] };
       if (reply[0] === "miss") await reload();
@@ -88,8 +99,29 @@ export class Reservations {
     throw new Unavailable("Redis keeps losing what it is told");
   }
 
+  /**
+   * As `reserve`, for a caller's request. Those of one workspace that come in the same turn of the event loop share one
+   * script call and one reservation; whoever brings an idempotency key asks alone, and so does each of a group that is
+   * not granted as a whole.
+   */
+  reserveInTurn(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
+    if (asked.claim) return this.reserve(asked, reload);
+    return new Promise((resolve, reject) => {
+      const one = { asked, reload, resolve, reject };
+      const others = this.#arriving.get(asked.handle);
+      if (others) {
+        others.push(one);
+        return;
+      }
+      if (this.#arriving.size === 0) setImmediate(() => this.#reserveAll());
+      this.#arriving.set(asked.handle, [one]);
+    });
+  }
+
   /** Undoes the reservation: nothing was written under it. A failure only leaves Redis counting too much. */
-  async refund({ handle, reservationId, claim }: Asked): Promise<void> {
+  async refund({ handle, reservationId, claim }: Asked, { isShared }: { isShared: boolean }): Promise<void> {
+    // a part of a reservation cannot be given back; without counters the next request has them from the ledger
+    if (isShared) return this.forget(handle);
     await refundScript.run(
       this.#redis,
       {
@@ -143,6 +175,31 @@ export class Reservations {
     await this.#redis.del(keyspace.use(handle));
   }
 
+  #reserveAll(): void {
+    const arrived = this.#arriving;
+    this.#arriving = new Map();
+    for (const group of arrived.values())
+      this.#reserveTogether(group).then(
+        (grants) => {
+          for (const [place, { resolve }] of group.entries()) resolve(grants[place] as Grant);
+        },
+        (error: unknown) => {
+          for (const { reject } of group) reject(error);
+        },
+      );
+  }
+
+  async #reserveTogether(group: readonly Arriving[]): Promise<Grant[]> {
+    const [{ asked: first, reload }] = group as [Arriving];
+    if (group.length > 1) {
+      const counted = group.reduce((sum, { asked }) => sum + asked.counted, 0);
+      const weights = group.flatMap(({ asked }) => asked.weights);
+      const grant = await this.reserve({ ...first, counted, weights }, reload);
+      if (grant.kind === "granted") return shareOut(grant, group);
+    }
+    return Promise.all(group.map((one) => this.reserve(one.asked, one.reload)));
+  }
+
   async #ask(asked: Asked): Promise<readonly (string | number)[]> {
     const { handle, claim } = asked;
     try {
@@ -190,4 +247,14 @@ export class Reservations {
   #claimKey(handle: string, claim: Asked["claim"]): string {
     return claim ? keyspace.claim(handle, claim.scope, claim.keyHash) : keyspace.claim(handle, "none", "");
   }
+}
+
+/** What goes now are the first e-mails of them all, in the order of the requests. */
+function shareOut({ epoch, go }: { epoch: string; go: number }, group: readonly Arriving[]): Grant[] {
+  let left = go;
+  return group.map(({ asked: { weights } }) => {
+    const own = Math.min(left, weights.length);
+    left -= own;
+    return { kind: "granted", epoch, go: own, isShared: true };
+  });
 }

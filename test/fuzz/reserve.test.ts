@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Asked, Reservations } from "../../src/admission/reserve.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { Sql } from "../../src/record/connect.ts";
 import {
   type Allowance,
@@ -67,37 +68,44 @@ function step(random: Random, now: number): number {
 const someWeights = (random: Random): number[] =>
   Array.from({ length: random(12) }, () => (random(4) === 0 ? 1 + random(50) : 1));
 
-describe("the scripts and the ledger", () => {
-  let redis: Redis;
-  beforeAll(async () => {
-    redis = connectRedis(services().redisUrl, "worker", 5_000) as Redis;
+/** A workspace that Redis and a ledger of ours know alike. */
+async function newWorkspace(random: Random, clock: Clock) {
+  const handle = `fuzz${randomUUID().slice(0, 8)}`;
+  const allowance = someAllowance(random);
+  const reservations = new Reservations(redis, null as unknown as Sql, clock);
+  const ledger: Ledger = emptyLedger();
+  advance(ledger, clock.now());
+  const account = { handle, ledger, allowance } as Account;
+  await redis.hset(keyspace.workspace(handle), {
+    until: START + 400 * DAY_MS,
+    day_limit: allowance.dayLimit ?? "",
+    month_limit: allowance.monthLimit,
+    cap_day: allowance.capDay,
+    cap_hour: allowance.capHour,
+    reserved_share: allowance.reservedShare,
   });
-  afterAll(() => redis.disconnect());
+  let epoch = "";
+  /** Tells Redis what the ledger says. */
+  const restore = async () => {
+    await reservations.restore(account, epoch);
+    epoch = (await redis.hget(keyspace.use(handle), "epoch")) as string;
+  };
+  await restore();
+  return { handle, allowance, ledger, reservations, restore };
+}
 
+let redis: Redis;
+beforeAll(async () => {
+  redis = connectRedis(services().redisUrl, "worker", 5_000) as Redis;
+});
+afterAll(() => redis.disconnect());
+
+describe("the scripts and the ledger", () => {
   test.each(Array.from({ length: 60 }, (_, n) => n + 1))("decide the same, seed %i", async (seed) => {
     const random = randomOf(seed);
-    const handle = `fuzz${randomUUID().slice(0, 8)}`;
-    const allowance = someAllowance(random);
     let now = START;
     const clock = { now: () => now, given: () => now };
-    const reservations = new Reservations(redis, null as unknown as Sql, clock);
-    const ledger: Ledger = emptyLedger();
-    advance(ledger, now);
-    const account = { handle, ledger, allowance } as Account;
-    await redis.hset(keyspace.workspace(handle), {
-      until: START + 400 * DAY_MS,
-      day_limit: allowance.dayLimit ?? "",
-      month_limit: allowance.monthLimit,
-      cap_day: allowance.capDay,
-      cap_hour: allowance.capHour,
-      reserved_share: allowance.reservedShare,
-    });
-    let epoch = "";
-    const restore = async () => {
-      await reservations.restore(account, epoch);
-      epoch = (await redis.hget(keyspace.use(handle), "epoch")) as string;
-    };
-    await restore();
+    const { handle, allowance, ledger, reservations, restore } = await newWorkspace(random, clock);
 
     for (let n = 0; n < 60; n++) {
       now = step(random, now);
@@ -130,8 +138,8 @@ describe("the scripts and the ledger", () => {
       expect(await reservations.reserve(asked, async () => {}), `${where}, again`).toEqual(grant);
       if (random(4) === 0) {
         // rolled back: the same windows are as they were before, and a second refund changes nothing
-        await reservations.refund(asked);
-        await reservations.refund(asked);
+        await reservations.refund(asked, { isShared: false });
+        await reservations.refund(asked, { isShared: false });
         Object.assign(ledger, before);
         advance(ledger, now);
       } else if (verdict.go < weights.length) {
@@ -146,6 +154,53 @@ describe("the scripts and the ledger", () => {
     for (const [field, value] of Object.entries(stored))
       if (field !== "epoch") expect(Number(value), field).toBeGreaterThanOrEqual(0);
   });
+
+  test.each(Array.from({ length: 60 }, (_, n) => n + 1))(
+    "decide the same of requests that come in one turn, seed %i",
+    async (seed) => {
+      const random = randomOf(seed);
+      let now = START;
+      const clock = { now: () => now, given: () => now };
+      const { handle, allowance, ledger, reservations, restore } = await newWorkspace(random, clock);
+
+      for (let n = 0; n < 30; n++) {
+        now = step(random, now);
+        advance(ledger, now);
+        await restore();
+        const group = Array.from({ length: 1 + random(5) }, (_, place): Asked => {
+          const weights = someWeights(random);
+          const counted = weights.length + random(3);
+          const reservationId = `${seed}-${n}-${place}`;
+          return { reservationId, handle, workspaceId: "", counted, bulk: false, weights, claim: null };
+        });
+        const grants = await Promise.all(
+          group.map((asked) => reservations.reserveInTurn(asked, async () => {})),
+        );
+        const verdicts = group.map(({ counted, weights }) =>
+          judge(ledger, allowance, { counted, countsDay: true, bulk: false, weights }),
+        );
+        const where = `seed ${seed}, step ${n}`;
+        // when one has to wait, the ledger lets those after it wait too; Redis hears of that with the next restore
+        const isFull = verdicts.some((verdict) => verdict.kind === "over");
+        for (const [place, grant] of grants.entries()) {
+          const verdict = verdicts[place] as (typeof verdicts)[number];
+          if (isFull) expect(grant.kind === "over", where).toBe(verdict.kind === "over");
+          else
+            expect(grant, where).toMatchObject({
+              kind: "granted",
+              go: (verdict as { go: number }).go,
+              isShared: group.length > 1,
+            });
+        }
+        const [first] = grants;
+        if (first?.kind === "granted" && first.isShared && random(4) === 0) {
+          await reservations.refund(group[0] as Asked, first);
+          expect(await redis.exists(keyspace.use(handle)), `${where}: the counters are rebuilt`).toBe(0);
+        }
+        if (random(5) === 0) ledger.waiting = 0;
+      }
+    },
+  );
 
   test("know the same months, for every day of 130 years", async () => {
     const source = `local day = tonumber(ARGV[1]) ${(await import("node:fs")).readFileSync(
