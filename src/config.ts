@@ -109,11 +109,17 @@ export const SETTINGS = {
     "h",
     "how long a mail is tried before it bounces",
   ),
+  ehloName: optional(
+    hostName(
+      "EHLO_NAME",
+      "what we call ourselves to whom we send; for `direct` the name that the PTR record of our address says",
+    ),
+  ),
   smtpTls: oneOf(
     "SMTP_TLS",
     ["opportunistic", "required", "off"],
     "opportunistic",
-    "STARTTLS with the smarthost",
+    "STARTTLS with the smarthost, or with receivers, whose certificates nobody checks",
   ),
   smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "the smarthost's certificate must be valid"),
   smtpRatePerSecond: whole(
@@ -336,6 +342,14 @@ function redisUrl(env: string, reason: string): Setting<string> {
   const read = (value: string) =>
     value.includes("://") && value.split(",").every(isNode) ? value : undefined;
   return { env, fallback: "", unit: "", reason, allows: `a url with ${known.join(" or ")}`, read };
+}
+
+function hostName(env: string, reason: string): Setting<string> {
+  const read = (value: string) =>
+    value.length <= 253 && /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/i.test(value)
+      ? value
+      : undefined;
+  return { env, fallback: "", unit: "", reason, allows: "a full host name", read };
 }
 
 /** POSTRIDER_HOME as a full path. */

@@ -5,7 +5,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import type { Peer as PeerOptions } from "../../src/delivery/conversation.ts";
-import { type Limits, Relay } from "../../src/delivery/relay.ts";
+import type { Limits } from "../../src/delivery/pool.ts";
+import { Relay } from "../../src/delivery/relay.ts";
 import { listenOn } from "./port.ts";
 
 /** One connection, as the script sees it. */
