@@ -286,7 +286,7 @@ export class Deliverer {
       ? null
       : takesTime
         ? nextAttempt(retrySchedule, attempts, Math.random(), at)
-        : at + UNSENT_RETRY_MS * (1 + Math.random());
+        : at + Math.max(UNSENT_RETRY_MS * (1 + Math.random()), ...replies.map(({ retryMs = 0 }) => retryMs));
     const firstOpen = marks.indexOf("o");
     settler.note({
       bag,

@@ -35,6 +35,8 @@ export type PoolOptions = {
   conversationRatePerSecond: number;
   /** Milliseconds that only move forward. */
   now(): number;
+  /** Whether the first conversation has to succeed before there are more. */
+  isCarefulAtFirst?: boolean;
   limits?: Partial<Limits>;
 };
 
@@ -79,7 +81,7 @@ export class Pool {
   /** The last to become idle is the last here. */
   #idle: { conversation: Conversation; since: number }[] = [];
   #waiting: Errand[] = [];
-  #isCareful = false;
+  #isCareful: boolean;
   #connectAt = Number.NEGATIVE_INFINITY;
   #trouble: Reply | null = null;
   /** When an errand was last handed out. */
@@ -92,14 +94,25 @@ export class Pool {
   constructor(place: Place, options: PoolOptions) {
     this.#place = place;
     this.#options = options;
+    this.#isCareful = options.isCarefulAtFirst ?? false;
     this.#busy = troubleOf("session", "BUSY", `too much is waiting for ${place.name}`);
     this.#unmet = troubleOf("connect", "TIMEOUT", `nobody was reached in time at ${place.name}`);
     this.#limits = { ...LIMITS, ...options.limits };
     this.#pace = new Pace(options.ratePerSecond);
   }
 
+  get conversations(): number {
+    return this.#all.size;
+  }
+
   get waiting(): number {
     return this.#waiting.length;
+  }
+
+  /** How long the first in the queue has waited. */
+  get waitedMs(): number {
+    const [first] = this.#waiting;
+    return first ? this.#options.now() - first.since : 0;
   }
 
   get figures(): CourierFigures {
@@ -235,9 +248,7 @@ export class Pool {
 
   /** More conversations are not always quicker: one that is kept busy chains its mails. */
   #isHurried(): boolean {
-    const [first] = this.#waiting;
-    if (!first) return false;
-    return this.#all.size === 0 || this.#options.now() - first.since >= this.#limits.hurryMs;
+    return this.#waiting.length > 0 && (this.#all.size === 0 || this.waitedMs >= this.#limits.hurryMs);
   }
 
   readonly #dispatcher = {
@@ -289,7 +300,7 @@ export class Pool {
       this.#idle = this.#idle.filter((one) => one.conversation !== conversation);
       this.#opening.delete(conversation);
       if (failure) this.#onRefused(conversation, failure);
-      else this.#place.onEnded(conversation);
+      else this.#onEnded(conversation);
       if (this.#all.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
       if (this.#waiting.length > 0) this.#openMore();
       this.#setTicker();
@@ -302,6 +313,12 @@ export class Pool {
     this.#trouble = failure;
     if (waitMs === null) for (const errand of this.#waiting.splice(0)) answer(errand, failure);
     else this.#connectAt = this.#options.now() + waitMs;
+  }
+
+  #onEnded(conversation: Conversation): void {
+    this.#place.onEnded(conversation);
+    // whoever refused one more may well take one instead
+    if (this.#all.size === 0) this.#connectAt = Number.NEGATIVE_INFINITY;
   }
 
   #isWorn(conversation: Conversation): boolean {

@@ -35,6 +35,8 @@ export type Reply = {
   readonly text: string;
   /** A code of the system (ECONNREFUSED, CERT_HAS_EXPIRED, ...) or a `Trouble`. */
   readonly error: string | null;
+  /** Of what found no room: when there should be some. */
+  readonly retryMs?: number;
 };
 
 /** What stops a mail besides a reply and the network. */
