@@ -30,8 +30,13 @@ export type Manners = {
   readonly conversationsMax: number;
 };
 
-/** How many conversations all destinations may have together. */
-export type Sockets = { free: number };
+/** What all destinations have together. */
+export type Sockets = {
+  readonly max: number;
+  free: number;
+  /** How many destinations have mail. */
+  users(): number;
+};
 
 export type DestinationOptions = {
   manners: Manners;
@@ -55,7 +60,7 @@ const CONNECT_MS_OF_SEVERAL = 5_000;
 
 const CONVERSATIONS_AT_FIRST = 5;
 /** Failures of one moment count once. */
-const SHRINK_MS_MIN = 1_000;
+const HALVE_MS_MIN = 1_000;
 /** Until a receiver that took no more conversations is asked for another. */
 const REFUSED_MS = 10_000;
 const HOST_BAD_MS = 60_000;
@@ -81,7 +86,7 @@ export class Destination {
   #conversations = 0;
   /** As many conversations as there may be, in fractions. */
   #window: number = CONVERSATIONS_AT_FIRST;
-  #shrunkAt = Number.NEGATIVE_INFINITY;
+  #halvedAt = Number.NEGATIVE_INFINITY;
   /** Between two answers while mails wait. */
   #everyMs = EVERY_MS_AT_FIRST;
   #answeredAt: number;
@@ -173,7 +178,7 @@ export class Destination {
     const now = this.#now();
     if (this.#pool.waiting > 0) this.#everyMs += (now - this.#answeredAt - this.#everyMs) * RATE_WEIGHT;
     this.#answeredAt = now;
-    if (replies.some(isTooMuch)) this.#shrink(this.#window / 2);
+    if (replies.some(isTooMuch)) this.#halve(now);
     else if (this.#isPressed() && replies.some(isTaken))
       this.#window = Math.min(this.#window + 1 / this.#window, this.#manners.conversationsMax);
   }
@@ -182,18 +187,17 @@ export class Destination {
     return this.#pool.waiting > 0 && this.#conversations >= Math.floor(this.#window);
   }
 
-  #shrink(window: number): void {
-    const now = this.#now();
-    if (now - this.#shrunkAt < SHRINK_MS_MIN) return;
-    this.#shrunkAt = now;
-    this.#window = Math.max(1, Math.min(this.#window, window));
+  #halve(now: number): void {
+    if (now - this.#halvedAt < HALVE_MS_MIN) return;
+    this.#halvedAt = now;
+    this.#window = Math.max(1, this.#window / 2);
   }
 
   #place(name: string): Place {
     return {
       name,
-      conversationsMax: () =>
-        Math.min(Math.floor(this.#window), this.#pool.conversations + this.#sockets.free),
+      conversationsMax: () => Math.min(Math.floor(this.#window), this.#socketsMax()),
+      mayRest: () => this.#sockets.free > 0,
       peer: () => {
         this.#sockets.free--;
         const host = this.#nextHost();
@@ -212,6 +216,14 @@ export class Destination {
         this.#leave(peer);
       },
     };
+  }
+
+  /** When few are left nobody gets more than its share, and who has more lets go of it. */
+  #socketsMax(): number {
+    const { max, free, users } = this.#sockets;
+    const share = Math.max(1, Math.floor(max / Math.max(1, users())));
+    const within = this.#pool.conversations + free;
+    return free > share ? within : Math.min(share, within);
   }
 
   /** One conversation less; with its host, if DNS still names it. */
@@ -258,7 +270,7 @@ export class Destination {
     const isNews = host !== null && host.conversations === 0 && host.badUntil <= now;
     if (isNews) host.badUntil = now + HOST_BAD_MS;
     if (this.#conversations > 0) {
-      this.#shrink(this.#conversations);
+      this.#window = Math.max(1, Math.min(this.#window, this.#pool.conversations));
       return REFUSED_MS;
     }
     if (this.isDown) return null;

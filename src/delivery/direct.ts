@@ -2,9 +2,9 @@
  * The courier to the receivers themselves: a mail goes to the hosts that DNS names for the domains of its recipients, in
  * one transaction for each destination, and the replies come back in the order of the recipients.
  *
- * Promises: a destination that is slow, silent or dead holds up its own mail only. When more than half of the mails that
- * may be under way are, the longest of the slow queues gives its last ones back, as busy, and takes them again when their
- * turn comes. No more than a quarter waits for DNS. Conversations, destinations and what is remembered are bounded.
+ * Promises: a destination that is slow, silent or dead holds up its own mail only. The slow ones together hold at most half
+ * of the mails that may be under way; beyond that the longest queue gives its last ones back, as busy, and takes them again
+ * when their turn comes. No more than a quarter waits long for DNS. Conversations, destinations and what is remembered are bounded.
  */
 import { Resolver } from "node:dns/promises";
 import type { Reply } from "../outcome/outcome.ts";
@@ -42,6 +42,8 @@ const DESTINATIONS_MAX = 10_000;
 /** A queue is slow when its first mail waits for so long; a quick one may be as long as it likes. */
 const SLOW_MS = 2_000;
 const ROOM_EVERY_MS = 100;
+/** What one more mail waits for DNS when many do. */
+const CROWDED_DNS_MS_MAX = 1_000;
 /** Longer than a destination may be down. */
 const DESTINATION_UNUSED_MS = 600_000;
 
@@ -78,7 +80,6 @@ export class Direct implements Courier {
   readonly #sockets: Sockets;
   /** Where mails are. */
   readonly #used = new Set<Destination>();
-  #inside = 0;
   #roomTimer: NodeJS.Timeout | null = null;
   #asking = 0;
   #isClosing = false;
@@ -86,7 +87,8 @@ export class Direct implements Courier {
   constructor(options: DirectOptions) {
     this.#options = options;
     this.#routes = new Routes(options);
-    this.#sockets = { free: options.conversationsMax ?? CONVERSATIONS_MAX };
+    const max = options.conversationsMax ?? CONVERSATIONS_MAX;
+    this.#sockets = { max, free: max, users: () => this.#used.size };
   }
 
   get figures(): CourierFigures {
@@ -137,13 +139,12 @@ export class Direct implements Courier {
   }
 
   async #ask(domain: string): Promise<Route | Reply> {
-    if (this.#asking >= this.#options.mailsMax / 4) return ASKING_TOO_MUCH;
+    const found = this.#routes.find(domain);
+    if (this.#asking >= this.#options.mailsMax / 4) return inTime(found);
     this.#asking++;
-    try {
-      return await this.#routes.find(domain);
-    } finally {
-      this.#asking--;
-    }
+    await found;
+    this.#asking--;
+    return found;
   }
 
   #destinationOf(route: Route): Destination | Reply {
@@ -170,33 +171,21 @@ export class Direct implements Courier {
     message: Buffer,
     permit: Permit,
   ): Promise<Reply[]> {
-    this.#inside++;
     this.#used.add(destination);
-    const sent = destination.send(envelope, message, permit);
-    this.#makeRoom();
-    const replies = await sent;
-    this.#inside--;
+    if (this.#sockets.free === 0) this.#spareSocket();
+    this.#setRoomTimer(!this.#isClosing);
+    const replies = await destination.send(envelope, message, permit);
     if (destination.inside === 0) this.#used.delete(destination);
     return replies;
   }
 
-  /** Nobody may send any more because slow destinations have taken all the room: so it is looked at by time, too. */
+  /** By time and not by mail: when slow destinations have taken all the room nobody sends any more. */
   #makeRoom(): void {
-    if (this.#sockets.free === 0) this.#spareSocket();
-    let excess = this.#inside - this.#options.mailsMax / 2;
-    this.#setRoomTimer(excess > 0 && !this.#isClosing);
-    for (; excess > 0; excess--) {
-      const longest = this.#longestSlow();
-      if (!longest) return;
-      longest.giveBackLast();
-    }
-  }
-
-  #longestSlow(): Destination | null {
-    let longest: Destination | null = null;
-    for (const one of this.#used)
-      if (one.waiting > (longest?.waiting ?? 0) && one.waitedMs >= SLOW_MS) longest = one;
-    return longest;
+    const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
+    let excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
+    for (; excess > 0; excess--)
+      slow.reduce((longest, one) => (one.waiting > longest.waiting ? one : longest)).giveBackLast();
+    this.#setRoomTimer(this.#used.size > 0);
   }
 
   #setRoomTimer(isNeeded: boolean): void {
@@ -219,8 +208,18 @@ export class Direct implements Courier {
   }
 }
 
-const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too many domains are being asked about");
+const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
+
+async function inTime(found: Promise<Route | Reply>): Promise<Route | Reply> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<Reply>((resolve) => {
+    timer = setTimeout(() => resolve(ASKING_TOO_MUCH), CROWDED_DNS_MS_MAX);
+  });
+  const first = await Promise.race([found, late]);
+  clearTimeout(timer);
+  return first;
+}
 
 function domainOf(address: string): string {
   return address.slice(address.lastIndexOf("@") + 1).toLowerCase();

@@ -20,6 +20,8 @@ export type Place = {
   readonly name: string;
   /** How many conversations there may be now. */
   conversationsMax(): number;
+  /** Whether one that nobody needs now is kept for a while. */
+  mayRest(): boolean;
   /** Whom the next one is with; it is opened at once. */
   peer(): Peer;
   onOpened(conversation: Conversation): void;
@@ -267,7 +269,9 @@ export class Pool {
       }
       const errand = this.#nextFor(conversation);
       if (errand) conversation.carry(errand);
-      else this.#rest(conversation);
+      else if (this.#place.mayRest()) this.#rest(conversation);
+      else conversation.retire();
+      if (this.#waiting.length > 0) this.#openMore();
     },
 
     onLeaving: (conversation: Conversation): Errand | null => {
@@ -324,7 +328,7 @@ export class Pool {
   #isWorn(conversation: Conversation): boolean {
     const { conversationErrandsMax, conversationMsMax } = this.#limits;
     return (
-      this.#all.size > this.#place.conversationsMax() ||
+      this.#all.size - this.#opening.size > this.#place.conversationsMax() ||
       conversation.carried >= conversationErrandsMax ||
       this.#options.now() - conversation.openedAt >= conversationMsMax
     );

@@ -65,6 +65,7 @@ function smarthost({ peer, conversationsMax, onFault }: RelayOptions): Place {
   return {
     name: "the smarthost",
     conversationsMax: () => conversationsMax,
+    mayRest: () => true,
     peer: () => peer,
     onOpened: () => {
       failures = 0;

@@ -4,6 +4,7 @@
  */
 import { Resolver } from "node:dns/promises";
 import { createServer } from "node:net";
+import type { Env } from "../../src/config.ts";
 import { mayCarryTo } from "../../src/delivery/addresses.ts";
 import type { Manners } from "../../src/delivery/destination.ts";
 import { Direct } from "../../src/delivery/direct.ts";
@@ -22,6 +23,7 @@ export type DirectOptions = {
   manners?: Partial<Manners>;
   limits?: Partial<Limits>;
   mailsMax?: number;
+  dnsTimeoutMs?: number;
   conversationsMax?: number;
   /** Without it nothing on this machine may be reached. */
   mayReachLoopback?: boolean;
@@ -57,7 +59,7 @@ export class World {
 
   courier(options: DirectOptions = {}): DirectUnderTest {
     let aheadMs = 0;
-    const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: 1 });
+    const resolver = new Resolver({ timeout: options.dnsTimeoutMs ?? DNS_TIMEOUT_MS, tries: 1 });
     resolver.setServers([this.dns.address]);
     const { manners, limits, mailsMax = 1_000, conversationsMax, mayReachLoopback = true } = options;
     const direct = new Direct({
@@ -89,6 +91,17 @@ export class World {
       return settled.finally(() => clearInterval(timer));
     };
     return { direct, send, pass, until };
+  }
+
+  /** Of an engine that delivers there by itself. */
+  get settings(): Env {
+    return {
+      COURIER: "direct",
+      EHLO_NAME: "client.test",
+      DNS_SERVERS: this.dns.address,
+      DIRECT_PORT: String(this.port),
+      DIRECT_NETWORKS_ALLOWED: `${LOOPBACK.address}/${LOOPBACK.prefix}`,
+    };
   }
 
   async end(): Promise<void> {
