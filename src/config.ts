@@ -2,6 +2,7 @@
  * Settings: one table of what the environment may say. Everything is read here, once, at the start; all problems are
  * named together, each with its variable and what that allows. No other file reads the environment.
  */
+import { isIP } from "node:net";
 import { resolve } from "node:path";
 
 type Setting<T> = {
@@ -29,11 +30,17 @@ export const SETTINGS = {
       "Redis or Valkey: keys, rates and the queue; several urls with commas name a cluster",
     ),
   ),
+  courier: oneOf(
+    "COURIER",
+    ["relay", "direct"],
+    "relay",
+    "`relay`: mail goes to the smarthost of SMTP_URL; `direct`: to the receivers' own hosts, over the internet",
+  ),
   smtpUrl: optional(
     url(
       "SMTP_URL",
       ["smtp:", "smtps:"],
-      "the smarthost that takes the mail; `?pool=20` sets how many connections",
+      "the smarthost that takes the mail; `?pool=20` sets how many connections; must not be set for `direct`",
     ),
   ),
   home: text("POSTRIDER_HOME", ".postrider", "where development keeps its data, key and logs"),
@@ -109,11 +116,17 @@ export const SETTINGS = {
     "h",
     "how long a mail is tried before it bounces",
   ),
+  ehloName: optional(
+    hostName(
+      "EHLO_NAME",
+      "what we call ourselves to whom we send; for `direct` the name that the PTR record of our address says",
+    ),
+  ),
   smtpTls: oneOf(
     "SMTP_TLS",
     ["opportunistic", "required", "off"],
     "opportunistic",
-    "STARTTLS with the smarthost",
+    "STARTTLS with the smarthost, or with receivers, whose certificates nobody checks",
   ),
   smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "the smarthost's certificate must be valid"),
   smtpRatePerSecond: whole(
@@ -131,6 +144,30 @@ export const SETTINGS = {
     1_000_000,
     "e-mails/s",
     "on each connection; 0: no limit",
+  ),
+  directConnectionsMax: whole(
+    "DIRECT_CONNECTIONS_MAX",
+    20,
+    1,
+    500,
+    "connections",
+    "of `direct` to one receiver, per worker; it begins with 5 and feels its way",
+  ),
+  directSourceAddress: optional(
+    ipAddress("DIRECT_SOURCE_ADDRESS", "of this machine, from which `direct` connects; without it, any"),
+  ),
+  dnsServers: list(
+    "DNS_SERVERS",
+    "addresses with commas between, with a colon and the port where it is not 53",
+    "what `direct` asks for MX records; without it, the servers of this machine",
+    (one) => (isIP(one.replace(/^\[(.*)\](?::\d+)?$|^([^:]*):\d+$/, "$1$2")) === 0 ? undefined : one),
+  ),
+  directPort: whole("DIRECT_PORT", 25, 1, 65_535, "port", "of receivers' hosts; another one is for tests"),
+  directNetworksAllowed: list(
+    "DIRECT_NETWORKS_ALLOWED",
+    "networks with commas between, as `10.1.0.0/16`",
+    "private networks to which `direct` may deliver; without it, public addresses only",
+    readNetwork,
   ),
   capsPolicy: optional(
     text(
@@ -336,6 +373,40 @@ function redisUrl(env: string, reason: string): Setting<string> {
   const read = (value: string) =>
     value.includes("://") && value.split(",").every(isNode) ? value : undefined;
   return { env, fallback: "", unit: "", reason, allows: `a url with ${known.join(" or ")}`, read };
+}
+
+function list<T>(
+  env: string,
+  allows: string,
+  reason: string,
+  readOne: (text: string) => T | undefined,
+): Setting<T[]> {
+  const read = (value: string) => {
+    const all = value.split(",").flatMap((one) => (one.trim() === "" ? [] : [readOne(one.trim())]));
+    return all.every((one) => one !== undefined) ? all : undefined;
+  };
+  return { env, fallback: "", unit: "", reason, allows, read };
+}
+
+function readNetwork(text: string): { address: string; prefix: number } | undefined {
+  const [, address = "", prefix = ""] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
+  const family = isIP(address);
+  return family !== 0 && Number(prefix) <= (family === 4 ? 32 : 128)
+    ? { address, prefix: Number(prefix) }
+    : undefined;
+}
+
+function ipAddress(env: string, reason: string): Setting<string> {
+  const read = (value: string) => (isIP(value) === 0 ? undefined : value);
+  return { env, fallback: "", unit: "", reason, allows: "an IP address", read };
+}
+
+function hostName(env: string, reason: string): Setting<string> {
+  const read = (value: string) =>
+    value.length <= 253 && /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/i.test(value)
+      ? value
+      : undefined;
+  return { env, fallback: "", unit: "", reason, allows: "a full host name", read };
 }
 
 /** POSTRIDER_HOME as a full path. */

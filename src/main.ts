@@ -89,12 +89,12 @@ class Root {
   }
 
   async #startStores(): Promise<StoresReport> {
-    const { databaseUrl, redisUrl, smtpUrl } = this.#config;
+    const { databaseUrl, redisUrl, smtpUrl, courier } = this.#config;
     const given = { env: {}, databaseUrl, redisUrl, mailboxUrl: null, pids: {} };
     const missing = [
       ...(databaseUrl === null ? ["postgres"] : []),
       ...(redisUrl === null ? ["redis"] : []),
-      ...(smtpUrl === null ? ["mailbox"] : []),
+      ...(smtpUrl === null && courier === "relay" ? ["mailbox"] : []),
     ];
     if (missing.length === 0) return given;
     const args = ["--role", "stores", this.#home.folder, missing.join(",")];

@@ -13,7 +13,9 @@ import { Worker } from "./automation/work.ts";
 import { PolicyInForce } from "./capacity/policyfile.ts";
 import { atMost, type Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
+import type { Courier } from "./delivery/courier.ts";
 import { Deliverer } from "./delivery/deliver.ts";
+import { directCourier } from "./delivery/direct.ts";
 import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
 import { Keeper } from "./keeper/keeper.ts";
@@ -167,6 +169,25 @@ function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
   }
 }
 
+/** Nobody sends to the internet by accident: `direct` has to be asked for, and nothing else with it. */
+function openCourier(config: Config, onFault: (error: unknown) => void): Courier {
+  const { courier, smtpUrl } = config;
+  if (courier === "direct") {
+    if (smtpUrl !== null)
+      throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set: unset one of them");
+    try {
+      return directCourier(config);
+    } catch (error) {
+      throw new StartError(error instanceof Error ? error.message : String(error));
+    }
+  }
+  if (smtpUrl === null)
+    throw new StartError(
+      "SMTP_URL must name the smarthost that takes the mail (or COURIER=direct: the receivers' own hosts)",
+    );
+  return relayCourier(smtpUrl, config, onFault);
+}
+
 async function startDeliverRole(
   config: Config,
   stores: Stores,
@@ -174,7 +195,7 @@ async function startDeliverRole(
   clock: Clock,
   onFault: (error: unknown) => void,
 ) {
-  if (config.smtpUrl === null) throw new StartError("SMTP_URL must name the smarthost that takes the mail");
+  const courier = openCourier(config, onFault);
   const sql = stores.sql("delivery");
   const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const settler = new Settler(stores.sql("settling"), worker, onFault);
@@ -182,7 +203,7 @@ async function startDeliverRole(
   const departures = new Departures(line, onFault);
   const deliverer = new Deliverer({
     sql,
-    courier: relayCourier(config.smtpUrl, config, onFault),
+    courier,
     settler,
     leases: new Leases(stores.sql("leases"), onFault),
     clock,

@@ -29,6 +29,10 @@ import { toWire } from "./transparency.ts";
 
 export type Peer = {
   readonly host: string;
+  /** The only one that is connected to; without it, whatever `host` resolves to. */
+  readonly address?: string;
+  /** Ours, where it may not be any. */
+  readonly localAddress?: string;
   readonly port: number;
   readonly tls: "implicit" | "required" | "opportunistic" | "off";
   readonly verifyCertificate: boolean;
@@ -87,6 +91,7 @@ const GARBLED_CHARS_MAX = 100;
 const DOT_LINE = ".\r\n";
 
 const AWAITING: Record<Phase, string> = {
+  route: "an answer of DNS",
   connect: "the connection",
   tls: "the TLS handshake",
   greeting: "the greeting",
@@ -133,7 +138,7 @@ class Halt extends Error {
 }
 
 export class Conversation {
-  readonly #peer: Peer;
+  readonly peer: Peer;
   readonly #patience: Patience;
   readonly #dispatcher: Dispatcher;
   readonly pace: Pace;
@@ -173,15 +178,16 @@ export class Conversation {
   #dotTookMs = Number.POSITIVE_INFINITY;
 
   constructor(peer: Peer, patience: Patience, dispatcher: Dispatcher, perSecond: number) {
-    this.#peer = peer;
+    this.peer = peer;
     this.#patience = patience;
     this.#dispatcher = dispatcher;
     this.pace = new Pace(perSecond);
     this.openedAt = dispatcher.now();
     this.#deadline = this.openedAt + patience.connectMs;
     this.#socket = connect({
-      host: peer.host,
+      host: peer.address ?? peer.host,
       port: peer.port,
+      ...(peer.localAddress !== undefined && { localAddress: peer.localAddress }),
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
@@ -199,9 +205,9 @@ export class Conversation {
   objection({ envelope, message }: Errand): Reply | null {
     const { smtpUtf8, sizeBytesMax } = this.#extensions;
     if (envelope.utf8 && !smtpUtf8)
-      return troubleOf("session", "SMTPUTF8_NOT_OFFERED", `${this.#peer.host} does not offer SMTPUTF8`);
+      return troubleOf("session", "SMTPUTF8_NOT_OFFERED", `${this.peer.host} does not offer SMTPUTF8`);
     if (message.length > sizeBytesMax)
-      return troubleOf("session", "SIZE_EXCEEDED", `${this.#peer.host} takes at most ${sizeBytesMax} bytes`);
+      return troubleOf("session", "SIZE_EXCEEDED", `${this.peer.host} takes at most ${sizeBytesMax} bytes`);
     return null;
   }
 
@@ -239,7 +245,7 @@ export class Conversation {
   // ---- opening
 
   async #open(): Promise<void> {
-    const { tls, credentials, host } = this.#peer;
+    const { tls, credentials, host } = this.peer;
     await this.#event("connect");
     if (tls === "implicit") await this.#secure();
     await this.#greeting();
@@ -261,14 +267,14 @@ export class Conversation {
   }
 
   async #hello(): Promise<void> {
-    const extended = await this.#ask("helo", `EHLO ${this.#peer.helo}`);
+    const extended = await this.#ask("helo", `EHLO ${this.peer.helo}`);
     if (extended.code === 250) {
       this.#extensions = readExtensions(extended.wire);
       return;
     }
     // knows no extensions, which is something else than refusing us
     const plain = [500, 501, 502, 504].includes(extended.code)
-      ? await this.#ask("helo", `HELO ${this.#peer.helo}`)
+      ? await this.#ask("helo", `HELO ${this.peer.helo}`)
       : extended;
     if (plain.code !== 250) throw new Halt(replyOf("helo", plain.code, plain.wire));
     this.#extensions = NO_EXTENSIONS;
@@ -277,7 +283,7 @@ export class Conversation {
   async #startTls(tls: "required" | "opportunistic"): Promise<void> {
     if (!this.#extensions.startTls) {
       if (tls === "opportunistic") return;
-      throw new Halt(troubleOf("tls", "TLS_NOT_OFFERED", `${this.#peer.host} does not offer STARTTLS`));
+      throw new Halt(troubleOf("tls", "TLS_NOT_OFFERED", `${this.peer.host} does not offer STARTTLS`));
     }
     const { code, wire } = await this.#ask("tls", "STARTTLS");
     if (code !== 220) throw new Halt(replyOf("tls", code, wire));
@@ -288,7 +294,7 @@ export class Conversation {
   }
 
   async #secure(): Promise<void> {
-    const { host, verifyCertificate, ca } = this.#peer;
+    const { host, verifyCertificate, ca } = this.peer;
     this.#phase = "tls";
     this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
     const plain = this.#socket;
@@ -306,7 +312,7 @@ export class Conversation {
   }
 
   async #login({ user, password }: { user: string; password: string }): Promise<void> {
-    const { host, tls } = this.#peer;
+    const { host, tls } = this.peer;
     if (!this.#isSecure && tls !== "off" && !isThisMachine(host))
       throw new Halt(
         troubleOf("auth", "TLS_NOT_OFFERED", `${host} offers no TLS to send the password under`),
@@ -616,8 +622,9 @@ export class Conversation {
   }
 
   #trouble(error: Trouble | (string & {}), text: string): Reply {
-    const { host, port } = this.#peer;
-    return troubleOf(this.#phase, error, `${host}:${port}: ${text}, awaiting ${AWAITING[this.#phase]}`);
+    const { host, address, port } = this.peer;
+    const where = address === undefined ? host : `${host}[${address}]`;
+    return troubleOf(this.#phase, error, `${where}:${port}: ${text}, awaiting ${AWAITING[this.#phase]}`);
   }
 
   #garbled(wire: string): Reply {

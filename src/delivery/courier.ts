@@ -1,5 +1,5 @@
 /** Who takes a composed message out of the house: a relay (one smarthost), or direct to the receivers. */
-import type { Reply } from "../outcome/outcome.ts";
+import { type Reply, troubleOf } from "../outcome/outcome.ts";
 
 export type Envelope = {
   /** Empty: the null sender. */
@@ -15,6 +15,8 @@ export type Permit = {
 };
 
 export interface Courier {
+  /** Whom its conversations are with: one smarthost takes all mail, or each receiver its own. */
+  readonly carriesTo: "smarthost" | "receivers";
   /**
    * One reply per recipient, in their order. Never rejects and never hangs, whatever the receiver does: every wait is
    * bounded. Sends beyond a bound are answered at once, as busy.
@@ -33,3 +35,23 @@ export type CourierFigures = {
   /** What keeps us from connecting now, if anything does. */
   trouble: Reply | null;
 };
+
+const UNSAFE = troubleOf("session", "ADDRESS_UNSAFE", "an address cannot be written into an SMTP command");
+
+/** What no receiver may be told; null: it is safe to say. */
+export function dangerOf({ from, to, utf8 }: Envelope): Reply | null {
+  const isSafe = utf8 ? isSafeAddress : isSafeAsciiAddress;
+  return (from === "" || isSafe(from)) && to.every(isSafe) ? null : UNSAFE;
+}
+
+/** What cannot end its command or its brackets; a space only stands in a quoted local part. */
+const SAFE = /^(?:[^\s<>"\\\p{Cc}]+|"(?: |[^\s<>"\\\p{Cc}]|\\[ "\\])*")@[^\s<>"\\\p{Cc}@]+$/u;
+const ADDRESS_CHARS_MAX = 320;
+
+function isSafeAddress(address: string): boolean {
+  return address.length <= ADDRESS_CHARS_MAX && SAFE.test(address) && address.isWellFormed();
+}
+
+function isSafeAsciiAddress(address: string): boolean {
+  return isSafeAddress(address) && /^[\x20-\x7e]*$/.test(address);
+}

@@ -246,7 +246,7 @@ export class Deliverer {
 
   /** Turns the replies into what is written: the mark of each recipient, the events, and when to try again. */
   #note(bag: Held, email: OpenEmail, replies: readonly Reply[], attemptedAt: number): void {
-    const { settler, clock, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
+    const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
     const at = clock.now();
     const recipients = recipientsOf(email.head);
     const marks = [...marksOf(email)];
@@ -260,7 +260,7 @@ export class Deliverer {
     let needsOperator = false;
     let last: string | null = null;
     open.forEach((n, k) => {
-      const outcome = classify(replies[k] as Reply, isExpired);
+      const outcome = classify(replies[k] as Reply, isExpired, courier.carriesTo);
       last = outcome.reply.text;
       if (concernsOperator(outcome)) {
         needsOperator = true;
@@ -286,7 +286,7 @@ export class Deliverer {
       ? null
       : takesTime
         ? nextAttempt(retrySchedule, attempts, Math.random(), at)
-        : at + UNSENT_RETRY_MS * (1 + Math.random());
+        : at + Math.max(UNSENT_RETRY_MS * (1 + Math.random()), ...replies.map(({ retryMs = 0 }) => retryMs));
     const firstOpen = marks.indexOf("o");
     settler.note({
       bag,

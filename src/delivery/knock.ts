@@ -5,18 +5,13 @@
  */
 import type { Reply } from "../outcome/outcome.ts";
 import { Conversation } from "./conversation.ts";
-import type { RelaySettings } from "./relay.ts";
-import { readSmarthost } from "./smarthost.ts";
+import { readSmarthost, type SmarthostSettings } from "./smarthost.ts";
 
 const TICK_MS = 100;
 
 /** null when we are welcome, else what kept us out. Each step is given `stepMs`. */
-export function knock(
-  url: string,
-  { smtpTls, smtpTlsVerify }: Pick<RelaySettings, "smtpTls" | "smtpTlsVerify">,
-  stepMs: number,
-): Promise<Reply | null> {
-  const { peer } = readSmarthost(url, smtpTls, smtpTlsVerify);
+export function knock(url: string, settings: SmarthostSettings, stepMs: number): Promise<Reply | null> {
+  const { peer } = readSmarthost(url, settings);
   const patience = { connectMs: stepMs, greetingMs: stepMs, commandMs: stepMs, dotMs: stepMs };
   const now = () => performance.now();
   return new Promise((resolve) => {

@@ -8,16 +8,21 @@
  * Throws with words for the operator.
  */
 import { readFileSync } from "node:fs";
-import { hostname } from "node:os";
 import type { Peer } from "./conversation.ts";
+import { ownName } from "./ownname.ts";
 
 const POOL_DEFAULT = 20;
 const POOL_MAX = 1_000;
 
+export type SmarthostSettings = {
+  smtpTls: "required" | "opportunistic" | "off";
+  smtpTlsVerify: boolean;
+  ehloName: string | null;
+};
+
 export function readSmarthost(
   text: string,
-  tls: "required" | "opportunistic" | "off",
-  verifyCertificate: boolean,
+  { smtpTls, smtpTlsVerify, ehloName }: SmarthostSettings,
 ): { peer: Peer; conversationsMax: number } {
   const url = new URL(text);
   if (url.protocol !== "smtp:" && url.protocol !== "smtps:")
@@ -32,11 +37,12 @@ export function readSmarthost(
     peer: {
       host: url.hostname.replace(/^\[|\]$/g, ""),
       port: Number(url.port) || (url.protocol === "smtps:" ? 465 : user === "" ? 25 : 587),
-      tls: url.protocol === "smtps:" ? "implicit" : tls,
-      verifyCertificate,
+      tls: url.protocol === "smtps:" ? "implicit" : smtpTls,
+      verifyCertificate: smtpTlsVerify,
       ca: ca === null ? null : readFileSync(ca, "utf8"),
       credentials: user === "" ? null : { user, password: decodeURIComponent(url.password) },
-      helo: ownName(),
+      // an address literal where the machine has no full name (RFC 5321, 4.1.4)
+      helo: ehloName ?? ownName() ?? "[127.0.0.1]",
     },
   };
 }
@@ -46,10 +52,4 @@ function readPool(text: string | null): number {
   if (!Number.isInteger(pool) || pool < 1 || pool > POOL_MAX)
     throw new Error(`?pool of SMTP_URL must be a whole number from 1 to ${POOL_MAX}`);
   return pool;
-}
-
-/** An address literal where the machine has no full name (RFC 5321, 4.1.4). */
-function ownName(): string {
-  const name = hostname();
-  return /^[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i.test(name) ? name : "[127.0.0.1]";
 }

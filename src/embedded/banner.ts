@@ -19,7 +19,7 @@ export function banner(place: Place, folder: string): string {
   const places = [
     ["API", `${place.base_url}/api/v1`],
     ["key", place.api_key],
-    ["mailbox", place.mailbox_url === null ? "none: mail goes to SMTP_URL" : `${place.mailbox_url}/messages`],
+    ["mailbox", mailboxOf(place)],
     ...(place.console_url === null ? [] : [["console", place.console_url]]),
     ["data", `${folder} (logs in ${folder}/logs)`],
   ];
@@ -40,4 +40,9 @@ ${curl("/emails/batch", [MAIL, { ...MAIL, to: "me@example.com" }])}
 
 Ctrl-C stops everything.
 `;
+}
+
+function mailboxOf({ mailbox_url, smtp_url }: Place): string {
+  if (mailbox_url !== null) return `${mailbox_url}/messages`;
+  return smtp_url === null ? "none: mail goes to its receivers" : "none: mail goes to SMTP_URL";
 }

@@ -2,7 +2,10 @@
  * What a reply makes of a mail: all policy about failure, as one pure function.
  *
  *   2xx to the final dot                     delivered; nothing else is
- *   no connection, or not let in             unsent: nothing of the mail was tried
+ *   no connection, or not let in
+ *     by the smarthost                       unsent: nothing of the mail was tried
+ *     by the receiver itself                 deferred: that was its attempt
+ *   DNS knows of nobody to take it           bounced; while DNS fails, deferred
  *   4xx, or the connection broke             deferred
  *   421                                      deferred; the conversation ends itself politely
  *   complete, and no answer came             deferred, "lost answer": it may have arrived, a retry may repeat it
@@ -21,8 +24,12 @@
  */
 import type { BounceCategory, Outcome, Phase, Reply } from "./outcome.ts";
 
-export function classify(reply: Reply, isExpired: boolean): Outcome {
-  const outcome = judge(reply);
+export function classify(
+  reply: Reply,
+  isExpired: boolean,
+  carriesTo: "smarthost" | "receivers" = "smarthost",
+): Outcome {
+  const outcome = judge(reply, carriesTo);
   if (!isExpired || outcome.kind === "delivered" || outcome.kind === "bounced") return outcome;
   return { kind: "bounced", reply, why: "expired", category: "expired" };
 }
@@ -35,11 +42,15 @@ export function concernsOperator(outcome: Outcome): boolean {
   );
 }
 
-function judge(reply: Reply): Outcome {
+function judge(reply: Reply, carriesTo: "smarthost" | "receivers"): Outcome {
   const { phase, code } = reply;
   if (phase === "session") return judgeStop(reply);
+  if (phase === "route") return judgeRoute(reply);
   if (BEFORE_MAIL.has(phase)) {
-    return { kind: "unsent", reply, why: isTurnedAway(reply) ? "turned away" : "unreachable" };
+    const isOurs = isTurnedAway(reply);
+    return carriesTo === "smarthost"
+      ? { kind: "unsent", reply, why: isOurs ? "turned away" : "unreachable" }
+      : { kind: "deferred", reply, why: isOurs ? "our standing" : "unreachable" };
   }
   if (code === null) {
     return { kind: "deferred", reply, why: phase === "dot" ? "lost answer" : "network" };
@@ -52,6 +63,13 @@ function judge(reply: Reply): Outcome {
 }
 
 const BEFORE_MAIL: ReadonlySet<Phase> = new Set(["connect", "tls", "greeting", "helo", "auth"]);
+
+/** Our own words with a code of RFC 3463, whose class says whether it can change. */
+function judgeRoute(reply: Reply): Outcome {
+  return reply.enhanced?.startsWith("5.")
+    ? { kind: "bounced", reply, why: "nobody there", category: categoryOf(reply) }
+    : { kind: "deferred", reply, why: "unreachable" };
+}
 
 /** Stopped on our side. */
 function judgeStop(reply: Reply): Outcome {

@@ -8,8 +8,12 @@
  * Promises: `text` can be stored and shown anywhere: no control characters, no lone surrogates, bounded.
  */
 
-/** Where in the conversation it happened. `session` is outside of any: the mail was stopped on our side. */
+/**
+ * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain; `session`
+ * is outside of any: the mail was stopped on our side.
+ */
 export type Phase =
+  | "route"
   | "connect"
   | "tls"
   | "greeting"
@@ -31,6 +35,8 @@ export type Reply = {
   readonly text: string;
   /** A code of the system (ECONNREFUSED, CERT_HAS_EXPIRED, ...) or a `Trouble`. */
   readonly error: string | null;
+  /** Of what found no room: when there should be some. */
+  readonly retryMs?: number;
 };
 
 /** What stops a mail besides a reply and the network. */
@@ -44,6 +50,14 @@ export type Trouble =
   /** Too much is waiting already, or it has waited for too long. */
   | "BUSY"
   | "CLOSING"
+  /** The domain does not exist, or has nobody who takes its mail, or says that it takes none (RFC 7505). */
+  | "NO_DOMAIN"
+  | "NO_MAIL"
+  /** Those who take its mail are not there, or at addresses where no mail may go. */
+  | "NO_HOST"
+  | "ADDRESS_BARRED"
+  /** DNS fails, or is silent. */
+  | "DNS_FAILED"
   /** Whoever asked for the sending took it back before it began. */
   | "WITHDRAWN"
   /** An address that would break out of its command. */
@@ -66,6 +80,8 @@ export type Outcome =
 
 export type DeferralReason =
   | "temporary"
+  /** The receiver could not be found or reached. */
+  | "unreachable"
   /** The receiver is closing the connection (421). */
   | "closing"
   /** The connection broke before the message was complete. */
@@ -85,6 +101,8 @@ export type UnsentReason =
 
 export type BounceReason =
   | "refused"
+  /** DNS says that nobody takes mail there. */
+  | "nobody there"
   /** The receiver cannot take a mail like this one. */
   | "unsendable"
   | "expired";
@@ -106,8 +124,13 @@ export function replyOf(phase: Phase, code: number, wire: string): Reply {
   };
 }
 
-export function troubleOf(phase: Phase, error: Trouble | (string & {}), text: string): Reply {
-  return { phase, code: null, enhanced: null, text: clean(text), error };
+export function troubleOf(
+  phase: Phase,
+  error: Trouble | (string & {}),
+  text: string,
+  enhanced: string | null = null,
+): Reply {
+  return { phase, code: null, enhanced, text: clean(text), error };
 }
 
 /** Lines become one, without the code that all of them repeat. */

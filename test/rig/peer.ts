@@ -5,7 +5,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import type { Peer as PeerOptions } from "../../src/delivery/conversation.ts";
-import { type Limits, Relay } from "../../src/delivery/relay.ts";
+import type { Limits } from "../../src/delivery/pool.ts";
+import { Relay } from "../../src/delivery/relay.ts";
 import { listenOn } from "./port.ts";
 
 /** One connection, as the script sees it. */
@@ -163,8 +164,8 @@ export class ScriptedPeer {
     });
   }
 
-  async open(): Promise<void> {
-    this.port = await listenOn(this.#server);
+  async open(port?: number, host?: string): Promise<void> {
+    this.port = await listenOn(this.#server, port, host);
   }
 
   async close(): Promise<void> {
@@ -173,14 +174,14 @@ export class ScriptedPeer {
   }
 }
 
-export async function openPeer(script: Script): Promise<ScriptedPeer> {
+export async function openPeer(script: Script, port?: number, host?: string): Promise<ScriptedPeer> {
   const peer = new ScriptedPeer(script);
-  await peer.open();
+  await peer.open(port, host);
   return peer;
 }
 
-const FLY_MS = 20_000;
-const FLY_EVERY_MS = 50;
+export const FLY_MS = 20_000;
+export const FLY_EVERY_MS = 50;
 
 export type RelayUnderTest = {
   relay: Relay;

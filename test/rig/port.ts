@@ -12,17 +12,17 @@ const PORT_MIN = 20_000;
 const PORT_MAX = 32_000;
 const DRAWS_MAX = 100;
 
-/** Listens on 127.0.0.1 at a free port, or at the given one. */
-export async function listenOn(server: Server, port?: number): Promise<number> {
+/** Listens at a free port, or at the given one. */
+export async function listenOn(server: Server, port?: number, host = "127.0.0.1"): Promise<number> {
   if (port !== undefined) {
-    server.listen(port, "127.0.0.1");
+    server.listen(port, host);
     await once(server, "listening");
     return port;
   }
   for (let draw = 0; draw < DRAWS_MAX; draw++) {
     const drawn = randomInt(PORT_MIN, PORT_MAX);
     try {
-      return await listenOn(server, drawn);
+      return await listenOn(server, drawn, host);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
     }

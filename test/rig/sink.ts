@@ -28,6 +28,9 @@ export type SinkOptions = {
   keepRaw?: boolean;
   pipelining?: boolean;
   seed?: number;
+  /** Where it listens; without a port, at a free one. */
+  host?: string;
+  port?: number;
   now?: () => number;
 };
 
@@ -49,7 +52,7 @@ export async function openSink(options: SinkOptions = {}): Promise<Sink> {
 
 export class Sink {
   readonly ledger = new Ledger();
-  readonly options: Required<SinkOptions>;
+  readonly options: Required<Omit<SinkOptions, "port">>;
   weather: Readonly<Weather> = FAIR;
   /** How many connections there have been. */
   connections = 0;
@@ -60,7 +63,16 @@ export class Sink {
   readonly #draw: () => number;
 
   constructor(options: SinkOptions) {
-    this.options = { keepRaw: false, pipelining: true, seed: 1, now: Date.now, ...options };
+    const { port, ...others } = options;
+    this.#port = port;
+    this.options = {
+      keepRaw: false,
+      pipelining: true,
+      seed: 1,
+      host: "127.0.0.1",
+      now: Date.now,
+      ...others,
+    };
     this.#draw = seededDraw(this.options.seed);
   }
 
@@ -70,7 +82,7 @@ export class Sink {
   }
 
   get url(): string {
-    return `smtp://127.0.0.1:${this.port}`;
+    return `smtp://${this.options.host}:${this.port}`;
   }
 
   get openConnections(): number {
@@ -93,7 +105,7 @@ export class Sink {
       socket.on("close", () => this.#open.delete(socket));
       new Conversation(this, socket, ++this.connections);
     });
-    this.#port = await listenOn(this.#server, this.#port);
+    this.#port = await listenOn(this.#server, this.#port, this.options.host);
   }
 
   /** Stops listening and breaks every connection. */

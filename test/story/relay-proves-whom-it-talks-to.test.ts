@@ -204,7 +204,8 @@ describe("credentials", () => {
 });
 
 describe("SMTP_URL", () => {
-  const read = (url: string) => readSmarthost(url, "opportunistic", true);
+  const read = (url: string) =>
+    readSmarthost(url, { smtpTls: "opportunistic", smtpTlsVerify: true, ehloName: null });
 
   test("names host, port, credentials and pool", () => {
     const { peer, conversationsMax } = read("smtp://u%40x:p%2Fw@mail.test:2525?pool=7");

@@ -1,7 +1,7 @@
 /** Every send is answered once, at the right place of the conversation, however the peer behaves. */
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
-import type { Limits } from "../../src/delivery/relay.ts";
+import type { Limits } from "../../src/delivery/pool.ts";
 import type { Reply } from "../../src/outcome/outcome.ts";
 import {
   ALWAYS,

@@ -62,6 +62,12 @@ test("a smarthost url that the worker cannot read", async () => {
   expect(existsSync(join(home, "processes.json"))).toBe(false);
 });
 
+test("sending to the receivers' own hosts when there is a smarthost", async () => {
+  const root = start(freshHome(), { ...given(), COURIER: "direct" });
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toMatch(/^COURIER=direct needs no smarthost, but SMTP_URL is set/);
+});
+
 test("being stopped while it starts: it ends in order, with status 0", async () => {
   const home = freshHome();
   // takes connections and says nothing, so that the roles wait for their database

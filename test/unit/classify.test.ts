@@ -5,6 +5,7 @@ import { classify, concernsOperator } from "../../src/outcome/classify.ts";
 import { type Outcome, type Phase, replyOf, troubleOf } from "../../src/outcome/outcome.ts";
 
 const PHASES: Phase[] = [
+  "route",
   "connect",
   "tls",
   "greeting",
@@ -121,6 +122,34 @@ describe("without a reply", () => {
     ["session", "SIZE_EXCEEDED", "bounced unsendable soft"],
   ])("%s %s", (phase, error, expected) => {
     expect(inShort(classify(troubleOf(phase, error, "words"), false))).toBe(expected);
+  });
+});
+
+describe("where the receivers themselves are spoken to", () => {
+  test.each<[Phase, string, string]>([
+    ["greeting", "421 too busy", "deferred unreachable"],
+    ["greeting", "554 5.7.1 go away", "deferred our standing"],
+    ["helo", "550 your name is not welcome", "deferred our standing"],
+    ["rcpt", "550 5.1.1 user unknown", "bounced refused hard"],
+    ["dot", "250 taken", "delivered"],
+  ])("%s %s", (phase, wire, expected) => {
+    const reply = replyOf(phase, Number(wire.slice(0, 3)), wire);
+    expect(inShort(classify(reply, false, "receivers"))).toBe(expected);
+  });
+
+  test.each<[Phase, string, string | null, string]>([
+    ["route", "NO_DOMAIN", "5.1.2", "bounced nobody there hard"],
+    ["route", "NO_MAIL", "5.1.10", "bounced nobody there hard"],
+    ["route", "ADDRESS_BARRED", "5.4.4", "bounced nobody there soft"],
+    ["route", "NO_HOST", "4.4.4", "deferred unreachable"],
+    ["route", "DNS_FAILED", "4.4.3", "deferred unreachable"],
+    ["connect", "ECONNREFUSED", null, "deferred unreachable"],
+    ["tls", "TLS_NOT_OFFERED", null, "deferred our standing"],
+    ["dot", "ECONNRESET", null, "deferred lost answer"],
+    ["session", "BUSY", null, "unsent busy"],
+  ])("%s %s", (phase, error, enhanced, expected) => {
+    const reply = troubleOf(phase, error, "words", enhanced);
+    expect(inShort(classify(reply, false, "receivers"))).toBe(expected);
   });
 });
 

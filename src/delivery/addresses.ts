@@ -1,0 +1,66 @@
+/**
+ * Where mail may be carried: to addresses of the public internet, and to networks that the operator allows.
+ *
+ * Whoever owns a domain chooses what its MX records point at. So loopback, private, link-local, shared (CGNAT), multicast,
+ * reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that, what wraps IPv4 (6to4,
+ * Teredo; mapped and NAT64 addresses are outside of it anyway). Our own addresses are refused because mail would come back.
+ */
+import { BlockList, isIP } from "node:net";
+import { networkInterfaces } from "node:os";
+
+export type Network = { readonly address: string; readonly prefix: number };
+
+/** IANA's special-purpose registries (RFC 6890), and multicast. */
+const BARRED_V4 = networks([
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.0.2.0/24",
+  "192.88.99.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "198.51.100.0/24",
+  "203.0.113.0/24",
+  "224.0.0.0/4",
+  "240.0.0.0/4",
+]);
+const GLOBAL_V6 = networks(["2000::/3"]);
+/** Protocol assignments with Teredo and ORCHID, documentation, 6to4. */
+const BARRED_V6 = networks(["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"]);
+
+export function isPublic(address: string): boolean {
+  const family = isIP(address);
+  if (family === 4) return !BARRED_V4.check(address);
+  return family === 6 && GLOBAL_V6.check(address, "ipv6") && !BARRED_V6.check(address, "ipv6");
+}
+
+/** Says of an address whether mail may be carried there. */
+export function mayCarryTo(
+  allowed: readonly Network[],
+  own: () => readonly string[] = ownAddresses,
+): (address: string) => boolean {
+  const allowance = networks(allowed.map(({ address, prefix }) => `${address}/${prefix}`));
+  return (address) => {
+    const family = isIP(address);
+    if (family === 0) return false;
+    if (allowance.check(address, family === 4 ? "ipv4" : "ipv6")) return true;
+    return isPublic(address) && !own().includes(address);
+  };
+}
+
+function ownAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((some) => (some ?? []).map(({ address }) => address));
+}
+
+function networks(texts: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const text of texts) {
+    const [address = "", prefix] = text.split("/");
+    list.addSubnet(address, Number(prefix), isIP(address) === 4 ? "ipv4" : "ipv6");
+  }
+  return list;
+}

@@ -1,0 +1,305 @@
+/**
+ * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we have with them.
+ *
+ *   unknown --- the first conversation ---> open <--- any conversation ---+
+ *      |                                     |                            |
+ *      +--- no host lets us in ---> down <---+                            |
+ *                                    |--- its time is over: one conversation at a time asks again
+ *
+ * Hosts are tried in their order, equals in turn; a later rank only while no host of an earlier one can be reached. While
+ * it is down every mail is answered with what was heard last, and tried by the schedule.
+ *
+ * How many conversations there may be is felt for, as TCP does: it begins small, grows by one when as many mails as there
+ * are conversations got through while others waited, and is halved when the receiver breaks off or says that it is too much.
+ *
+ * STARTTLS is taken when offered. Where the handshake fails the same host is talked to in the open for a while, unless TLS
+ * is required: nobody checks the certificates of MX hosts, so whoever could break the handshake could also answer it.
+ */
+import type { Reply } from "../outcome/outcome.ts";
+import type { Peer } from "./conversation.ts";
+import type { CourierFigures, Envelope, Permit } from "./courier.ts";
+import { type Limits, type Place, Pool } from "./pool.ts";
+import type { Route, Stop } from "./routes.ts";
+
+/** The same for all destinations. */
+export type Manners = {
+  readonly port: number;
+  readonly tls: "required" | "opportunistic" | "off";
+  readonly helo: string;
+  readonly localAddress: string | null;
+  readonly conversationsMax: number;
+};
+
+/** What all destinations have together. */
+export type Sockets = {
+  readonly max: number;
+  free: number;
+  /** How many destinations have mail. */
+  users(): number;
+};
+
+export type DestinationOptions = {
+  manners: Manners;
+  sockets: Sockets;
+  /** Milliseconds that only move forward. */
+  now(): number;
+  limits?: Partial<Limits>;
+};
+
+/** RFC 5321, 4.5.3.2, but for the connection: where there are several hosts a dead one is left soon. */
+const LIMITS: Partial<Limits> = {
+  greetingMs: 300_000,
+  commandMs: 300_000,
+  dotMs: 600_000,
+  idleMsMax: 5_000,
+  waitMsMax: 60_000,
+  hurryMs: 20,
+};
+const CONNECT_MS_OF_ONE = 30_000;
+const CONNECT_MS_OF_SEVERAL = 5_000;
+
+const CONVERSATIONS_AT_FIRST = 5;
+/** Failures of one moment count once. */
+const HALVE_MS_MIN = 1_000;
+/** Until a receiver that took no more conversations is asked for another. */
+const REFUSED_MS = 10_000;
+const HOST_BAD_MS = 60_000;
+const HOST_OPEN_MS = 600_000;
+const HOSTS_TRIED_MAX = 5;
+const DOWN_MS_MIN = 5_000;
+const DOWN_MS_MAX = 300_000;
+
+const EVERY_MS_AT_FIRST = 20;
+const RATE_WEIGHT = 0.05;
+const TURN_MS_MAX = 600_000;
+
+/** `conversations`: also those that are being opened. */
+type Host = Stop & { conversations: number; badUntil: number; openUntil: number };
+
+export class Destination {
+  readonly #manners: Manners;
+  readonly #sockets: Sockets;
+  readonly #now: () => number;
+  readonly #pool: Pool;
+  #hosts: Host[] = [];
+  #learntAt = Number.NEGATIVE_INFINITY;
+  #conversations = 0;
+  /** As many conversations as there may be, in fractions. */
+  #window: number = CONVERSATIONS_AT_FIRST;
+  #halvedAt = Number.NEGATIVE_INFINITY;
+  /** Between two answers while mails wait. */
+  #everyMs = EVERY_MS_AT_FIRST;
+  #answeredAt: number;
+  /** When the last mail that found no room should come back. */
+  #turnAt = Number.NEGATIVE_INFINITY;
+  /** Hosts tried in vain since one was reached. */
+  #tried = 0;
+  #downs = 0;
+  #downUntil = Number.NEGATIVE_INFINITY;
+  #trouble: Reply | null = null;
+  /** Mails given and not yet answered. */
+  inside = 0;
+  usedAt: number;
+
+  constructor(route: Route, { manners, sockets, now, limits }: DestinationOptions) {
+    this.#manners = manners;
+    this.#sockets = sockets;
+    this.#now = now;
+    this.usedAt = now();
+    this.#answeredAt = this.usedAt;
+    const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;
+    this.#pool = new Pool(this.#place(route.name), {
+      ratePerSecond: 0,
+      conversationRatePerSecond: 0,
+      now,
+      isCarefulAtFirst: true,
+      limits: { ...LIMITS, connectMs, ...limits },
+    });
+    this.follow(route);
+  }
+
+  get figures(): CourierFigures {
+    return this.#pool.figures;
+  }
+
+  get waiting(): number {
+    return this.#pool.waiting;
+  }
+
+  /** How long the first in the queue has waited. */
+  get waitedMs(): number {
+    return this.#pool.waitedMs;
+  }
+
+  get isDown(): boolean {
+    return this.#now() < this.#downUntil;
+  }
+
+  /** Several domains lead here, and each learns of changes in its own time: the latest is followed. */
+  follow({ learntAt, stops }: Route): void {
+    if (learntAt <= this.#learntAt) return;
+    this.#learntAt = learntAt;
+    const known = new Map(this.#hosts.map((host) => [host.address, host]));
+    const fresh = { conversations: 0, badUntil: 0, openUntil: 0 };
+    this.#hosts = stops.map((stop) => ({ ...(known.get(stop.address) ?? fresh), ...stop }));
+  }
+
+  async send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
+    this.usedAt = this.#now();
+    if (this.#trouble && this.isDown) return envelope.to.map(() => this.#trouble as Reply);
+    this.inside++;
+    const replies = await this.#pool.send(envelope, message, permit);
+    this.inside--;
+    if (replies.every(isBusy)) return replies.map((reply) => ({ ...reply, retryMs: this.#turnMs() }));
+    this.#learn(replies);
+    return replies;
+  }
+
+  /** Who finds no room is told when it will probably be there: one after the other, at the rate of now. */
+  #turnMs(): number {
+    const now = this.#now();
+    this.#turnAt = Math.max(this.#turnAt, now) + this.#everyMs;
+    return Math.min(this.#turnAt - now, TURN_MS_MAX);
+  }
+
+  giveBackLast(): void {
+    this.#pool.giveBackLast();
+  }
+
+  retireIdle(): boolean {
+    return this.#pool.retireIdle();
+  }
+
+  close(deadlineMs: number): Promise<void> {
+    return this.#pool.close(deadlineMs);
+  }
+
+  #learn(replies: readonly Reply[]): void {
+    const now = this.#now();
+    if (this.#pool.waiting > 0) this.#everyMs += (now - this.#answeredAt - this.#everyMs) * RATE_WEIGHT;
+    this.#answeredAt = now;
+    if (replies.some(isTooMuch)) this.#halve(now);
+    else if (this.#isPressed() && replies.some(isTaken))
+      this.#window = Math.min(this.#window + 1 / this.#window, this.#manners.conversationsMax);
+  }
+
+  #isPressed(): boolean {
+    return this.#pool.waiting > 0 && this.#conversations >= Math.floor(this.#window);
+  }
+
+  #halve(now: number): void {
+    if (now - this.#halvedAt < HALVE_MS_MIN) return;
+    this.#halvedAt = now;
+    this.#window = Math.max(1, this.#window / 2);
+  }
+
+  #place(name: string): Place {
+    return {
+      name,
+      conversationsMax: () => Math.min(Math.floor(this.#window), this.#socketsMax()),
+      mayRest: () => this.#sockets.free > 0,
+      peer: () => {
+        this.#sockets.free--;
+        const host = this.#nextHost();
+        host.conversations++;
+        return this.#peerAt(host);
+      },
+      onOpened: () => {
+        this.#conversations++;
+        this.#tried = 0;
+        this.#downs = 0;
+        this.#downUntil = Number.NEGATIVE_INFINITY;
+      },
+      onRefused: ({ peer }, failure) => this.#onRefused(peer, this.#leave(peer), failure),
+      onEnded: ({ peer }) => {
+        this.#conversations--;
+        this.#leave(peer);
+      },
+    };
+  }
+
+  /** When few are left nobody gets more than its share, and who has more lets go of it. */
+  #socketsMax(): number {
+    const { max, free, users } = this.#sockets;
+    const share = Math.max(1, Math.floor(max / Math.max(1, users())));
+    const within = this.#pool.conversations + free;
+    return free > share ? within : Math.min(share, within);
+  }
+
+  /** One conversation less; with its host, if DNS still names it. */
+  #leave({ address }: Peer): Host | null {
+    this.#sockets.free++;
+    const host = this.#hosts.find((one) => one.address === address);
+    if (!host) return null;
+    host.conversations = Math.max(0, host.conversations - 1);
+    return host;
+  }
+
+  /** Of the first rank in which somebody may be there, the one with the fewest conversations. */
+  #nextHost(): Host {
+    const now = this.#now();
+    const good = this.#hosts.filter(({ badUntil }) => badUntil <= now);
+    const candidates = good.length > 0 ? good : this.#hosts;
+    const rank = Math.min(...candidates.map((host) => host.rank));
+    return candidates
+      .filter((host) => host.rank === rank)
+      .reduce((best, host) => (host.conversations < best.conversations ? host : best));
+  }
+
+  #peerAt({ host, address, openUntil }: Host): Peer {
+    const { port, tls, helo, localAddress } = this.#manners;
+    return {
+      host,
+      address,
+      ...(localAddress !== null && { localAddress }),
+      port,
+      tls: tls === "opportunistic" && this.#now() < openUntil ? "off" : tls,
+      verifyCertificate: false,
+      ca: null,
+      credentials: null,
+      helo,
+    };
+  }
+
+  #onRefused(peer: Peer, host: Host | null, failure: Reply): number | null {
+    const now = this.#now();
+    if (host && failure.phase === "tls" && peer.tls === "opportunistic") {
+      host.openUntil = now + HOST_OPEN_MS;
+      return 0;
+    }
+    const isNews = host !== null && host.conversations === 0 && host.badUntil <= now;
+    if (isNews) host.badUntil = now + HOST_BAD_MS;
+    if (this.#conversations > 0) {
+      this.#window = Math.max(1, Math.min(this.#window, this.#pool.conversations));
+      return REFUSED_MS;
+    }
+    if (this.isDown) return null;
+    if (isNews) this.#tried++;
+    const isAnyLeft = this.#hosts.some(({ badUntil }) => badUntil <= now);
+    if (isAnyLeft && this.#tried < HOSTS_TRIED_MAX) return 0;
+    this.#goDown(failure);
+    return null;
+  }
+
+  #goDown(failure: Reply): void {
+    this.#trouble = failure;
+    this.#downUntil = this.#now() + Math.min(DOWN_MS_MIN * 2 ** this.#downs, DOWN_MS_MAX);
+    this.#downs++;
+    this.#tried = 0;
+    this.#window = CONVERSATIONS_AT_FIRST;
+    for (const host of this.#hosts) host.badUntil = 0;
+  }
+}
+
+function isTaken({ phase, code }: Reply): boolean {
+  return phase === "dot" && code !== null && code < 300;
+}
+
+function isBusy({ error }: Reply): boolean {
+  return error === "BUSY";
+}
+
+/** It closes, or broke off. */
+function isTooMuch({ phase, code }: Reply): boolean {
+  return code === 421 || (code === null && phase !== "session" && phase !== "connect");
+}

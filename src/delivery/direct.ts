@@ -1,0 +1,226 @@
+/**
+ * The courier to the receivers themselves: a mail goes to the hosts that DNS names for the domains of its recipients, in
+ * one transaction for each destination, and the replies come back in the order of the recipients.
+ *
+ * Promises: a destination that is slow, silent or dead holds up its own mail only. The slow ones together hold at most half
+ * of the mails that may be under way; beyond that the longest queue gives its last ones back, as busy, and takes them again
+ * when their turn comes. No more than a quarter waits long for DNS. Conversations, destinations and what is remembered are bounded.
+ */
+import { Resolver } from "node:dns/promises";
+import type { Reply } from "../outcome/outcome.ts";
+import { troubleOf } from "../outcome/outcome.ts";
+import { mayCarryTo, type Network } from "./addresses.ts";
+import { type Courier, type CourierFigures, dangerOf, type Envelope, type Permit } from "./courier.ts";
+import { Destination, type Manners, type Sockets } from "./destination.ts";
+import { ownName } from "./ownname.ts";
+import { CLOSING, type Limits } from "./pool.ts";
+import { type Route, Routes, type RoutesOptions } from "./routes.ts";
+
+export type DirectOptions = RoutesOptions & {
+  manners: Manners;
+  /** How many mails are given at once, at most. */
+  mailsMax: number;
+  conversationsMax?: number;
+  limits?: Partial<Limits>;
+};
+
+export type DirectSettings = {
+  ehloName: string | null;
+  smtpTls: "required" | "opportunistic" | "off";
+  deliveryConcurrency: number;
+  dnsServers: readonly string[];
+  directPort: number;
+  directSourceAddress: string | null;
+  directConnectionsMax: number;
+  directNetworksAllowed: readonly Network[];
+};
+
+const DNS_TIMEOUT_MS = 2_000;
+const DNS_TRIES = 2;
+const CONVERSATIONS_MAX = 500;
+const DESTINATIONS_MAX = 10_000;
+/** A queue is slow when its first mail waits for so long; a quick one may be as long as it likes. */
+const SLOW_MS = 2_000;
+const ROOM_EVERY_MS = 100;
+/** What one more mail waits for DNS when many do. */
+const CROWDED_DNS_MS_MAX = 1_000;
+/** Longer than a destination may be down. */
+const DESTINATION_UNUSED_MS = 600_000;
+
+/** The courier that the settings describe. Throws with words for the operator. */
+export function directCourier(settings: DirectSettings): Direct {
+  const { smtpTls, dnsServers, directSourceAddress } = settings;
+  const helo = settings.ehloName ?? ownName();
+  if (helo === null)
+    throw new Error("EHLO_NAME must be the full name of this machine, the one that its address resolves to");
+  const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
+  if (dnsServers.length > 0) dns.setServers(dnsServers);
+  return new Direct({
+    manners: {
+      port: settings.directPort,
+      tls: smtpTls,
+      helo,
+      localAddress: directSourceAddress,
+      conversationsMax: settings.directConnectionsMax,
+    },
+    mailsMax: settings.deliveryConcurrency,
+    dns,
+    families: directSourceAddress === null ? [4, 6] : [directSourceAddress.includes(":") ? 6 : 4],
+    mayCarryTo: mayCarryTo(settings.directNetworksAllowed),
+    now: () => performance.now(),
+    random: Math.random,
+  });
+}
+
+export class Direct implements Courier {
+  readonly carriesTo = "receivers";
+  readonly #options: DirectOptions;
+  readonly #routes: Routes;
+  readonly #destinations = new Map<string, Destination>();
+  readonly #sockets: Sockets;
+  /** Where mails are. */
+  readonly #used = new Set<Destination>();
+  #roomTimer: NodeJS.Timeout | null = null;
+  #asking = 0;
+  #isClosing = false;
+
+  constructor(options: DirectOptions) {
+    this.#options = options;
+    this.#routes = new Routes(options);
+    const max = options.conversationsMax ?? CONVERSATIONS_MAX;
+    this.#sockets = { max, free: max, users: () => this.#used.size };
+  }
+
+  get figures(): CourierFigures {
+    const sum = { waiting: 0, conversations: 0, idle: 0, trouble: null };
+    for (const { figures } of this.#destinations.values()) {
+      sum.waiting += figures.waiting;
+      sum.conversations += figures.conversations;
+      sum.idle += figures.idle;
+    }
+    return sum;
+  }
+
+  async send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
+    const danger = dangerOf(envelope);
+    if (danger) return envelope.to.map(() => danger);
+    const ways = await Promise.all(envelope.to.map((address) => this.#wayOf(domainOf(address))));
+    const groups = new Map<Destination, number[]>();
+    const replies = new Array<Reply>(ways.length);
+    ways.forEach((way, n) => {
+      const places = way instanceof Destination ? groups.get(way) : null;
+      if (!(way instanceof Destination)) replies[n] = way;
+      else if (places) places.push(n);
+      else groups.set(way, [n]);
+    });
+    await Promise.all(
+      [...groups].map(async ([destination, places]) => {
+        const to = places.map((n) => envelope.to[n] as string);
+        const some = await this.#sendTo(destination, { ...envelope, to }, message, permit);
+        places.forEach((n, k) => {
+          replies[n] = some[k] as Reply;
+        });
+      }),
+    );
+    return replies;
+  }
+
+  async close(deadlineMs: number): Promise<void> {
+    this.#isClosing = true;
+    this.#setRoomTimer(false);
+    await Promise.all([...this.#destinations.values()].map((one) => one.close(deadlineMs)));
+  }
+
+  /** Where the mail of the domain goes, or why nowhere. */
+  async #wayOf(domain: string): Promise<Destination | Reply> {
+    const found = this.#routes.known(domain) ?? (await this.#ask(domain));
+    if (this.#isClosing) return CLOSING;
+    return "stops" in found ? this.#destinationOf(found) : found;
+  }
+
+  async #ask(domain: string): Promise<Route | Reply> {
+    const found = this.#routes.find(domain);
+    if (this.#asking >= this.#options.mailsMax / 4) return inTime(found);
+    this.#asking++;
+    await found;
+    this.#asking--;
+    return found;
+  }
+
+  #destinationOf(route: Route): Destination | Reply {
+    let destination = this.#destinations.get(route.name);
+    if (!destination) {
+      if (this.#destinations.size >= DESTINATIONS_MAX) this.#forgetUnused();
+      if (this.#destinations.size >= DESTINATIONS_MAX) return TOO_MANY;
+      const { manners, now, limits } = this.#options;
+      destination = new Destination(route, {
+        manners,
+        sockets: this.#sockets,
+        now,
+        ...(limits && { limits }),
+      });
+      this.#destinations.set(route.name, destination);
+    }
+    destination.follow(route);
+    return destination;
+  }
+
+  async #sendTo(
+    destination: Destination,
+    envelope: Envelope,
+    message: Buffer,
+    permit: Permit,
+  ): Promise<Reply[]> {
+    this.#used.add(destination);
+    if (this.#sockets.free === 0) this.#spareSocket();
+    this.#setRoomTimer(!this.#isClosing);
+    const replies = await destination.send(envelope, message, permit);
+    if (destination.inside === 0) this.#used.delete(destination);
+    return replies;
+  }
+
+  /** By time and not by mail: when slow destinations have taken all the room nobody sends any more. */
+  #makeRoom(): void {
+    const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
+    let excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
+    for (; excess > 0; excess--)
+      slow.reduce((longest, one) => (one.waiting > longest.waiting ? one : longest)).giveBackLast();
+    this.#setRoomTimer(this.#used.size > 0);
+  }
+
+  #setRoomTimer(isNeeded: boolean): void {
+    if (isNeeded) {
+      this.#roomTimer ??= setInterval(() => this.#makeRoom(), ROOM_EVERY_MS);
+    } else if (this.#roomTimer) {
+      clearInterval(this.#roomTimer);
+      this.#roomTimer = null;
+    }
+  }
+
+  #spareSocket(): void {
+    for (const one of this.#destinations.values()) if (one.retireIdle()) return;
+  }
+
+  #forgetUnused(): void {
+    const now = this.#options.now();
+    for (const [name, one] of this.#destinations)
+      if (one.inside === 0 && now - one.usedAt >= DESTINATION_UNUSED_MS) this.#destinations.delete(name);
+  }
+}
+
+const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
+const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
+
+async function inTime(found: Promise<Route | Reply>): Promise<Route | Reply> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<Reply>((resolve) => {
+    timer = setTimeout(() => resolve(ASKING_TOO_MUCH), CROWDED_DNS_MS_MAX);
+  });
+  const first = await Promise.race([found, late]);
+  clearTimeout(timer);
+  return first;
+}
+
+function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf("@") + 1).toLowerCase();
+}

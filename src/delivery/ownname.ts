@@ -1,0 +1,7 @@
+/** What this machine calls itself, where that is a full name. */
+import { hostname } from "node:os";
+
+export function ownName(): string | null {
+  const name = hostname();
+  return /^[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i.test(name) ? name : null;
+}

@@ -1,0 +1,209 @@
+/**
+ * Who takes the mail of a domain, as DNS says it (RFC 5321, 5.1): its MX hosts in their order, each with the addresses
+ * that mail may be carried to; where there is no MX, the domain's own address.
+ *
+ * Domains whose MX sets are equal have the same route, since the same receiver stands behind them and judges us by the
+ * sum of what we do to it. Connections go to exactly the addresses that were checked here: a name that resolves to
+ * something else a moment later changes nothing.
+ *
+ * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Names and addresses in answers are
+ * hostile: what is no host name is passed over, and of what is too much only the beginning is used.
+ */
+import { isIP } from "node:net";
+import { type Reply, troubleOf } from "../outcome/outcome.ts";
+import { type Learnt, Memory } from "./memory.ts";
+
+/** What is asked of DNS: the methods of node's Resolver. */
+export type Dns = {
+  resolveMx(name: string): Promise<{ exchange: string; priority: number }[]>;
+  resolve4(name: string, options: { ttl: true }): Promise<{ address: string; ttl: number }[]>;
+  resolve6(name: string, options: { ttl: true }): Promise<{ address: string; ttl: number }[]>;
+};
+
+/** `rank`: 0 for the hosts that come first, 1 for those that are asked when none of them can be reached, ... */
+export type Stop = { readonly host: string; readonly address: string; readonly rank: number };
+export type Route = {
+  /** Of the MX set: the same for all domains that have it. */
+  readonly name: string;
+  readonly learntAt: number;
+  /** The most preferred first, equals in random order. Never empty. */
+  readonly stops: readonly Stop[];
+};
+
+export type RoutesOptions = {
+  dns: Dns;
+  /** Of addresses we can connect from. IPv6 is asked for where there is no IPv4: receivers are stricter there. */
+  families: readonly (4 | 6)[];
+  mayCarryTo(address: string): boolean;
+  /** Milliseconds that only move forward. */
+  now(): number;
+  /** In [0, 1). */
+  random(): number;
+};
+
+const LOOKUP_MS_MAX = 10_000;
+const ROUTE_KEEP_MS_MAX = 600_000;
+const KEEP_MS_MIN = 60_000;
+const ADDRESSES_KEEP_MS_MAX = 3_600_000;
+const NEGATIVE_KEEP_MS = 60_000;
+const DOMAINS_MAX = 20_000;
+const HOSTS_MAX = 20_000;
+/** Postfix's bound (smtp_mx_address_limit) is on addresses; here one host with many does not hide the next. */
+const MX_HOSTS_MAX = 5;
+const ADDRESSES_PER_HOST_MAX = 3;
+const NAMED_HOSTS_MAX = 10;
+
+type Mx = { host: string; rank: number };
+/** What a host name leads to. */
+type Found =
+  | { kind: "addresses"; addresses: readonly string[]; keepMs: number }
+  | { kind: "none" | "barred" | "failed" };
+
+export class Routes {
+  readonly #options: RoutesOptions;
+  readonly #routes: Memory<Route | Reply>;
+  readonly #hosts: Memory<Found>;
+
+  constructor(options: RoutesOptions) {
+    this.#options = options;
+    this.#routes = new Memory((domain) => this.#findInTime(domain), options.now, DOMAINS_MAX);
+    this.#hosts = new Memory((host) => this.#resolve(host), options.now, HOSTS_MAX);
+  }
+
+  /** The route, or why there is none; null: DNS has to be asked. */
+  known(domain: string): Route | Reply | null {
+    return this.#routes.known(domain);
+  }
+
+  find(domain: string): Promise<Route | Reply> {
+    return this.#routes.learn(domain);
+  }
+
+  async #findInTime(domain: string): Promise<Learnt<Route | Reply>> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<Learnt<Reply>>((resolve) => {
+      timer = setTimeout(() => resolve(dnsFailed(domain, "no answer in time")), LOOKUP_MS_MAX);
+    });
+    const found = await Promise.race([this.#find(domain), late]);
+    clearTimeout(timer);
+    return found;
+  }
+
+  async #find(domain: string): Promise<Learnt<Route | Reply>> {
+    let all: Mx[];
+    try {
+      all = ranked(await this.#options.dns.resolveMx(domain));
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === "ENOTFOUND") return final("NO_DOMAIN", `the domain ${domain} does not exist`, "5.1.2");
+      if (code !== "ENODATA") return dnsFailed(domain, code ?? message);
+      all = [{ host: domain, rank: 0 }];
+    }
+    if (all.length === 1 && all[0]?.host === "")
+      return final("NO_MAIL", `${domain} takes no mail (null MX)`, "5.1.10");
+    const isImplicit = all.length === 1 && all[0]?.host === domain;
+    const hosts = this.#inOrder(all.filter(({ host }) => isHostName(host)));
+    const found = await Promise.all(hosts.map(({ host }) => this.#hosts.learn(host)));
+    const stops = hosts.flatMap((mx, n) => stopsAt(mx, found[n] as Found));
+    if (stops.length > 0) {
+      const keepMs = Math.min(
+        ROUTE_KEEP_MS_MAX,
+        ...found.flatMap((one) => (one.kind === "addresses" ? one.keepMs : [])),
+      );
+      const learntAt = this.#options.now();
+      return { value: { name: nameOf(all), learntAt, stops }, keepMs, isFailure: false };
+    }
+    return whyNone(domain, found, isImplicit);
+  }
+
+  /** Those that come first, equals shuffled. */
+  #inOrder(all: readonly Mx[]): Mx[] {
+    return all
+      .map((mx) => ({ mx, draw: this.#options.random() }))
+      .sort((a, b) => a.mx.rank - b.mx.rank || a.draw - b.draw)
+      .slice(0, MX_HOSTS_MAX)
+      .map(({ mx }) => mx);
+  }
+
+  async #resolve(host: string): Promise<Learnt<Found>> {
+    const { dns, families, mayCarryTo } = this.#options;
+    let found: Learnt<Found> = { value: { kind: "none" }, keepMs: NEGATIVE_KEEP_MS, isFailure: false };
+    for (const family of families) {
+      try {
+        const records = await (family === 4 ? dns.resolve4 : dns.resolve6).call(dns, host, { ttl: true });
+        const all = records.filter(({ address }) => isIP(address) === family);
+        const addresses = all.map(({ address }) => address).filter(mayCarryTo);
+        const seconds = Math.min(...all.map(({ ttl }) => ttl));
+        const keepMs = Math.min(Math.max(seconds * 1000, KEEP_MS_MIN), ADDRESSES_KEEP_MS_MAX);
+        if (addresses.length > 0)
+          return { value: { kind: "addresses", addresses, keepMs }, keepMs, isFailure: false };
+        if (all.length > 0) found = { ...found, value: { kind: "barred" } };
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        if (code !== "ENOTFOUND" && code !== "ENODATA")
+          found = { value: { kind: "failed" }, keepMs: NEGATIVE_KEEP_MS, isFailure: true };
+      }
+    }
+    return found;
+  }
+}
+
+/** Domains of one receiver may number the same order differently. */
+function ranked(records: readonly { exchange: string; priority: number }[]): Mx[] {
+  const preferences = [...new Set(records.map(({ priority }) => priority))].sort((a, b) => a - b);
+  return records.map(({ exchange, priority }) => ({
+    host: exchange.toLowerCase().replace(/\.$/, ""),
+    rank: preferences.indexOf(priority),
+  }));
+}
+
+function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
+  if (found.kind !== "addresses") return [];
+  return found.addresses.slice(0, ADDRESSES_PER_HOST_MAX).map((address) => ({ host, address, rank }));
+}
+
+/** A failure of DNS leaves all open; an address that may not be reached is an answer, a host without any may be a slip. */
+function whyNone(domain: string, found: readonly Found[], isImplicit: boolean): Learnt<Reply> {
+  const has = (kind: Found["kind"]) => found.some((one) => one.kind === kind);
+  if (has("failed")) return dnsFailed(domain, "the addresses of its hosts could not be learnt");
+  if (has("barred"))
+    return final("ADDRESS_BARRED", `the mail of ${domain} leads to addresses where no mail may go`, "5.4.4");
+  if (isImplicit) return final("NO_DOMAIN", `${domain} has neither an MX record nor an address`, "5.1.2");
+  return {
+    value: troubleOf("route", "NO_HOST", `no MX host of ${domain} has an address`, "4.4.4"),
+    keepMs: NEGATIVE_KEEP_MS,
+    isFailure: false,
+  };
+}
+
+function final(error: "NO_DOMAIN" | "NO_MAIL" | "ADDRESS_BARRED", text: string, enhanced: string) {
+  return {
+    value: troubleOf("route", error, `${enhanced} ${text}`, enhanced),
+    keepMs: NEGATIVE_KEEP_MS,
+    isFailure: false,
+  };
+}
+
+function dnsFailed(domain: string, why: string): Learnt<Reply> {
+  return {
+    value: troubleOf("route", "DNS_FAILED", `4.4.3 DNS about ${domain}: ${why}`, "4.4.3"),
+    keepMs: NEGATIVE_KEEP_MS,
+    isFailure: true,
+  };
+}
+
+function nameOf(all: readonly Mx[]): string {
+  return all
+    .map(({ host, rank }) => `${rank} ${host}`)
+    .sort()
+    .slice(0, NAMED_HOSTS_MAX)
+    .join(", ");
+}
+
+const HOST_CHARS_MAX = 253;
+/** Underscores occur; a last label of digits would be an address in disguise. */
+const HOST = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+function isHostName(text: string): boolean {
+  return text.length <= HOST_CHARS_MAX && HOST.test(text);
+}

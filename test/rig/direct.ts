@@ -1,0 +1,132 @@
+/**
+ * Receivers as DNS names them, each on an address of its own of this machine and all on one port, and a direct courier
+ * that delivers to them under a clock the test moves.
+ */
+import { Resolver } from "node:dns/promises";
+import { createServer } from "node:net";
+import type { Env } from "../../src/config.ts";
+import { mayCarryTo } from "../../src/delivery/addresses.ts";
+import type { Manners } from "../../src/delivery/destination.ts";
+import { Direct } from "../../src/delivery/direct.ts";
+import type { Limits } from "../../src/delivery/pool.ts";
+import type { Reply } from "../../src/outcome/outcome.ts";
+import { type Answer, type DnsServer, openDns } from "./dns.ts";
+import { ALWAYS, FLY_EVERY_MS, FLY_MS, mailTo, openPeer, type Script, type ScriptedPeer } from "./peer.ts";
+import { listenOn } from "./port.ts";
+import { openSink, type Sink, type SinkOptions } from "./sink.ts";
+
+export const MESSAGE = Buffer.from("Message-ID: <1@test>\r\n\r\nhello\r\n");
+const LOOPBACK = { address: "127.0.0.0", prefix: 8 };
+const DNS_TIMEOUT_MS = 150;
+
+export type DirectOptions = {
+  manners?: Partial<Manners>;
+  limits?: Partial<Limits>;
+  mailsMax?: number;
+  dnsTimeoutMs?: number;
+  conversationsMax?: number;
+  /** Without it nothing on this machine may be reached. */
+  mayReachLoopback?: boolean;
+};
+
+/** A part of the internet. */
+export class World {
+  readonly dns: DnsServer;
+  readonly port: number;
+  readonly #ends: (() => Promise<unknown>)[] = [];
+
+  constructor(dns: DnsServer, port: number) {
+    this.dns = dns;
+    this.port = port;
+  }
+
+  /** Names and what DNS says of them. */
+  name(zones: Readonly<Record<string, Answer>>): void {
+    for (const [name, answer] of Object.entries(zones)) this.dns.zones.set(name, answer);
+  }
+
+  async sinkAt(host: string, options: SinkOptions = {}): Promise<Sink> {
+    const sink = await openSink({ ...options, host, port: this.port });
+    this.#ends.push(() => sink.close());
+    return sink;
+  }
+
+  async peerAt(host: string, script: Script): Promise<ScriptedPeer> {
+    const peer = await openPeer(script, this.port, host);
+    this.#ends.push(() => peer.close());
+    return peer;
+  }
+
+  courier(options: DirectOptions = {}): DirectUnderTest {
+    let aheadMs = 0;
+    const resolver = new Resolver({ timeout: options.dnsTimeoutMs ?? DNS_TIMEOUT_MS, tries: 1 });
+    resolver.setServers([this.dns.address]);
+    const { manners, limits, mailsMax = 1_000, conversationsMax, mayReachLoopback = true } = options;
+    const direct = new Direct({
+      manners: {
+        port: this.port,
+        tls: "opportunistic",
+        helo: "client.test",
+        localAddress: null,
+        conversationsMax: 20,
+        ...manners,
+      },
+      mailsMax,
+      dns: resolver,
+      families: [4, 6],
+      mayCarryTo: mayCarryTo(mayReachLoopback ? [LOOPBACK] : []),
+      now: () => performance.now() + aheadMs,
+      random: Math.random,
+      ...(conversationsMax !== undefined && { conversationsMax }),
+      ...(limits && { limits }),
+    });
+    this.#ends.push(() => direct.close(0));
+    const pass = (ms: number): void => {
+      aheadMs += ms;
+    };
+    const send = (to: string | string[], permit = ALWAYS): Promise<Reply[]> =>
+      direct.send(mailTo(to), MESSAGE, permit);
+    const until = <T>(settled: Promise<T>): Promise<T> => {
+      const timer = setInterval(pass, FLY_EVERY_MS, FLY_MS);
+      return settled.finally(() => clearInterval(timer));
+    };
+    return { direct, send, pass, until };
+  }
+
+  /** Of an engine that delivers there by itself. */
+  get settings(): Env {
+    return {
+      COURIER: "direct",
+      EHLO_NAME: "client.test",
+      DNS_SERVERS: this.dns.address,
+      DIRECT_PORT: String(this.port),
+      DIRECT_NETWORKS_ALLOWED: `${LOOPBACK.address}/${LOOPBACK.prefix}`,
+    };
+  }
+
+  async end(): Promise<void> {
+    for (const end of this.#ends.splice(0).reverse()) await end();
+    await this.dns.close();
+  }
+}
+
+export type DirectUnderTest = {
+  direct: Direct;
+  send(to: string | string[], permit?: typeof ALWAYS): Promise<Reply[]>;
+  /** Moves the courier's clock. */
+  pass(ms: number): void;
+  /** Moves it on and on until this is settled. */
+  until<T>(settled: Promise<T>): Promise<T>;
+};
+
+export async function openWorld(): Promise<World> {
+  const holder = createServer();
+  const port = await listenOn(holder);
+  await new Promise((resolve) => holder.close(resolve));
+  return new World(await openDns(), port);
+}
+
+/** Phase and code or trouble of each. */
+export function inShort(replies: readonly Reply[]): string[] {
+  return replies.map(({ phase, code, error }) => `${phase} ${code ?? error}`);
+}

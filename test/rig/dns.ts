@@ -1,0 +1,137 @@
+/**
+ * A DNS server for tests and the bench: over UDP, from a table that may change while it serves. A name that is not in the
+ * table does not exist. It answers questions for MX, A and AAAA and nothing else, and counts what it was asked.
+ */
+import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { isIP } from "node:net";
+
+export type Zone = {
+  /** Preference and host; the root (null MX) is an empty name. */
+  mx?: readonly (readonly [preference: number, host: string])[];
+  /** IPv4 or IPv6. */
+  addresses?: readonly string[];
+};
+export type Answer = Zone | "fails" | "is silent";
+
+const TYPE_A = 1;
+const TYPE_MX = 15;
+const TYPE_AAAA = 28;
+const CLASS_IN = 1;
+const HEADER_BYTES = 12;
+const RESPONSE = 0x8400;
+const TRUNCATED = 0x0200;
+const NO_ERROR = 0;
+const SERVFAIL = 2;
+const NXDOMAIN = 3;
+const UDP_BYTES_MAX = 512;
+const TTL_SECONDS = 60;
+
+export class DnsServer {
+  readonly zones = new Map<string, Answer>();
+  readonly #asked = new Map<string, number>();
+  readonly #socket: Socket = createSocket("udp4");
+
+  /** As `dns.setServers` takes it. */
+  get address(): string {
+    const { address, port } = this.#socket.address();
+    return `${address}:${port}`;
+  }
+
+  /** How often the name was asked for, whatever the type. */
+  asked(name: string): number {
+    return this.#asked.get(name) ?? 0;
+  }
+
+  async open(): Promise<void> {
+    this.#socket.on("message", (question, from) => this.#hear(question, from));
+    this.#socket.bind(0, "127.0.0.1");
+    await once(this.#socket, "listening");
+  }
+
+  async close(): Promise<void> {
+    await new Promise<void>((resolve) => this.#socket.close(resolve));
+  }
+
+  #hear(question: Buffer, { port, address }: RemoteInfo): void {
+    const { name, end } = readName(question);
+    this.#asked.set(name, this.asked(name) + 1);
+    const answer = this.zones.get(name);
+    if (answer === "is silent") return;
+    const records =
+      answer === undefined || answer === "fails" ? [] : recordsOf(answer, question.readUInt16BE(end));
+    const code = answer === "fails" ? SERVFAIL : answer === undefined ? NXDOMAIN : NO_ERROR;
+    this.#socket.send(reply(question.subarray(0, end + 4), code, records), port, address);
+  }
+}
+
+export async function openDns(zones: Readonly<Record<string, Answer>> = {}): Promise<DnsServer> {
+  const server = new DnsServer();
+  for (const [name, zone] of Object.entries(zones)) server.zones.set(name, zone);
+  await server.open();
+  return server;
+}
+
+/** The name that is asked for, and where it ends. */
+function readName(message: Buffer): { name: string; end: number } {
+  const labels: string[] = [];
+  let at = HEADER_BYTES;
+  for (let length = message[at] as number; length > 0; length = message[at] as number) {
+    labels.push(message.toString("latin1", at + 1, at + 1 + length));
+    at += 1 + length;
+  }
+  return { name: labels.join(".").toLowerCase(), end: at + 1 };
+}
+
+function recordsOf({ mx = [], addresses = [] }: Zone, type: number): Buffer[] {
+  if (type === TYPE_MX)
+    return mx.map(([preference, host]) => {
+      const data = Buffer.alloc(2);
+      data.writeUInt16BE(preference);
+      return record(type, Buffer.concat([data, writtenName(host)]));
+    });
+  const family = type === TYPE_A ? 4 : type === TYPE_AAAA ? 6 : 0;
+  return addresses.filter((one) => isIP(one) === family).map((one) => record(type, addressBytes(one)));
+}
+
+function record(type: number, data: Buffer): Buffer {
+  const head = Buffer.alloc(12);
+  head.writeUInt16BE(0xc000 | HEADER_BYTES); // the name of the question
+  head.writeUInt16BE(type, 2);
+  head.writeUInt16BE(CLASS_IN, 4);
+  head.writeUInt32BE(TTL_SECONDS, 6);
+  head.writeUInt16BE(data.length, 10);
+  return Buffer.concat([head, data]);
+}
+
+function reply(question: Buffer, code: number, records: readonly Buffer[]): Buffer {
+  const body = Buffer.concat(records);
+  const fits = question.length + body.length <= UDP_BYTES_MAX;
+  const head = Buffer.from(question);
+  head.writeUInt16BE(RESPONSE | code | (fits ? 0 : TRUNCATED), 2);
+  head.writeUInt16BE(1, 4);
+  head.writeUInt16BE(fits ? records.length : 0, 6);
+  head.writeUInt16BE(0, 8);
+  head.writeUInt16BE(0, 10); // EDNS is not spoken
+  return fits ? Buffer.concat([head, body]) : head;
+}
+
+function writtenName(name: string): Buffer {
+  const labels = name === "" ? [] : name.split(".");
+  return Buffer.concat([
+    ...labels.map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label, "latin1")])),
+    Buffer.from([0]),
+  ]);
+}
+
+function addressBytes(address: string): Buffer {
+  if (isIP(address) === 4) return Buffer.from(address.split(".").map(Number));
+  const [front = "", back] = address.split("::");
+  const words = (text: string | undefined) =>
+    text ? text.split(":").map((word) => Number.parseInt(word, 16)) : [];
+  const [before, after] = [words(front), words(back)];
+  const all = [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
+  const bytes = Buffer.alloc(16);
+  for (const [n, word] of all.entries()) bytes.writeUInt16BE(word, 2 * n);
+  return bytes;
+}

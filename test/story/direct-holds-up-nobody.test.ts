@@ -1,0 +1,194 @@
+/** A receiver that is dead, slow or particular concerns its own mail only. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Reply } from "../../src/outcome/outcome.ts";
+import { type DirectUnderTest, inShort, openWorld, type World } from "../rig/direct.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+  world.name({
+    "a.test": { addresses: ["127.1.0.1"] },
+    "b.test": { addresses: ["127.1.0.2"] },
+  });
+});
+afterEach(() => world.end());
+
+function sendMany(
+  { send }: DirectUnderTest,
+  count: number,
+  domain: string,
+  local = "user",
+): Promise<Reply>[] {
+  return Array.from({ length: count }, async (_, n) => {
+    const [reply] = await send(`${local}+${n}@${domain}`);
+    return reply as Reply;
+  });
+}
+
+function allTaken(replies: readonly Reply[]): boolean {
+  return replies.every(({ phase, code }) => phase === "dot" && code === 250);
+}
+
+test("the mail of a dead receiver comes back with what was found there, and is not in the way of others", async () => {
+  const other = await world.sinkAt("127.1.0.2");
+  const under = world.courier();
+  const [dead, alive] = await Promise.all([
+    Promise.all(sendMany(under, 300, "a.test")),
+    Promise.all(sendMany(under, 300, "b.test")),
+  ]);
+  expect(allTaken(alive)).toBe(true);
+  expect(new Set(inShort(dead))).toEqual(new Set(["connect ECONNREFUSED"]));
+  expect(dead[0]?.text).toContain(`a.test[127.1.0.1]:${world.port}`);
+  expect(other.ledger.mails).toHaveLength(300);
+});
+
+test("a receiver that is down is asked by one connection at a time, ever more seldom, and found again", async () => {
+  const sink = await world.sinkAt("127.1.0.1");
+  sink.turn({ greetingCode: 421 });
+  const under = world.courier();
+  const heard = async () => new Set(inShort(await Promise.all(sendMany(under, 20, "a.test"))));
+  expect(await heard()).toEqual(new Set(["greeting 421"]));
+  expect(sink.connections).toBe(1);
+  await heard();
+  expect(sink.connections).toBe(1);
+  under.pass(5_001);
+  await heard();
+  expect(sink.connections).toBe(2);
+  under.pass(5_001);
+  await heard();
+  expect(sink.connections).toBe(2);
+  under.pass(5_000);
+  sink.clearUp();
+  expect(await heard()).toEqual(new Set(["dot 250"]));
+});
+
+test("a silent receiver is left after five seconds for the next host", async () => {
+  world.name({
+    "c.test": {
+      mx: [
+        [10, "silent.test"],
+        [20, "mx.test"],
+      ],
+    },
+    "silent.test": { addresses: ["127.1.0.3"] },
+    "mx.test": { addresses: ["127.1.0.2"] },
+  });
+  const silent = await world.peerAt("127.1.0.3", (talk) => talk.gone());
+  await world.sinkAt("127.1.0.2");
+  const under = world.courier({ limits: { greetingMs: 5_000 } });
+  expect(inShort(await under.until(under.send("one@c.test")))).toEqual(["dot 250"]);
+  expect(silent.talks).toHaveLength(1);
+});
+
+test("a slow receiver's queue gives its last mails back when others need the room", async () => {
+  const [slow] = await Promise.all([world.sinkAt("127.1.0.1"), world.sinkAt("127.1.0.2")]);
+  const under = world.courier({ mailsMax: 100 });
+  const hanging = sendMany(under, 100, "a.test", "hang-after-data");
+  await slow.ledger.replied("hang-after-data+0@a.test", 1);
+  under.pass(2_000);
+  // half of the room is free again, and each that found none is told of a later turn
+  const given = await Promise.all(hanging.slice(-50));
+  expect(new Set(inShort(given))).toEqual(new Set(["session BUSY"]));
+  const turns = given.map(({ retryMs }) => retryMs as number);
+  expect(new Set(turns).size).toBe(50);
+  for (let n = 0; n < 10; n++) expect(allTaken(await Promise.all(sendMany(under, 50, "b.test")))).toBe(true);
+  expect(under.direct.figures.waiting).toBe(45);
+  await under.direct.close(0);
+  await Promise.all(hanging);
+});
+
+test("silent DNS holds up no mail whose way is known", async () => {
+  await world.sinkAt("127.1.0.2");
+  const under = world.courier({ mailsMax: 100, dnsTimeoutMs: 1_500 });
+  await under.send("one@b.test");
+  for (let n = 0; n < 100; n++) world.name({ [`silent${n}.test`]: "is silent" });
+  const lost = Promise.all(Array.from({ length: 100 }, (_, n) => under.send(`one@silent${n}.test`)));
+  expect(allTaken(await Promise.all(sendMany(under, 50, "b.test")))).toBe(true);
+  const words = inShort((await lost).flat());
+  expect(words.filter((one) => one === "route DNS_FAILED")).toHaveLength(25);
+  expect(words.filter((one) => one === "session BUSY")).toHaveLength(75);
+});
+
+test("conversations grow with what gets through, and never past what is allowed", async () => {
+  const sink = await world.sinkAt("127.1.0.1");
+  sink.turn({ dotDelayMs: 20 });
+  const under = world.courier({ limits: { hurryMs: 0 }, manners: { conversationsMax: 8 } });
+  const first = sendMany(under, 5, "a.test");
+  await Promise.all(first);
+  expect(sink.connections).toBeLessThanOrEqual(5);
+  expect(allTaken(await Promise.all(sendMany(under, 400, "a.test")))).toBe(true);
+  expect(sink.connections).toBe(8);
+});
+
+test("a receiver that takes two conversations is served by two, and not asked for a third all the time", async () => {
+  let [open, most, refused] = [0, 0, 0];
+  await world.peerAt("127.1.0.1", async (talk) => {
+    if (open >= 2) {
+      refused++;
+      talk.say("421 4.7.0 too many connections");
+      talk.hangUp();
+      return;
+    }
+    open++;
+    most = Math.max(most, open);
+    try {
+      await talk.hello("PIPELINING");
+      for (;;) await talk.takeMail();
+    } finally {
+      open--;
+    }
+  });
+  const under = world.courier({ limits: { hurryMs: 0 } });
+  expect(new Set(inShort(await Promise.all(sendMany(under, 500, "a.test"))))).toEqual(new Set(["dot 250"]));
+  expect(most).toBe(2);
+  expect(refused).toBeLessThanOrEqual(3);
+});
+
+test("all receivers together get no more conversations than there may be; the idle ones make room", async () => {
+  const hosts = Array.from({ length: 12 }, (_, n) => `127.1.1.${n + 1}`);
+  for (const [n, host] of hosts.entries()) world.name({ [`d${n}.test`]: { addresses: [host] } });
+  const sinks = await Promise.all(hosts.map((host) => world.sinkAt(host)));
+  const under = world.courier({ conversationsMax: 4, limits: { idleMsMax: 1_000_000 } });
+  const replies = await Promise.all(hosts.flatMap((_, n) => sendMany(under, 10, `d${n}.test`)));
+  expect(allTaken(replies)).toBe(true);
+  expect(under.direct.figures.conversations).toBeLessThanOrEqual(4);
+  for (const sink of sinks) expect(sink.ledger.mails).toHaveLength(10);
+});
+
+test("a mail that is taken back while it waits is not said anywhere", async () => {
+  const sink = await world.sinkAt("127.1.0.1");
+  const under = world.courier();
+  expect(inShort(await under.send("one@a.test", { mayBegin: () => false }))).toEqual(["session WITHDRAWN"]);
+  expect(sink.ledger.repliesTo("one@a.test")).toEqual([]);
+});
+
+test("what is not answered after the final dot is not tried at the next host at once", async () => {
+  world.name({
+    "c.test": {
+      mx: [
+        [10, "first.test"],
+        [20, "second.test"],
+      ],
+    },
+    "first.test": { addresses: ["127.1.0.1"] },
+    "second.test": { addresses: ["127.1.0.2"] },
+  });
+  const [first, second] = [await world.sinkAt("127.1.0.1"), await world.sinkAt("127.1.0.2")];
+  const under = world.courier();
+  expect(inShort(await under.send("drop-after-data@c.test"))).toEqual(["dot ECONNRESET"]);
+  expect(inShort(await under.send("drop-in-data@c.test"))).toEqual(["dot ECONNRESET"]);
+  expect(first.ledger.mails).toHaveLength(1);
+  expect(second.connections).toBe(0);
+});
+
+test("at the end what waits comes back unsent, and nothing stays open", async () => {
+  const sink = await world.sinkAt("127.1.0.1");
+  const under = world.courier();
+  const hanging = sendMany(under, 10, "a.test", "hang-after-data");
+  await sink.ledger.replied("hang-after-data+0@a.test", 1);
+  await under.direct.close(10);
+  const words = inShort(await Promise.all(hanging));
+  expect(words.every((one) => one === "session CLOSING" || one === "dot CLOSING")).toBe(true);
+  expect(inShort(await under.send("one@a.test"))).toEqual(["session CLOSING"]);
+  await expect.poll(() => sink.openConnections).toBe(0);
+});
