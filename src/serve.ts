@@ -16,6 +16,8 @@ import type { Config } from "./config.ts";
 import { Deliverer } from "./delivery/deliver.ts";
 import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
+import { Signer } from "./delivery/signer.ts";
+import { Sealer } from "./domain/key.ts";
 import { Keeper } from "./keeper/keeper.ts";
 import { startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
@@ -46,8 +48,8 @@ const GOODBYE_MS = 500;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
 
-/** Roles that make keys known again, or write links. */
-const SIGNING: readonly Role[] = ["api", "automate"];
+/** Roles that make keys known again, write links, or open the keys that sign mail. */
+const SIGNING: readonly Role[] = ["api", "deliver", "automate"];
 
 export type Serving = { port: number | null; stop(): Promise<void> };
 
@@ -74,7 +76,8 @@ export async function serve(
     stops.push(await tellMetrics(config, stores, clock, log, onFault));
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
-    if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, policy, clock, onFault));
+    if (roles.includes("deliver"))
+      stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
     return {
@@ -169,6 +172,7 @@ function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
 
 async function startDeliverRole(
   config: Config,
+  serverSecret: string,
   stores: Stores,
   policy: PolicyInForce,
   clock: Clock,
@@ -182,6 +186,7 @@ async function startDeliverRole(
   const departures = new Departures(line, onFault);
   const deliverer = new Deliverer({
     sql,
+    signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
     courier: relayCourier(config.smtpUrl, config, onFault),
     settler,
     leases: new Leases(stores.sql("leases"), onFault),

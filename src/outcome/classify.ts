@@ -2,7 +2,7 @@
  * What a reply makes of a mail: all policy about failure, as one pure function.
  *
  *   2xx to the final dot                     delivered; nothing else is
- *   no connection, or not let in             unsent: nothing of the mail was tried
+ *   no connection, not let in, no signature  unsent: nothing of the mail was tried
  *   4xx, or the connection broke             deferred
  *   421                                      deferred; the conversation ends itself politely
  *   complete, and no answer came             deferred, "lost answer": it may have arrived, a retry may repeat it
@@ -31,7 +31,7 @@ export function classify(reply: Reply, isExpired: boolean): Outcome {
 export function concernsOperator(outcome: Outcome): boolean {
   return (
     (outcome.kind === "deferred" && outcome.why === "our standing") ||
-    (outcome.kind === "unsent" && outcome.why === "turned away")
+    (outcome.kind === "unsent" && (outcome.why === "turned away" || outcome.why === "unsigned"))
   );
 }
 
@@ -60,6 +60,8 @@ function judgeStop(reply: Reply): Outcome {
     case "SMTPUTF8_NOT_OFFERED":
     case "SIZE_EXCEEDED":
       return { kind: "bounced", reply, why: "unsendable", category: "soft" };
+    case "KEY_UNUSABLE":
+      return { kind: "unsent", reply, why: "unsigned" };
     case "BUSY":
       return { kind: "unsent", reply, why: "busy" };
     default:
