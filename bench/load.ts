@@ -137,9 +137,11 @@ const HTML = `<p>${'Hello "you", your order has been sent. '.repeat(13)}</p>`.sl
 
 export type Mail = { from: string; to: string; subject: string; html: string };
 
+export const SENDER_DOMAIN = "example.com";
+
 export function mail(n: number, domain = "example.net"): Mail {
   return {
-    from: "Acme <orders@example.com>",
+    from: `Acme <orders@${SENDER_DOMAIN}>`,
     to: `user${n}@${domain}`,
     subject: `Order ${n}`,
     html: HTML,

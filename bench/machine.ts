@@ -9,11 +9,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Keyring } from "../src/admission/keyring.ts";
+import { makeKey, newSelector, publicPartOf, Sealer } from "../src/domain/key.ts";
 import { freePort } from "../src/embedded/port.ts";
 import { type Postgres, startPostgres } from "../src/embedded/postgres.ts";
 import { type RedisServer, startRedis } from "../src/embedded/redis.ts";
 import type { Overrides } from "../src/plans.ts";
 import { connectRecord, type Sql } from "../src/record/connect.ts";
+import { insertDomainKey } from "../src/record/domains.ts";
 import { migrate } from "../src/record/migrate.ts";
 import { connectRedis } from "../src/redis/connect.ts";
 import type { RedisClient } from "../src/redis/scripts.ts";
@@ -53,6 +55,8 @@ export type Bench = {
   /** A process of the bench itself, plain JavaScript; it says `{kind: "ready"}` when it serves. */
   program(name: string, script: string, env?: Record<string, string>): Promise<Role>;
   workspace(limits?: Overrides): Promise<Workspace>;
+  /** From now on the workspace's mail from this domain is signed with an RSA key of its own. */
+  signFor(workspaceId: string, domain: string): Promise<void>;
   /** Measures what runs now, the stores and a sink included, and the rate at which mail gets there. */
   meter(into?: Sink): Meter;
   /** Redis dies without a word and comes back empty, where it was. */
@@ -140,6 +144,13 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       const created = await keyring.createKey(id, wanted, "operator");
       if (!("key" in created)) throw new Error(created.message);
       return { id, handle, key: created.key };
+    },
+    async signFor(workspaceId, domain) {
+      const made = await makeKey("rsa");
+      const name = { workspaceId, domain, selector: newSelector() };
+      const sealedKey = new Sealer(SECRET).seal(name, made);
+      const key = { ...name, algorithm: made.algorithm, publicKey: publicPartOf(made), sealedKey };
+      await insertDomainKey(sql, key, "signing", new Date());
     },
     meter: (into = sink) =>
       new Meter(

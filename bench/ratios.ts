@@ -30,6 +30,16 @@ const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] 
     of: (look) => over(look("deliver", "e-mails"), floorOfDelivery(look)),
   },
   {
+    name: "signed against bare signatures",
+    wanted: "",
+    of: (look) => over(look("signed", "e-mails"), look("floor", "RSA-2048 signatures")),
+  },
+  {
+    name: "signed against its floors in a row",
+    wanted: "",
+    of: (look) => over(look("signed", "e-mails"), floorOfSigned(look)),
+  },
+  {
     name: "accept against the floor of inserts",
     wanted: "at least 0.5",
     of: (look) => over(look("accept", "e-mails in batches"), look("floor", "rows by unnest")),
@@ -64,6 +74,12 @@ function floorOfDelivery(look: Look): number | null {
     secondsPerEmail += 1 / (perSecond * emails);
   }
   return 1 / secondsPerEmail;
+}
+
+/** The same with a signature on each e-mail. */
+function floorOfSigned(look: Look): number | null {
+  const [unsigned, signatures] = [floorOfDelivery(look), look("floor", "RSA-2048 signatures")];
+  return unsigned && signatures ? 1 / (1 / unsigned + 1 / signatures) : null;
 }
 
 /** Of the n-th run, from 1 on. */

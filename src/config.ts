@@ -68,7 +68,7 @@ export const SETTINGS = {
     minimum(
       "POSTRIDER_SECRET",
       32,
-      "check values of keys and signed links; the same for every process, and for ever",
+      "check values of keys, signed links and the sealing of domain keys; the same for every process, and for ever",
     ),
   ),
   logLevel: oneOf(

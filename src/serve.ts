@@ -18,6 +18,8 @@ import { Deliverer } from "./delivery/deliver.ts";
 import { directCourier } from "./delivery/direct.ts";
 import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
+import { Signer } from "./delivery/signer.ts";
+import { Sealer } from "./domain/key.ts";
 import { Keeper } from "./keeper/keeper.ts";
 import { startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
@@ -48,8 +50,8 @@ const GOODBYE_MS = 500;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
 
-/** Roles that make keys known again, or write links. */
-const SIGNING: readonly Role[] = ["api", "automate"];
+/** Roles that make keys known again, write links, or open the keys that sign mail. */
+const SIGNING: readonly Role[] = ["api", "deliver", "automate"];
 
 export type Serving = { port: number | null; stop(): Promise<void> };
 
@@ -76,7 +78,8 @@ export async function serve(
     stops.push(await tellMetrics(config, stores, clock, log, onFault));
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
-    if (roles.includes("deliver")) stops.push(await startDeliverRole(config, stores, policy, clock, onFault));
+    if (roles.includes("deliver"))
+      stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
     return {
@@ -190,6 +193,7 @@ function openCourier(config: Config, onFault: (error: unknown) => void): Courier
 
 async function startDeliverRole(
   config: Config,
+  serverSecret: string,
   stores: Stores,
   policy: PolicyInForce,
   clock: Clock,
@@ -203,6 +207,7 @@ async function startDeliverRole(
   const departures = new Departures(line, onFault);
   const deliverer = new Deliverer({
     sql,
+    signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
     courier,
     settler,
     leases: new Leases(stores.sql("leases"), onFault),

@@ -11,7 +11,7 @@ import { expect, test } from "vitest";
 const RANKS = [
   /* 0 */ ["config", "plans", "address", "ids", "clock", "automation/spans", "automation/filters"],
   /* 1 */ ["redis", "record"],
-  /* 2 */ ["admission", "queue", "template", "capacity/policy", "automation/document"],
+  /* 2 */ ["admission", "domain", "queue", "template", "capacity/policy", "automation/document"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
   /* 4 */ ["api", "automation", "delivery", "inbound", "console", "keeper"],
   /* 5 */ ["main", "run", "serve", "stores", "metrics", "cli", "embedded"],

@@ -23,6 +23,7 @@ type Part = { kind: Bar["kind"]; scenario: string; name: string; label: string; 
 
 const DELIVERED: readonly Part[] = [
   { kind: "ours", scenario: "deliver", name: "e-mails", label: "Postrider" },
+  { kind: "ours", scenario: "signed", name: "e-mails", label: "Postrider, each mail signed" },
   { kind: "floor", scenario: "ratios", name: "floors of delivery in a row", label: "bare stages in a row" },
   { kind: "peer", scenario: "peers", name: "usual: end to end", label: "the usual stack" },
   { kind: "peer", scenario: "peers", name: "Postfix: end to end", label: "Postfix" },

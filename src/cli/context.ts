@@ -79,9 +79,10 @@ export async function withContext<T>(
 }
 
 /** The secret that keys are made under. */
-export function requireSecret({ config }: Context): void {
+export function requireSecret({ config }: Context): string {
   if (config.secret === null)
     throw new CommandError("POSTRIDER_SECRET must be set to make keys: the same as that of the api.");
+  return config.secret;
 }
 
 export type Output = { json?: boolean };

@@ -9,6 +9,7 @@ import { automationCommand } from "./automation.ts";
 import { capsCommand } from "./caps.ts";
 import { contactCommand } from "./contact.ts";
 import { doctorCommand } from "./doctor.ts";
+import { domainCommand } from "./domain.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
 import { queueCommand } from "./queue.ts";
@@ -25,6 +26,7 @@ for (const make of [
   doctorCommand,
   workspaceCommand,
   keyCommand,
+  domainCommand,
   audienceCommand,
   automationCommand,
   contactCommand,

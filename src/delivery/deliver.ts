@@ -1,5 +1,5 @@
 /**
- * From a bag in line to the receiver's answer: claim the bag, load its open e-mails, compose, send, classify, settle.
+ * From a bag in line to the receiver's answer: claim the bag, load its open e-mails, compose, sign, send, classify, settle.
  *
  * What is counted is e-mails in flight, not bags. A bag's slow e-mails do not keep its job: after two seconds they are
  * left to the conversations that carry them, and the job ends; the lease stays until the last of them is noted. One
@@ -11,7 +11,7 @@ import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
-import type { Outcome, Reply } from "../outcome/outcome.ts";
+import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
 import type { BagRef } from "../queue/line.ts";
@@ -32,6 +32,7 @@ import type { TallyCounts } from "../record/settle.ts";
 import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier } from "./courier.ts";
 import type { Leases } from "./leases.ts";
+import { type Signer, Unsigned } from "./signer.ts";
 
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
@@ -45,6 +46,7 @@ const RELEASE_MS_MAX = 500;
 
 export type DeliverParts = {
   sql: Sql;
+  signer: Signer;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -186,7 +188,7 @@ export class Deliverer {
 
   async #send(trip: Trip, email: OpenEmail): Promise<void> {
     const { bag } = trip;
-    const { courier, leases, clock } = this.#parts;
+    const { signer, courier, leases, clock } = this.#parts;
     if (email.barred !== null) {
       this.#drop(bag, email, "canceled", `The contact is ${email.barred}.`);
       return;
@@ -211,6 +213,19 @@ export class Deliverer {
       return;
     }
     const attemptedAt = clock.now();
+    try {
+      message = await signer.sign(bag.workspaceId, from.domain, message);
+    } catch (error) {
+      // it waits rather than goes unsigned
+      const reply = troubleOf("session", hindrance(error), (error as Error).message);
+      this.#note(
+        bag,
+        email,
+        openAddresses(email).map(() => reply),
+        attemptedAt,
+      );
+      return;
+    }
     const envelope = { from: from.address, to: openAddresses(email), utf8: needsUtf8(letter) };
     const permit = { mayBegin: () => leases.isFresh(bag) && !this.#isClosing };
     const replies = await courier.send(envelope, message, permit);
@@ -349,6 +364,10 @@ export class Deliverer {
 /** By us: the worker stops, or its lease is no longer fresh. */
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
+}
+
+function hindrance(error: unknown): "KEY_UNUSABLE" | "KEY_UNREAD" {
+  return error instanceof Unsigned && error.isLasting ? "KEY_UNUSABLE" : "KEY_UNREAD";
 }
 
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;

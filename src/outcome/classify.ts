@@ -5,6 +5,7 @@
  *   no connection, or not let in
  *     by the smarthost                       unsent: nothing of the mail was tried
  *     by the receiver itself                 deferred: that was its attempt
+ *   no signature for now                     unsent
  *   DNS knows of nobody to take it           bounced; while DNS fails, deferred
  *   4xx, or the connection broke             deferred
  *   421                                      deferred; the conversation ends itself politely
@@ -38,7 +39,7 @@ export function classify(
 export function concernsOperator(outcome: Outcome): boolean {
   return (
     (outcome.kind === "deferred" && outcome.why === "our standing") ||
-    (outcome.kind === "unsent" && outcome.why === "turned away")
+    (outcome.kind === "unsent" && (outcome.why === "turned away" || outcome.why === "unsigned"))
   );
 }
 
@@ -78,6 +79,8 @@ function judgeStop(reply: Reply): Outcome {
     case "SMTPUTF8_NOT_OFFERED":
     case "SIZE_EXCEEDED":
       return { kind: "bounced", reply, why: "unsendable", category: "soft" };
+    case "KEY_UNUSABLE":
+      return { kind: "unsent", reply, why: "unsigned" };
     case "BUSY":
       return { kind: "unsent", reply, why: "busy" };
     default:

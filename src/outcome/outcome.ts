@@ -63,7 +63,10 @@ export type Trouble =
   /** An address that would break out of its command. */
   | "ADDRESS_UNSAFE"
   | "SMTPUTF8_NOT_OFFERED"
-  | "SIZE_EXCEEDED";
+  | "SIZE_EXCEEDED"
+  /** Of the domain that signs it: the key does not open, or could not be read just now. */
+  | "KEY_UNUSABLE"
+  | "KEY_UNREAD";
 
 export type Outcome =
   | { readonly kind: "delivered"; readonly reply: Reply }
@@ -96,6 +99,8 @@ export type UnsentReason =
   | "unreachable"
   /** The receiver does not let us in: banner, EHLO, TLS, credentials. An operator has to look. */
   | "turned away"
+  /** Its domain's key cannot be used. An operator has to look. */
+  | "unsigned"
   | "busy"
   | "stopped";
 

@@ -1,0 +1,285 @@
+/** `postrider domain`: the keys that sign a workspace's mail, what DNS has to say of them, and whether it does. */
+import { Resolver } from "node:dns/promises";
+import { readFileSync } from "node:fs";
+import { Command, InvalidArgumentError, Option } from "commander";
+import {
+  bitsOf,
+  makeKey,
+  newSelector,
+  type PrivateKey,
+  publicPartOf,
+  RSA_BITS_ADVISED,
+  readDomain,
+  readKey,
+  readSelector,
+  Sealer,
+} from "../domain/key.ts";
+import { lookUp, publicKeyOf, recordName, recordText, zoneLine } from "../domain/published.ts";
+import {
+  type Algorithm,
+  type DomainKey,
+  deleteDomainKeys,
+  insertDomainKey,
+  listDomainKeys,
+  putToUse,
+} from "../record/domains.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  requireSecret,
+  say,
+  table,
+  time,
+  withContext,
+} from "./context.ts";
+import { readId } from "./workspace.ts";
+
+const ASK_MS_MAX = 3_000;
+const ASK_TRIES = 2;
+/** Workers look at the record again within this time. */
+const IN_FORCE = "within 10 seconds";
+
+type Of = Output & { workspace: string };
+type NewOptions = Of & { selector?: string; key?: PrivateKey; algorithm?: Algorithm; now?: boolean };
+
+export function domainCommand(): Command {
+  const command = new Command("domain").description("domains whose mail is signed (DKIM)");
+  addNew(command, "add", "begins to sign the mail of a domain and of those below it", add);
+  addNew(command, "rotate", "another key, which takes the place of the one that signs", rotate);
+  of(command, "list")
+    .description("all keys of the workspace")
+    .action((options) => withContext((context) => list(context, options)));
+  of(command, "show")
+    .argument("<domain>", "which", readName)
+    .description("what to publish in DNS")
+    .action((domain, options) => withContext((context) => show(context, domain, options)));
+  of(command, "verify")
+    .argument("<domain>", "which", readName)
+    .option("--resolver <address>", "the DNS server to ask: 192.0.2.1 or 192.0.2.1:53", readServer)
+    .description("looks the keys up in DNS; one that waits and is found begins to sign")
+    .action((domain, options) =>
+      withContext((context) => verify(context, domain, options), { isLong: true }),
+    );
+  of(command, "remove")
+    .argument("<domain>", "which", readName)
+    .option("--selector <name>", "this key only, which must not be the one that signs", readLabel)
+    .description("forgets a domain, so that its mail goes unsigned, or one of its keys")
+    .action((domain, options) => withContext((context) => remove(context, domain, options)));
+  return command;
+}
+
+function of(command: Command, name: string): Command {
+  return command
+    .command(name)
+    .requiredOption("--workspace <id>", "whose domain", readId)
+    .option("--json", "as JSON");
+}
+
+function addNew(
+  command: Command,
+  name: string,
+  does: string,
+  run: (context: Context, domain: string, options: NewOptions) => Promise<void>,
+): void {
+  of(command, name)
+    .argument("<domain>", "what follows @ in the senders' addresses, or a domain above it", readName)
+    .option("--selector <name>", "where in DNS the key stands; default: a name of its own", readLabel)
+    .addOption(
+      new Option("--algorithm <name>", "of a key to be made (rsa); an ed25519 key signs besides an rsa key")
+        .choices(["rsa", "ed25519"])
+        .conflicts("key"),
+    )
+    .option("--key <file>", "a private key of yours, PEM, instead of one made here", readKeyFile)
+    .option("--now", "sign at once, without waiting for `verify` to find the key in DNS")
+    .description(does)
+    .action((domain, options) => withContext((context) => run(context, domain, options)));
+}
+
+async function add(context: Context, domain: string, options: NewOptions): Promise<void> {
+  const algorithm = algorithmOf(options);
+  const keys = await keysOf(context, domain, options);
+  if (keys.some((key) => key.algorithm === algorithm && key.state !== "retired"))
+    throw new CommandError(`${domain} has an ${algorithm} key already: use \`domain rotate\`.`);
+  await enter(context, domain, options);
+}
+
+async function rotate(context: Context, domain: string, options: NewOptions): Promise<void> {
+  const algorithm = algorithmOf(options);
+  const keys = (await keysOf(context, domain, options)).filter((key) => key.algorithm === algorithm);
+  if (!keys.some((key) => key.state === "signing"))
+    throw new CommandError(`No ${algorithm} key signs for ${domain} yet: use \`domain add\` or \`verify\`.`);
+  const waiting = keys.find((key) => key.state === "waiting");
+  if (waiting) throw new CommandError(`The key ${waiting.selector} waits already: verify it, or remove it.`);
+  await enter(context, domain, options);
+}
+
+async function enter(context: Context, domain: string, options: NewOptions): Promise<void> {
+  const secret = requireSecret(context);
+  const { sql, clock } = context;
+  const { workspace: workspaceId, selector = newSelector(), now = false } = options;
+  const privateKey = options.key ?? (await makeKey(algorithmOf(options)));
+  const name = { workspaceId, domain, selector };
+  const publicKey = publicPartOf(privateKey);
+  const sealedKey = new Sealer(secret).seal(name, privateKey);
+  const key = { ...name, algorithm: privateKey.algorithm, publicKey, sealedKey };
+  const state = now ? "signing" : "waiting";
+  const createdAt = new Date(clock.now());
+  const entered = await insertDomainKey(sql, key, state, createdAt);
+  if (entered === "unknown workspace") throw new CommandError(`There is no workspace ${workspaceId}.`);
+  if (entered === "taken")
+    throw new CommandError(`${domain} has a key ${selector} already, or another one was just made.`);
+  const bits = bitsOf(privateKey.key);
+  const made: DomainKey = { domain, selector, algorithm: privateKey.algorithm, state, publicKey, createdAt };
+  const words = [
+    `Publish this TXT record at ${recordName(made)}`,
+    "",
+    recordText(made),
+    "",
+    "or, as a line of a zone file:",
+    "",
+    zoneLine(made),
+    "",
+    ...(bits !== null && bits < RSA_BITS_ADVISED
+      ? [`A key of ${bits} bits is short: some receivers do not count it. ${RSA_BITS_ADVISED} are advised.`]
+      : []),
+    now
+      ? `It signs ${IN_FORCE}.`
+      : `It signs once \`postrider domain verify ${domain} --workspace ${workspaceId}\` has found it there.`,
+  ];
+  say(options, shown(made), words.join("\n"));
+}
+
+async function list({ sql }: Context, options: Of): Promise<void> {
+  const keys = (await listDomainKeys(sql, options.workspace)).map(shown);
+  const rows = keys.map((key) => [
+    key.domain,
+    key.selector,
+    key.algorithm,
+    key.bits,
+    key.state,
+    key.created_at,
+  ]);
+  say(options, keys, table(rows, ["domain", "selector", "algorithm", "bits", "state", "made"]));
+}
+
+async function show(context: Context, domain: string, options: Of): Promise<void> {
+  const keys = await someKeysOf(context, domain, options);
+  const words = keys.flatMap((key) => [
+    `; ${key.selector}, ${key.algorithm}: ${STATE_WORDS[key.state]}`,
+    zoneLine(key),
+    "",
+  ]);
+  const advice = [
+    "; Advisable besides, unless the domain has them:",
+    `; SPF, with whatever your smarthost tells you to include: ${domain}. 3600 IN TXT "v=spf1 include:... ~all"`,
+    `; DMARC, to begin with; its reports tell who else sends: _dmarc.${domain}. 3600 IN TXT "v=DMARC1; p=none; rua=mailto:dmarc@${domain}"`,
+  ];
+  say(options, keys.map(shown), [...words, ...advice].join("\n"));
+}
+
+const STATE_WORDS = {
+  waiting: "signs once `domain verify` has found it",
+  signing: "signs",
+  retired: "signs no more; mail on its way is verified with it, so leave it for a week",
+};
+
+async function verify(context: Context, domain: string, options: Of & { resolver?: string }): Promise<void> {
+  const keys = await someKeysOf(context, domain, options);
+  const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: ASK_TRIES });
+  if (options.resolver) resolver.setServers([options.resolver]);
+  const findings = await Promise.all(
+    keys.map(async (key) => {
+      const finding = await lookUp(key, (name) => resolver.resolveTxt(name));
+      const begins =
+        key.state === "waiting" &&
+        finding.isFound &&
+        (await putToUse(context.sql, { ...key, workspaceId: options.workspace }));
+      return { key, ...finding, begins };
+    }),
+  );
+  const values = findings.map(({ key, isFound, says, begins }) => ({
+    ...shown(begins ? { ...key, state: "signing" } : key),
+    found: isFound,
+    finding: says,
+  }));
+  const lines = findings.map(({ key, isFound, says, begins }) => {
+    const state = begins ? `signs ${IN_FORCE}` : STATE_WORDS[key.state];
+    return `${isFound ? "ok  " : "FAIL"}  ${key.selector} (${state}): ${says}.`;
+  });
+  say(options, values, lines.join("\n"));
+  const wanting = findings.filter(({ key, isFound }) => key.state !== "retired" && !isFound);
+  if (wanting.some(({ key }) => key.state === "signing"))
+    throw new CommandError("A key that signs is not in DNS: receivers do not verify the mail.");
+  if (wanting.length > 0) throw new CommandError("A key that waits is not in DNS yet.");
+}
+
+async function remove(context: Context, domain: string, options: Of & { selector?: string }): Promise<void> {
+  const keys = await someKeysOf(context, domain, options);
+  const { selector } = options;
+  const key = keys.find((one) => one.selector === selector);
+  if (selector !== undefined && !key) throw new CommandError(`${domain} has no key ${selector}.`);
+  const gone = await deleteDomainKeys(context.sql, options.workspace, domain, selector ?? null);
+  if (gone === 0)
+    throw new CommandError(`The key ${selector} signs: rotate first, or remove the whole domain.`);
+  const words = key
+    ? `The key ${selector} of ${domain} is gone; take ${recordName(key)} out of DNS.`
+    : `${domain} is forgotten with ${gone} keys; its mail goes unsigned ${IN_FORCE}, unless a domain above it has a key.`;
+  say(options, { domain, removed: gone }, words);
+}
+
+function keysOf({ sql }: Context, domain: string, { workspace }: Of): Promise<DomainKey[]> {
+  return listDomainKeys(sql, workspace, domain);
+}
+
+async function someKeysOf(context: Context, domain: string, options: Of): Promise<DomainKey[]> {
+  const keys = await keysOf(context, domain, options);
+  if (keys.length === 0)
+    throw new CommandError(`This workspace has no key for ${domain}: use \`domain add\`.`);
+  return keys;
+}
+
+function algorithmOf({ key, algorithm = "rsa" }: NewOptions): Algorithm {
+  return key?.algorithm ?? algorithm;
+}
+
+function shown(key: DomainKey) {
+  return {
+    domain: key.domain,
+    selector: key.selector,
+    algorithm: key.algorithm,
+    bits: bitsOf(publicKeyOf(key.publicKey)),
+    state: key.state,
+    created_at: time(key.createdAt),
+    record: { name: recordName(key), type: "TXT", value: recordText(key) },
+  };
+}
+
+function readName(text: string): string {
+  const domain = readDomain(text);
+  if (domain === null) throw new InvalidArgumentError("It must be a domain with two labels at least.");
+  return domain;
+}
+
+function readLabel(text: string): string {
+  const selector = readSelector(text);
+  if (selector === null) throw new InvalidArgumentError("It must be made of letters, digits and hyphens.");
+  return selector;
+}
+
+function readKeyFile(file: string): PrivateKey {
+  try {
+    return readKey(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function readServer(text: string): string {
+  try {
+    new Resolver().setServers([text]);
+    return text;
+  } catch {
+    throw new InvalidArgumentError("It must be an IP address, with or without a port.");
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Signs composed messages: DKIM (RFC 6376), relaxed/relaxed, with rsa-sha256 or ed25519-sha256 (RFC 8463).
+ *
+ * Promises: what is signed is what a receiver has after it undid the dots of SMTP, in octets, whatever they stand for. The
+ * same message and key give the same signature, so an attempt repeated is the same message. Fields are never over 78
+ * columns, unless a domain alone is. Signatures are made on the thread pool: only hashing happens on this thread.
+ *
+ * Nobody on the way may add another field of those that readers look at: their names are listed once more than they
+ * occur. There is no time of signing (t=) and no expiry (x=): a mail may wait for days.
+ */
+import { createHash, type KeyObject, sign as signBytes } from "node:crypto";
+import { promisify } from "node:util";
+import type { Algorithm } from "../record/domains.ts";
+
+export type SigningKey = { domain: string; selector: string; algorithm: Algorithm; key: KeyObject };
+
+const LINE_COLUMNS_MAX = 78;
+const END_OF_HEAD = "\r\n\r\n";
+/** All else that may stand in a header belongs to whoever carries the mail, or to nobody (RFC 6376, 5.4.1). */
+const SIGNED = new Set([
+  "mime-version",
+  "in-reply-to",
+  "references",
+  "list-id",
+  "list-help",
+  "list-subscribe",
+  "list-unsubscribe",
+  "list-unsubscribe-post",
+  "list-owner",
+  "list-post",
+  "list-archive",
+  "feedback-id",
+  "auto-submitted",
+]);
+const SEALED = ["from", "to", "cc", "reply-to", "subject", "date", "message-id"];
+
+/** The message with a signature of each key in front of it, in their order. */
+export async function signed(message: Buffer, keys: readonly SigningKey[]): Promise<Buffer> {
+  const headEnd = message.indexOf(END_OF_HEAD);
+  if (headEnd < 0) throw new Error("a message without an end of its header cannot be signed");
+  // one character for each octet, whatever it stands for
+  const fields = message.toString("latin1", 0, headEnd).split(/\r\n(?![ \t])/);
+  const body = relaxedBody(message.toString("latin1", headEnd + END_OF_HEAD.length));
+  const chosen = signedFields(fields);
+  const bodyHash = createHash("sha256").update(body, "latin1").digest("base64");
+  const signatures = await Promise.all(keys.map((key) => signatureField(key, chosen, bodyHash)));
+  return Buffer.concat([Buffer.from(signatures.join("")), message]);
+}
+
+type Chosen = { names: string[]; canonical: string };
+
+async function signatureField(
+  key: SigningKey,
+  { names, canonical }: Chosen,
+  bodyHash: string,
+): Promise<string> {
+  const { domain, selector, algorithm } = key;
+  const unsigned =
+    foldAt(" ", "DKIM-Signature:", [
+      "v=1;",
+      `a=${algorithm}-sha256;`,
+      "c=relaxed/relaxed;",
+      `d=${domain};`,
+      `s=${selector};`,
+    ]) +
+    foldAt(
+      "",
+      "\r\n h=",
+      names.map((name, n) => name + (n < names.length - 1 ? ":" : ";")),
+    ) +
+    `\r\n bh=${bodyHash};\r\n b=`;
+  // its own field goes last, without the signature and without a line end
+  const data = Buffer.from(canonical + relaxedField(unsigned), "latin1");
+  const signature = (await signatureOf(key, data)).toString("base64");
+  return `${foldAt("", unsigned, signature.match(/.{1,64}/g) ?? [])}\r\n`;
+}
+
+const signOnPool = promisify(signBytes);
+
+function signatureOf({ algorithm, key }: SigningKey, data: Buffer): Promise<Buffer> {
+  if (algorithm === "rsa") return signOnPool("sha256", data, key);
+  return signOnPool(null, createHash("sha256").update(data).digest(), key);
+}
+
+/** From the last to the first, as verifiers look for those that occur twice. */
+function signedFields(fields: readonly string[]): Chosen {
+  const names: string[] = [];
+  let canonical = "";
+  for (let n = fields.length - 1; n >= 0; n--) {
+    const field = fields[n] as string;
+    const name = field.slice(0, field.indexOf(":")).trimEnd().toLowerCase();
+    if (!isSigned(name)) continue;
+    names.push(name);
+    canonical += `${relaxedField(field)}\r\n`;
+  }
+  return { names: [...names, ...SEALED], canonical };
+}
+
+function isSigned(name: string): boolean {
+  return SIGNED.has(name) || SEALED.includes(name) || name.startsWith("content-");
+}
+
+/** RFC 6376, 3.4.2. White space is space and tab alone: `\s` and `trim` would take octets of UTF-8 for it. */
+export function relaxedField(field: string): string {
+  const colon = field.indexOf(":");
+  const name = field
+    .slice(0, colon)
+    .replace(/[ \t]+$/, "")
+    .toLowerCase();
+  const value = field
+    .slice(colon + 1)
+    .replaceAll("\r\n", "")
+    .replace(/[ \t]+/g, " ");
+  return `${name}:${value.startsWith(" ") ? value.slice(1) : value}`.replace(/ $/, "");
+}
+
+/** RFC 6376, 3.4.4. Runs become one space before line ends are looked at, so that the time stays linear. */
+export function relaxedBody(body: string): string {
+  let text = body.replace(/\t[ \t]*| [ \t]+/g, " ").replaceAll(" \r\n", "\r\n");
+  if (text.endsWith(" ")) text = text.slice(0, -1);
+  let end = text.length;
+  while (text.endsWith("\r\n", end)) end -= 2;
+  return end === 0 ? "" : `${text.slice(0, end)}\r\n`;
+}
+
+/** Pieces after one another, on lines as long as they may be. */
+function foldAt(gap: string, begin: string, pieces: readonly string[]): string {
+  let text = begin;
+  let column = begin.length - (begin.lastIndexOf("\n") + 1);
+  for (const piece of pieces) {
+    if (column + gap.length + piece.length > LINE_COLUMNS_MAX) {
+      text += `\r\n ${piece}`;
+      column = 1 + piece.length;
+    } else {
+      text += gap + piece;
+      column += gap.length + piece.length;
+    }
+  }
+  return text;
+}

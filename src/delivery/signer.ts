@@ -1,0 +1,96 @@
+/**
+ * Signs the mail of workspaces with the keys of their domains. The key of the sender's domain signs, or else that of the
+ * nearest domain above it that has one: to a receiver both are the sender's (relaxed alignment).
+ *
+ * Promises: mail of a domain with a key never goes unsigned: what hinders signing is thrown as `Unsigned`. A key that is
+ * put to use, retired or removed is known everywhere within REFRESH_MS. The record is asked once per domain in that
+ * time, however many mails wait for the answer.
+ */
+import { type Sealer, UnusableKey } from "../domain/key.ts";
+import type { Sql } from "../record/connect.ts";
+import { type SigningRow, signingKeys } from "../record/domains.ts";
+import { within } from "../record/groupcommit.ts";
+import { type SigningKey, signed } from "./sign.ts";
+
+const REFRESH_MS = 10_000;
+/** An RSA key takes some KB, and a domain without a key next to nothing. */
+const KEPT_DOMAINS_MAX = 2_000;
+const LOAD_MS_MAX = 5_000;
+
+export class Unsigned extends Error {
+  /** Trying again does not mend it: an operator has to. */
+  readonly isLasting: boolean;
+
+  constructor(cause: unknown) {
+    super(`it could not be signed: ${cause instanceof Error ? cause.message : cause}`, { cause });
+    this.isLasting = cause instanceof UnusableKey;
+  }
+}
+
+/** `sealed` tells whether an opened key is still the one in the record. */
+type Opened = SigningKey & { sealed: Buffer };
+type Kept = { since: number; keys: Promise<readonly Opened[]> };
+
+export type SignerParts = { sql: Sql; sealer: Sealer; refreshMs?: number };
+
+export class Signer {
+  readonly #parts: Required<SignerParts>;
+  /** The one used last comes last. */
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(parts: SignerParts) {
+    this.#parts = { refreshMs: REFRESH_MS, ...parts };
+  }
+
+  /** The message as it is when no domain of the sender has a key. */
+  async sign(workspaceId: string, domain: string, message: Buffer): Promise<Buffer> {
+    try {
+      const keys = await this.#keysOf(workspaceId, domain);
+      return keys.length === 0 ? message : await signed(message, keys);
+    } catch (error) {
+      throw new Unsigned(error);
+    }
+  }
+
+  #keysOf(workspaceId: string, domain: string): Promise<readonly Opened[]> {
+    const name = `${workspaceId} ${domain}`;
+    const now = performance.now();
+    let kept = this.#kept.get(name);
+    if (!kept || now - kept.since > this.#parts.refreshMs) {
+      kept = { since: now, keys: this.#load(workspaceId, domain, kept) };
+      const asked = kept;
+      // the next mail asks again
+      kept.keys.catch(() => this.#kept.get(name) === asked && this.#kept.delete(name));
+    }
+    this.#kept.delete(name);
+    this.#kept.set(name, kept);
+    if (this.#kept.size > KEPT_DOMAINS_MAX) this.#kept.delete(this.#kept.keys().next().value as string);
+    return kept.keys;
+  }
+
+  async #load(workspaceId: string, domain: string, before: Kept | undefined): Promise<readonly Opened[]> {
+    const rows = await within(signingKeys(this.#parts.sql, workspaceId, upwards(domain)), LOAD_MS_MAX);
+    const known = await (before?.keys ?? []);
+    const nearest = Math.max(...rows.map((row) => row.domain.length));
+    return rows
+      .filter((row) => row.domain.length === nearest)
+      .sort((a, b) => order(a) - order(b))
+      .map((row) => known.find((key) => key.sealed.equals(row.sealedKey)) ?? this.#open(workspaceId, row));
+  }
+
+  #open(workspaceId: string, { domain, selector, algorithm, sealedKey }: SigningRow): Opened {
+    const key = this.#parts.sealer.open({ workspaceId, domain, selector }, sealedKey);
+    return { domain, selector, algorithm, key, sealed: sealedKey };
+  }
+}
+
+/** A receiver that stops at the first signature finds the one that all of them can verify. */
+function order({ algorithm }: SigningRow): number {
+  return algorithm === "rsa" ? 0 : 1;
+}
+
+/** The domain and those above it, down to two labels. */
+function upwards(domain: string): string[] {
+  const labels = domain.split(".");
+  return labels.slice(0, -1).map((_, n) => labels.slice(n).join("."));
+}
