@@ -189,7 +189,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     return [
       ...deleteContacts(tx, contacts, this.#now),
       ...keepSuppressed(tx, [...keys.values()], this.#now),
-      ...insertErasures(tx, contacts, this.#now),
+      insertErasures(tx, contacts, this.#now),
     ];
   }
 }
