@@ -4,27 +4,29 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/connect.ts";
-import { type Erasure, emptyDeletedAudience, eraseStep, listErasures } from "../record/erasures.ts";
+import { beginErasure, emptyDeletedAudience, eraseStep } from "../record/erasures.ts";
 
-/** How long a caller waits, and how long a tick may take. */
+/** How long a caller waits, and how long each half of a tick may take. */
 const AT_ONCE_MS = 1_000;
-const ERASURES_MAX = 20;
 
-/** Works on erasures, of one workspace or of all, for a while; says whether any is left. */
+/** Works on erasures, of one workspace or of all, for a while; says whether any may be left. */
 export async function eraseMail(sql: Sql, workspaceId: string | null, clock: Clock): Promise<boolean> {
   const until = performance.now() + AT_ONCE_MS;
-  const erasures = await listErasures(sql, workspaceId, ERASURES_MAX);
-  for (const erasure of erasures) {
-    let left: Erasure | null = erasure;
-    while (left) {
-      if (performance.now() >= until) return true;
-      left = await eraseStep(sql, left, new Date(clock.now()));
-    }
+  while (performance.now() < until) {
+    let left = await beginErasure(sql, workspaceId);
+    if (!left) return false;
+    while (left && performance.now() < until) left = await eraseStep(sql, left, new Date(clock.now()));
   }
-  return erasures.length >= ERASURES_MAX;
+  return true;
 }
 
-/** Erases the contacts of deleted audiences, some at a time; says whether any is left. */
+/**
+ * Erases the contacts of deleted audiences for a while, so that many are looked for in the mail at once; says whether
+ * any may be left.
+ */
 export async function emptyAudiences(sql: Sql, clock: Clock): Promise<boolean> {
-  return (await emptyDeletedAudience(sql, new Date(clock.now()))) !== null;
+  const until = performance.now() + AT_ONCE_MS;
+  while (performance.now() < until)
+    if ((await emptyDeletedAudience(sql, new Date(clock.now()))) === null) return false;
+  return true;
 }

@@ -10,12 +10,14 @@ export type Audience = {
   id: string;
   name: string;
   doubleOptIn: boolean;
+  /** Of somebody who was erased from it a keyed hash may be kept: only then is anybody looked for there. */
+  suppresses: boolean;
   createdAt: Date;
 };
 
 export async function insertAudience(
   sql: Sql,
-  audience: Omit<Audience, "createdAt">,
+  audience: Omit<Audience, "createdAt" | "suppresses">,
   now: Date,
 ): Promise<boolean> {
   const rows = await sql`
@@ -67,14 +69,15 @@ export async function lockAudiences(
   tx: Tx | Sql,
   wanted: readonly { workspaceId: string; audienceId: string }[],
 ): Promise<Audience[]> {
+  const each = [...new Map(wanted.map((one) => [one.workspaceId + one.audienceId, one])).values()];
   return await tx<Audience[]>`
     select ${columns(tx)} from audience
     where (workspace_id, id) in (
-        select * from unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.audienceId)}::uuid[]))
+        select * from unnest(${each.map((w) => w.workspaceId)}::uuid[], ${each.map((w) => w.audienceId)}::uuid[]))
       and deleted_at is null
     order by workspace_id, id for no key update`.execute();
 }
 
 function columns(sql: Tx | Sql) {
-  return sql`workspace_id as "workspaceId", id, name, double_opt_in as "doubleOptIn", created_at as "createdAt"`;
+  return sql`workspace_id as "workspaceId", id, name, double_opt_in as "doubleOptIn", suppresses, created_at as "createdAt"`;
 }

@@ -50,5 +50,5 @@ export async function noteMailed(
     where workspace_id = ${workspaceId} and contact_id = ${contactId} and asked_at = ${askedAt}`;
   if (noted.count > 0) return;
   const kept = await sql`select from contact where workspace_id = ${workspaceId} and id = ${contactId}`;
-  if (kept.length === 0) await Promise.all(insertErasures(sql, [{ workspaceId, identity }], now));
+  if (kept.length === 0) await insertErasures(sql, [{ workspaceId, identity }], now);
 }

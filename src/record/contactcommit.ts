@@ -62,10 +62,10 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
   readonly #audiences = new Map<string, Audience>();
   readonly #byId = new Map<string, Held>();
-  readonly #byIdentity = new Map<string, Held>();
+  readonly #byPlace = new Map<string, Held>();
   readonly #touched = new Set<Held>();
-  readonly #hashes = new Map<string, Buffer>();
-  #suppressed = new Set<string>();
+  /** By place. */
+  readonly #suppressed = new Set<string>();
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
@@ -74,17 +74,13 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   }
 
   async read(tx: Sql): Promise<void> {
-    const added = this.#group.flatMap(({ workspaceId, audienceId, change: asked }) =>
-      asked.kind === "add" ? [this.#keyOf({ workspaceId, audienceId, identity: asked.identity })] : [],
-    );
-    const [audiences, held, suppressed] = await settled([
-      lockAudiences(tx, this.#group),
-      holdContacts(tx, this.#group),
-      added.length > 0 ? findSuppressed(tx, added) : Promise.resolve(new Set<string>()),
-    ]);
+    const [audiences, held] = await settled([lockAudiences(tx, this.#group), holdContacts(tx, this.#group)]);
     for (const audience of audiences) this.#audiences.set(audience.workspaceId + audience.id, audience);
     for (const one of held) this.#keep(one);
-    this.#suppressed = suppressed;
+    const newcomers = this.#group.flatMap((entry) => this.#newcomerOf(entry) ?? []);
+    if (newcomers.length === 0) return;
+    const suppressed = await findSuppressed(tx, newcomers);
+    for (const one of newcomers) if (suppressed.has(heldName(one))) this.#suppressed.add(placeOf(one));
   }
 
   write(tx: Sql): Statement[] {
@@ -130,12 +126,13 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const { workspaceId, audienceId, who, change: asked, keyId, now } = entry;
     const audience = this.#audiences.get(workspaceId + audienceId);
     if (!audience) return { kind: "no audience" };
-    const scope = workspaceId + audienceId;
     const held =
-      ("id" in who ? this.#byId.get(scope + who.id) : this.#byIdentity.get(scope + who.identity)) ?? null;
+      ("id" in who
+        ? this.#byId.get(workspaceId + audienceId + who.id)
+        : this.#byPlace.get(placeOf({ workspaceId, audienceId, identity: who.identity }))) ?? null;
     const isSuppressed =
       asked.kind === "add" &&
-      this.#suppressed.has(heldName(this.#keyOf({ workspaceId, audienceId, identity: asked.identity })));
+      this.#suppressed.has(placeOf({ workspaceId, audienceId, identity: asked.identity }));
     const setting = { audience, isSuppressed, keyId, now: new Date(now) };
     const verdict = change(held, asked, setting, (added) => {
       this.#keep(added);
@@ -146,26 +143,23 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     return verdict;
   }
 
-  /** Who is added again in the same group comes back as in the next one. */
-  #noteErased(contact: Contact): void {
-    const name = heldName(this.#keyOf(contact));
-    if (contact.status === "unsubscribed") this.#suppressed.add(name);
-    else this.#suppressed.delete(name);
+  /** Who is added, and may be one of those that were erased and must not be written to. The hash costs 6 us. */
+  #newcomerOf({ workspaceId, audienceId, change: asked }: ContactEntry): (Place & HeldKey) | null {
+    if (asked.kind !== "add" || !this.#audiences.get(workspaceId + audienceId)?.suppresses) return null;
+    const place = { workspaceId, audienceId, identity: asked.identity };
+    return this.#byPlace.has(placeOf(place)) ? null : { ...place, hash: this.#hashOf(asked.identity) };
   }
 
-  #keyOf({ workspaceId, audienceId, identity }: Omit<HeldKey, "hash"> & { identity: string }): HeldKey {
-    let hash = this.#hashes.get(identity);
-    if (!hash) {
-      hash = this.#hashOf(identity);
-      this.#hashes.set(identity, hash);
-    }
-    return { workspaceId, audienceId, hash };
+  /** Who is added again in the same group comes back as in the next one. */
+  #noteErased(contact: Contact): void {
+    if (contact.status === "unsubscribed") this.#suppressed.add(placeOf(contact));
+    else this.#suppressed.delete(placeOf(contact));
   }
 
   #keep(held: Held): void {
-    const { workspaceId, audienceId, id, identity } = held.contact;
+    const { workspaceId, audienceId, id } = held.contact;
     this.#byId.set(workspaceId + audienceId + id, held);
-    this.#byIdentity.set(workspaceId + audienceId + identity, held);
+    this.#byPlace.set(placeOf(held.contact), held);
   }
 
   #consentsOf({ contact: { workspaceId, id: contactId }, consents }: Held): NewConsent[] {
@@ -184,14 +178,25 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     // of one who was erased twice in the group, the last word
     const keys = new Map(
       contacts.map((contact) => {
-        const key = this.#keyOf(contact);
-        return [heldName(key), { ...key, isUnsubscribed: contact.status === "unsubscribed" }];
+        const { workspaceId, audienceId, identity, status } = contact;
+        const hash = this.#hashOf(identity);
+        return [
+          placeOf(contact),
+          { workspaceId, audienceId, hash, isUnsubscribed: status === "unsubscribed" },
+        ];
       }),
     );
     return [
       ...deleteContacts(tx, contacts, this.#now),
       ...keepSuppressed(tx, [...keys.values()], this.#now),
-      ...insertErasures(tx, contacts, this.#now),
+      insertErasures(tx, contacts, this.#now),
     ];
   }
+}
+
+type Place = { workspaceId: string; audienceId: string; identity: string };
+
+/** An address of one audience. */
+function placeOf({ workspaceId, audienceId, identity }: Place): string {
+  return `${workspaceId} ${audienceId} ${identity}`;
 }

@@ -152,7 +152,7 @@ export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Pr
   return new Set(rows.map(heldName));
 }
 
-/** Keeps who was unsubscribed, and lets go of who was not. */
+/** Keeps who was unsubscribed, and lets go of who was not. Whoever calls has locked the audiences. */
 export function keepSuppressed(
   tx: Tx | Sql,
   keys: readonly (HeldKey & { isUnsubscribed: boolean })[],
@@ -165,10 +165,15 @@ export function keepSuppressed(
   const free = keys.filter(({ isUnsubscribed }) => !isUnsubscribed);
   const statements: Statement[] = [];
   if (out.length > 0)
-    statements.push(tx`
-      insert into suppression (workspace_id, audience_id, address_hash, reason, since)
-      select workspace_id, audience_id, decode(hash, 'hex'), 'unsubscribed', ${now} from ${columnsOf(out)}
-      on conflict do nothing`);
+    statements.push(
+      tx`
+        insert into suppression (workspace_id, audience_id, address_hash, reason, since)
+        select workspace_id, audience_id, decode(hash, 'hex'), 'unsubscribed', ${now} from ${columnsOf(out)}
+        on conflict do nothing`,
+      tx`
+        update audience a set suppresses = true from ${columnsOf(out)}
+        where a.workspace_id = k.workspace_id and a.id = k.audience_id and not a.suppresses`,
+    );
   if (free.length > 0)
     statements.push(tx`
       delete from suppression s using ${columnsOf(free)}

@@ -29,6 +29,14 @@ export type Struck = Mail & {
   isCanceled: boolean;
 };
 
+/** Whom a mail names. */
+export function identitiesOf({ to, cc, bcc, reply_to }: Head): string[] {
+  return [...to, ...cc, ...bcc, ...reply_to].flatMap((text) => {
+    const mailbox = parseMailbox(text);
+    return mailbox ? [identity(mailbox.address)] : [];
+  });
+}
+
 /** The mail without these people, or null when it was not to any of them. */
 export function strike(mail: Mail, identities: ReadonlySet<string>, at: string): Struck | null {
   const isStruck = (text: string): boolean => {

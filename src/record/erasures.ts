@@ -2,12 +2,15 @@
  * Erasures at work: the mail to erased addresses is looked through day by day, from the newest back to the oldest
  * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives whoever works on
  * it; and no send of the workspace waits longer than for a few hundred e-mails to be rewritten.
+ *
+ * Until an erasure is begun, whoever else is erased of that workspace joins it: an audience of millions is looked for
+ * in one or two passes over the mail.
  */
 import { floorId, newId } from "../ids.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Contact } from "./contact.ts";
 import { deleteContacts } from "./contacts.ts";
-import { type Mail, type Struck, strike } from "./erase.ts";
+import { identitiesOf, type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
 
 const DAY_MS = 86_400_000;
@@ -15,55 +18,101 @@ const DAY_MS = 86_400_000;
 const HEADS_MAX = 5_000;
 /** Rewritten in one transaction, under the lock of the workspace's ledger. */
 const STRUCK_MAX = 500;
+const ADDRESSES_DROPPED_MAX = 10_000;
 
 export type Erasure = {
   workspaceId: string;
   id: string;
-  identities: string[];
   nextDay: number;
   /** Where in that day; null: at its beginning. */
   nextId: string | null;
+  /** The address, when there is but one. */
+  only: string | null;
 };
 
+/** The last lock of a transaction: whoever holds that of a workspace waits for nobody any more. */
 export function insertErasures(
   tx: Tx | Sql,
   contacts: readonly Pick<Contact, "workspaceId" | "identity">[],
   now: Date,
-): Statement[] {
-  const byWorkspace = new Map<string, string[]>();
-  for (const { workspaceId, identity } of contacts)
-    byWorkspace.set(workspaceId, [...(byWorkspace.get(workspaceId) ?? []), identity]);
-  const today = Math.floor(now.getTime() / DAY_MS);
-  return [...byWorkspace].map(
-    ([workspaceId, identities]) => tx`
-      insert into erasure (workspace_id, id, identities, next_day)
-      values (${workspaceId}, ${newId(now.getTime())}, ${identities}::text[], ${today})`,
-  );
+): Statement {
+  const workspaceIds = [...new Set(contacts.map(({ workspaceId }) => workspaceId))].sort();
+  // tomorrow's too: the clock of another process may be ahead
+  const newestDay = Math.floor(now.getTime() / DAY_MS) + 1;
+  return tx`
+    with gathering as (
+      insert into erasure (workspace_id, id, next_day)
+      select workspace_id, id, ${newestDay}
+      from unnest(${workspaceIds}::uuid[], ${workspaceIds.map(() => newId(now.getTime()))}::uuid[]) as e(workspace_id, id)
+      on conflict (workspace_id) where not is_begun do update set next_day = greatest(erasure.next_day, excluded.next_day)
+      returning workspace_id, id
+    )
+    insert into erased_address (workspace_id, erasure_id, identity)
+    select distinct workspace_id, g.id, c.identity
+    from unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.identity)}::text[])
+      as c(workspace_id, identity)
+    join gathering g using (workspace_id)
+    on conflict do nothing`;
 }
 
-/** Those that are at work, oldest first; of one workspace or of all. */
-export async function listErasures(sql: Sql, workspaceId: string | null, most: number): Promise<Erasure[]> {
-  return sql<Erasure[]>`
-    select workspace_id as "workspaceId", id, identities, next_day as "nextDay", next_id as "nextId" from erasure
-    where ${workspaceId}::uuid is null or workspace_id = ${workspaceId} order by id limit ${most}`;
+/** The next to work on, of one workspace or of all: what is begun first, and then the oldest. Nobody joins it any more. */
+export async function beginErasure(sql: Sql, workspaceId: string | null): Promise<Erasure | null> {
+  const [begun] = await sql<Omit<Erasure, "only">[]>`
+    update erasure e set is_begun = true
+    from (select workspace_id, id from erasure where ${workspaceId}::uuid is null or workspace_id = ${workspaceId}
+          order by is_begun desc, id limit 1) as next
+    where e.workspace_id = next.workspace_id and e.id = next.id
+    returning e.workspace_id as "workspaceId", e.id, e.next_day as "nextDay", e.next_id as "nextId"`;
+  if (!begun) return null;
+  const [first, second] = await sql<{ identity: string }[]>`
+    select identity from erased_address where workspace_id = ${begun.workspaceId} and erasure_id = ${begun.id} limit 2`;
+  return { ...begun, only: first && !second ? first.identity : null };
 }
 
 /** Works through some of the mail; hands back what is left to do, or null when the erasure is done. */
 export async function eraseStep(sql: Sql, erasure: Erasure, now: Date): Promise<Erasure | null> {
-  const { workspaceId, nextDay } = erasure;
-  const identities = new Set(erasure.identities);
+  const { workspaceId, nextDay, nextId } = erasure;
+  if (nextId === null && nextDay < (await oldestDay(sql))) return dropAddresses(sql, erasure);
   const end = floorId((nextDay + 1) * DAY_MS);
-  const from = erasure.nextId ?? floorId(nextDay * DAY_MS);
+  const from = nextId ?? floorId(nextDay * DAY_MS);
   const to = await idAfter(sql, workspaceId, from, end);
   const mails = await mailsBetween(sql, erasure, from, to ?? end);
+  const identities = await erasedAmong(sql, erasure, mails);
   const ids = mails
     .filter((mail) => strike(mail, identities, now.toISOString()) !== null)
     .map((mail) => mail.id);
   for (let at = 0; at < ids.length; at += STRUCK_MAX)
     await strikeOut(sql, workspaceId, ids.slice(at, at + STRUCK_MAX), identities, now);
-  if (to !== null) return moveOn(sql, erasure, nextDay, to);
-  if (nextDay > (await oldestDay(sql))) return moveOn(sql, erasure, nextDay - 1, null);
-  await sql`delete from erasure where workspace_id = ${workspaceId} and id = ${erasure.id}`;
+  return to === null ? moveOn(sql, erasure, nextDay - 1, null) : moveOn(sql, erasure, nextDay, to);
+}
+
+/** Who of those that these mails name is erased: an erasure may be of more people than anybody should hold. */
+async function erasedAmong(
+  sql: Sql,
+  { workspaceId, id, only }: Erasure,
+  mails: readonly Mail[],
+): Promise<Set<string>> {
+  if (only !== null) return new Set([only]);
+  const named = [...new Set(mails.flatMap(({ head }) => identitiesOf(head)))];
+  const rows = await sql<{ identity: string }[]>`
+    select a.identity from unnest(${named}::text[]) as n(identity)
+    join erased_address a on a.workspace_id = ${workspaceId} and a.erasure_id = ${id} and a.identity = n.identity`;
+  return new Set(rows.map(({ identity }) => identity));
+}
+
+/** Nothing names them any more; nor does the erasure. */
+async function dropAddresses(sql: Sql, erasure: Erasure): Promise<Erasure | null> {
+  const { workspaceId, id } = erasure;
+  // an array: the planner would ask for a list of rows anew for each of them
+  const dropped = await sql`
+    delete from erased_address
+    where workspace_id = ${workspaceId} and erasure_id = ${id} and identity = any(array(
+      select identity from erased_address where workspace_id = ${workspaceId} and erasure_id = ${id}
+      order by identity limit ${ADDRESSES_DROPPED_MAX} for update skip locked))`;
+  if (dropped.count >= ADDRESSES_DROPPED_MAX) return erasure;
+  await sql`
+    delete from erasure e where workspace_id = ${workspaceId} and id = ${id}
+      and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)`;
   return null;
 }
 
@@ -86,13 +135,12 @@ async function idAfter(sql: Sql, workspaceId: string, from: string, end: string)
 /** Mails that may be to one of the addresses. */
 async function mailsBetween(
   sql: Sql,
-  { workspaceId, identities }: Erasure,
+  { workspaceId, only }: Erasure,
   from: string,
   to: string,
 ): Promise<Mail[]> {
-  const [only = ""] = identities;
   // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike
-  const isPlain = identities.length === 1 && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
+  const isPlain = only !== null && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
   const local = isPlain ? `%${only.slice(0, only.lastIndexOf("@") + 1)}%` : null;
   return sql<Mail[]>`
     select id, head, status, marks, weight, history from email
@@ -169,7 +217,7 @@ export async function emptyDeletedAudience(sql: Sql, now: Date): Promise<number 
       select workspace_id as "workspaceId", id, identity from contact
       where workspace_id = ${workspaceId} and audience_id = ${id} limit ${EMPTIED_MAX}`;
     if (contacts.length > 0) {
-      await Promise.all([...deleteContacts(tx, contacts, now), ...insertErasures(tx, contacts, now)]);
+      await Promise.all([...deleteContacts(tx, contacts, now), insertErasures(tx, contacts, now)]);
     } else {
       await tx`delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id}`;
       await tx`delete from audience where workspace_id = ${workspaceId} and id = ${id}`;

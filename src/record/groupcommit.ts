@@ -3,7 +3,8 @@
  *
  * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy
  * one writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
- * everything and commit. What is read, decided and written is the business of the kind of entry.
+ * everything and commit. There are three where what was locked says that there is more to read. What is read, decided
+ * and written is the business of the kind of entry.
  *
  * Promises: an entry hears its verdict only after the commit. One entry that is refused or broken never fails its
  * neighbours: a group that aborts is halved and tried again, down to single entries.
@@ -23,7 +24,7 @@ const FATE_POLL_MS = 50;
 
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
-  /** Executed right after `begin`, in one round trip: locks first, in an order that everyone keeps. */
+  /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
   read(tx: Sql): Promise<void>;
   /** Decides every entry, and hands back what is executed before the commit, in this order. */
   write(tx: Sql): Statement[];
