@@ -18,7 +18,7 @@ import { page } from "./report/page.ts";
 import { addFigures, addResult, emptyResults, type Results, shown, table } from "./results.ts";
 import type { Result, Run, Scenario } from "./scenario.ts";
 import type { SinkKind } from "./sink.ts";
-import { cancelAll } from "./target.ts";
+import { takeBack, targetAt } from "./target.ts";
 
 const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
 const INTERRUPTED_EXIT = 130;
@@ -116,12 +116,11 @@ async function once(scenario: Scenario, options: Options, progress: Progress): P
   const run: Run = { seconds, sizes: { backlog, waiting, rate }, tell: (text) => progress.tell(text) };
   try {
     if (target && key && scenario.against) {
-      const { signal } = endings;
-      const place = { url: target.replace(/\/+$/, ""), key, rate, booked: new Set<string>(), signal };
+      const place = targetAt(target, key, rate, endings.signal);
       const running = scenario.against(place, run);
       endings.add(async () => {
         await Promise.allSettled([running]);
-        await cancelAll(place);
+        await takeBack(place);
       });
       return await running;
     }
