@@ -5,11 +5,16 @@
  */
 import { mail } from "./load.ts";
 import { type Hit, openLoop, type Shot } from "./openloop.ts";
+import { after } from "./until.ts";
 
 const DOMAIN = "bench.invalid";
 const AHEAD_MS = 25 * 86_400_000;
-const ROUNDS = 2;
-const CONTACTS = 20;
+const CONTACTS = 10;
+const ROUND_SECONDS = 2;
+/** For as long as a limit per second holds. */
+const PAUSE_MS = 1_000;
+const RATE_MIN = 1;
+const BARREN_ROUNDS_MAX = 5;
 
 export type Target = {
   url: string;
@@ -54,7 +59,7 @@ export async function audienceThere(target: Target): Promise<string[] | string> 
   return tracked.status === 202 ? bodies : `an event was answered ${tracked.status}: ${tracked.body}`;
 }
 
-/** Takes back what was made there, in two rounds; hands back how much could not be. */
+/** Takes back what was made there; hands back how much could not be. */
 export async function takeBack(target: Target): Promise<number> {
   const { booked, audiences } = target;
   if (target.signal.aborted && booked.size > 0)
@@ -70,9 +75,11 @@ export async function takeBack(target: Target): Promise<number> {
   return booked.size + audiences.size;
 }
 
-async function undo({ rate }: Target, made: Set<string>, how: (id: string) => Shot): Promise<void> {
-  for (let round = 0; round < ROUNDS && made.size > 0; round++) {
-    const ids = [...made];
+/** In rounds: a deployment that refuses a part, since its limits are reached, is asked at the pace that got through. */
+async function undo(target: Target, made: Set<string>, how: (id: string) => Shot): Promise<void> {
+  let { rate } = target;
+  for (let barren = 0; made.size > 0 && barren < BARREN_ROUNDS_MAX; ) {
+    const ids = [...made].slice(0, Math.ceil(rate * ROUND_SECONDS));
     await openLoop(
       { rate, count: ids.length },
       (n) => how(ids[n] as string),
@@ -80,6 +87,10 @@ async function undo({ rate }: Target, made: Set<string>, how: (id: string) => Sh
         if (status === 200) made.delete(ids[n] as string);
       },
     );
+    const left = ids.filter((id) => made.has(id)).length;
+    barren = left === ids.length ? barren + 1 : 0;
+    rate = Math.max(RATE_MIN, (rate * (ids.length - left)) / ids.length);
+    if (left > 0) await after(PAUSE_MS);
   }
 }
 
