@@ -18,7 +18,7 @@ import { page } from "./report/page.ts";
 import { addFigures, addResult, emptyResults, type Results, shown, table } from "./results.ts";
 import type { Result, Run, Scenario } from "./scenario.ts";
 import type { SinkKind } from "./sink.ts";
-import { cancelAll } from "./target.ts";
+import { takeBack, targetAt } from "./target.ts";
 
 const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
 const INTERRUPTED_EXIT = 130;
@@ -40,8 +40,8 @@ type Options = {
 };
 
 const RATE_DEFAULT = 500;
-/** Against a deployment nobody is surprised by this. */
-const TARGET_RATE_DEFAULT = 20;
+/** Against a deployment: below what any paid plan allows, and no surprise to anybody. */
+const TARGET_RATE_DEFAULT = 5;
 
 const scenarios = await findScenarios();
 const endings = new Endings();
@@ -111,19 +111,21 @@ async function run(names: string[], options: Options): Promise<void> {
 
 /** With stores of its own, so that no scenario finds what another left. */
 async function once(scenario: Scenario, options: Options, progress: Progress): Promise<Result> {
+  endings.signal.throwIfAborted();
   const { seconds, sink, latencyMs, backlog, waiting, target, key, profile } = options;
   const rate = options.rate ?? (target ? TARGET_RATE_DEFAULT : RATE_DEFAULT);
   const run: Run = { seconds, sizes: { backlog, waiting, rate }, tell: (text) => progress.tell(text) };
   try {
     if (target && key && scenario.against) {
-      const { signal } = endings;
-      const place = { url: target.replace(/\/+$/, ""), key, rate, booked: new Set<string>(), signal };
+      const place = targetAt(target, key, rate, endings.signal);
       const running = scenario.against(place, run);
       endings.add(async () => {
         await Promise.allSettled([running]);
-        await cancelAll(place);
+        await takeBack(place);
       });
-      return await running;
+      const result = await running;
+      endings.signal.throwIfAborted();
+      return result;
     }
     const profiles = profile ? join(PROFILES, scenario.name) : null;
     return await scenario.run(await startBench({ sink, latencyMs, profiles }, endings), run);

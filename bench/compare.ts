@@ -1,16 +1,25 @@
 /**
- * What has changed against an earlier run. Only what stands out of the noise is called a change. Two things tell the
- * noise: the range of the runs, when there were three or more on both sides (with fewer a fifth is taken for it), and the
- * floors and peers of both runs, in which nothing of ours can have changed: what they moved, the machine did.
+ * What has changed against an earlier run. A change is called one only when neither chance nor the machine explains it.
+ *
+ * Chance: with four runs on each side the rounds of both are dealt anew (chance.ts); with fewer nobody can tell, so the
+ * ranges must lie apart and the medians by more than a fifth.
+ *
+ * The machine: in the floor nothing of ours can have changed, so what it moved, the machine did. A figure must differ as
+ * it is, and also after its floor's move was taken off. Where no floor was measured in both, a fifth is taken for its move.
+ * Memory, counts and ratios do not follow the speed of a machine.
  */
-import { aligned, type Results, type Row, rounded } from "./results.ts";
+import { CHANCE_MAX, canTell, chances, type Sides } from "./chance.ts";
+import { CPU_FLOOR, DELIVERY_FLOOR } from "./ratios.ts";
+import { aligned, medianOf, type Results, type Row, rounded } from "./results.ts";
 
-const RUNS_FOR_A_RANGE = 3;
+/** Less than this is nobody's business. */
 const DIFFERENCE_MIN = 0.05;
-const NOISE_UNKNOWN = 0.2;
+const DIFFERENCE_MIN_UNKNOWN = 0.2;
 
 /** Grows with the length of a run, and says nothing beside another's. */
 export const TOTAL_UNIT = "s in all";
+const RATES = ["/s"];
+const DURATIONS = ["s", "ms", "us"];
 
 export type Change = {
   row: Row;
@@ -22,15 +31,22 @@ export type Change = {
 
 export function changes(earlier: Results, later: Results): Change[] {
   const pairs = pairsOf(earlier, later);
-  const drift = driftOf(pairs);
-  return pairs
+  const judged = pairs
     .filter(({ row }) => !isControl(row) && row.unit !== TOTAL_UNIT)
-    .map(({ before, row }) => changeOf(before, row, drift));
-}
-
-/** How far the machine itself moved between the runs, as a part: the most that any floor or peer changed. */
-export function machineDrift(earlier: Results, later: Results): number {
-  return driftOf(pairsOf(earlier, later));
+    .map((pair) => ({ ...pair, pace: paceOf(pair.row, pairs) }));
+  const asMeasured = judged.map(({ before, row }) => ({ before: before.values, after: row.values }));
+  const atOnePace = judged.map(({ before, row, pace }) => ({
+    before: before.values,
+    after: row.values.map((value) => value / (pace ?? 1)),
+  }));
+  const [measured, paced] = [differencesOf(asMeasured), differencesOf(atOnePace)];
+  return judged.map(({ before, row, pace }, n) => {
+    const both = [measured[n], paced[n]] as [Difference, Difference];
+    const part = partOf(before.median, row.median);
+    const isClear = both.every((one) => isLarge(one, pace !== null)) && both[0].part * both[1].part > 0;
+    const isSeen = isClear && (both[0].chance !== null || !isTiny(before, row));
+    return { row, before, part, verdict: isSeen ? direction(row.unit, part > 0) : "no clear change" };
+  });
 }
 
 type Pair = { before: Row; row: Row };
@@ -42,19 +58,78 @@ function pairsOf(earlier: Results, later: Results): Pair[] {
   });
 }
 
-function driftOf(pairs: readonly Pair[]): number {
-  const rates = pairs.filter(({ row }) => isControl(row) && row.unit === "/s");
-  return Math.max(0, ...rates.map(({ before, row }) => distance(before.median, row.median)));
+function isControl(row: Row): boolean {
+  return ["floor", "peers"].includes(row.scenario) || isFloor(row);
 }
 
-function isControl({ scenario, name }: Row): boolean {
-  return scenario === "floor" || scenario === "peers" || /\bfloors? of\b|of the floor$/.test(name);
+function isFloor({ name, unit }: Row): boolean {
+  return unit !== "x" && /\bfloors? of\b|of the floor$/.test(name);
 }
 
-/** Halved is as far as doubled. */
-function distance(before: number, now: number): number {
-  if (before === now) return 0;
-  return before <= 0 || now <= 0 ? Number.POSITIVE_INFINITY : Math.max(before / now, now / before) - 1;
+/** By how much the machine alone would have multiplied a figure; null: no floor tells. */
+function paceOf(row: Row, pairs: readonly Pair[]): number | null {
+  const { unit } = row;
+  if (isCpu(row)) return floorPace(row, pairs, isCpu, CPU_FLOOR);
+  if (![...RATES, ...DURATIONS].includes(unit)) return 1;
+  const pace = floorPace(row, pairs, isRate, DELIVERY_FLOOR);
+  return pace === null || isRate(row) ? pace : 1 / pace;
+}
+
+/** Of a floor that the scenario measures beside itself, else of the one that all have in common. */
+function floorPace(
+  { scenario }: Row,
+  pairs: readonly Pair[],
+  isAlike: (row: Row) => boolean,
+  common: string,
+): number | null {
+  const floor =
+    pairs.find(({ row }) => row.scenario === scenario && isFloor(row) && isAlike(row)) ??
+    pairs.find(({ row }) => row.name === common);
+  return floor && floor.before.median > 0 ? floor.row.median / floor.before.median || null : null;
+}
+
+/** Whoever shares the machine takes half of the time, but hardly makes a CPU slower. */
+function isCpu({ name, unit }: Row): boolean {
+  return DURATIONS.includes(unit) && /\bCPU\b|\bof which\b/.test(name);
+}
+
+function isRate({ unit }: Row): boolean {
+  return RATES.includes(unit);
+}
+
+type Difference = {
+  /** Of the medians, as a part of the earlier one. */
+  part: number;
+  isApart: boolean;
+  /** That it is nothing; null: too few runs to tell. */
+  chance: number | null;
+};
+
+function differencesOf(all: readonly Sides[]): Difference[] {
+  const rounds = (pick: (sides: Sides) => readonly number[]) =>
+    Math.max(0, ...all.map((one) => pick(one).length));
+  const [before, after] = [rounds((one) => one.before), rounds((one) => one.after)];
+  const isWhole = (one: Sides) => one.before.length === before && one.after.length === after;
+  const told = canTell(before, after) ? all.filter(isWhole) : [];
+  const chanceOf = new Map(chances(told).map((chance, n) => [told[n], chance]));
+  return all.map((one) => ({
+    part: partOf(medianOf(one.before), medianOf(one.after)),
+    isApart:
+      Math.min(...one.after) > Math.max(...one.before) || Math.max(...one.after) < Math.min(...one.before),
+    chance: chanceOf.get(one) ?? null,
+  }));
+}
+
+function isLarge({ part, isApart, chance }: Difference, hasFloor: boolean): boolean {
+  const isKnown = hasFloor && chance !== null;
+  // halved is as far as doubled
+  const distance = part < 0 ? 1 / (1 + part) - 1 : part;
+  const isNoChance = chance === null ? isApart : chance <= CHANCE_MAX;
+  return isNoChance && distance > (isKnown ? DIFFERENCE_MIN : DIFFERENCE_MIN_UNKNOWN);
+}
+
+function partOf(before: number, now: number): number {
+  return before === now ? 0 : before === 0 ? 1 : now / before - 1;
 }
 
 /** Why figures of the two runs may differ whatever the code does; empty: they are comparable. */
@@ -79,16 +154,39 @@ export function circumstances(earlier: Results, later: Results): string[] {
 export function summary(earlier: Results, later: Results): string {
   const all = changes(earlier, later);
   const clear = all.filter(({ verdict }) => verdict !== "no clear change");
-  const drift = machineDrift(earlier, later);
-  const moved =
-    drift > DIFFERENCE_MIN
-      ? ` Floors and peers moved by up to ${rounded(drift * 100)}%: so much is the machine's.`
-      : "";
   const changed =
     clear.length === 0
       ? `No clear change in ${all.length} figures.`
       : `${clear.length} of ${all.length} figures changed; for the others there is no clear change.`;
-  return changed + moved;
+  return [changed, ...moves(earlier, later), ...doubts(earlier, later)].join(" ");
+}
+
+/** What the machine did to the floors, where it is more than a little. */
+function moves(earlier: Results, later: Results): string[] {
+  const floors = pairsOf(earlier, later).filter(({ row }) => isFloor(row) || row.name === CPU_FLOOR);
+  const moved = floors
+    .map(({ before, row }) => ({ row, part: partOf(before.median, row.median) }))
+    .filter(({ part }) => Math.abs(part) > DIFFERENCE_MIN)
+    .map(({ row, part }) => `${row.scenario}: ${row.name} ${percent(part)}`);
+  return moved.length === 0 ? [] : [`The machine moved floors by itself (${moved.join("; ")}).`];
+}
+
+function doubts(earlier: Results, later: Results): string[] {
+  const pairs = pairsOf(earlier, later);
+  const rounds = ({ rows }: Results) => Math.max(0, ...rows.map(({ values }) => values.length));
+  const blind = new Set(
+    pairs.filter(({ row }) => !isControl(row) && paceOf(row, pairs) === null).map(({ row }) => row.scenario),
+  );
+  return [
+    ...(canTell(rounds(earlier), rounds(later))
+      ? []
+      : ["Too few runs to tell a change of less than a fifth from chance: take --runs 5 on both sides."]),
+    ...(blind.size === 0
+      ? []
+      : [
+          `No floor in both runs tells the machine from the code in ${[...blind].join(", ")}: run floor too.`,
+        ]),
+  ];
 }
 
 export function compared(earlier: Results, later: Results): string {
@@ -110,15 +208,6 @@ export function compared(earlier: Results, later: Results): string {
 
 export function percent(part: number): string {
   return `${part >= 0 ? "+" : ""}${rounded(part * 100)}%`;
-}
-
-function changeOf(before: Row, row: Row, drift: number): Change {
-  const part = before.median === 0 ? (row.median === 0 ? 0 : 1) : row.median / before.median - 1;
-  const isKnown = Math.min(before.values.length, row.values.length) >= RUNS_FOR_A_RANGE;
-  const isApart = row.least > before.most || row.most < before.least;
-  const noise = Math.max(drift, isKnown ? DIFFERENCE_MIN : NOISE_UNKNOWN);
-  const isClear = distance(before.median, row.median) > noise && (isKnown ? isApart : !isTiny(before, row));
-  return { row, before, part, verdict: isClear ? direction(row.unit, part > 0) : "no clear change" };
 }
 
 /** A count or a share of a second that is next to nothing doubles without meaning. */

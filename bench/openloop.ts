@@ -12,7 +12,7 @@ const ANSWER_MS_MAX = 30_000;
 /** Timers are this coarse: what has become due since the last look is sent at once. */
 const LOOK_EVERY_MS = 2;
 
-export type Shot = { url: string; key: string; method: "GET" | "POST"; body: string | null };
+export type Shot = { url: string; key: string; method: "GET" | "POST" | "DELETE"; body: string | null };
 export type Hit = { status: number; body: string; waitMs: number };
 export type Arrivals = {
   rate: number;

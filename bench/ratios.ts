@@ -58,6 +58,9 @@ const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] 
   },
 ];
 
+/** These two also tell how fast the machine is, where a scenario has no floor of its own. */
+export const DELIVERY_FLOOR = "floors of delivery in a row";
+export const CPU_FLOOR = "CPU per request with one EVALSHA";
 export const FLOORS_OF_DELIVERY: { name: string; emails: number }[] = [
   { name: "requests with one EVALSHA", emails: BATCH_EMAILS },
   { name: "rows by unnest", emails: 1 },
@@ -88,7 +91,7 @@ export function ratiosOf(rows: readonly Row[], n: number): Figure[] {
     rows.find((row) => row.scenario === scenario && row.name === name)?.values[n - 1] ?? null;
   const floor = floorOfDelivery(look);
   return [
-    ...(floor === null ? [] : [figure("floors of delivery in a row", floor, "/s")]),
+    ...(floor === null ? [] : [figure(DELIVERY_FLOOR, floor, "/s")]),
     ...RATIOS.flatMap(({ name, wanted, of }) => {
       const ratio = of(look);
       return ratio === null ? [] : [figure(name, ratio, "x", wanted)];

@@ -70,14 +70,14 @@ export function addFigures(results: Results, scenario: string, figures: readonly
       results.rows.push(row);
     }
     row.values.push(value);
-    const sorted = [...row.values].sort((a, b) => a - b);
-    row.median = medianOf(sorted);
-    row.least = sorted[0] as number;
-    row.most = sorted.at(-1) as number;
+    row.median = medianOf(row.values);
+    row.least = Math.min(...row.values);
+    row.most = Math.max(...row.values);
   }
 }
 
-function medianOf(sorted: readonly number[]): number {
+export function medianOf(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length / 2;
   const upper = sorted[Math.floor(middle)] as number;
   return Number.isInteger(middle) ? (upper + (sorted[middle - 1] as number)) / 2 : upper;

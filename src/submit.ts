@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Admitter, Caller } from "./admission/admit.ts";
 import type { Asked, Grant, Reservations } from "./admission/reserve.ts";
-import { Unavailable } from "./admission/unavailable.ts";
+import { rolledBack, Unavailable } from "./admission/unavailable.ts";
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
@@ -236,7 +236,7 @@ function answer(committed: Committed | { kind: "key revoked" }, outgoing: Outgoi
     case "unknown":
       return { kind: "outcome unknown", error: committed.error };
     case "failed":
-      throw new Unavailable("the commit was rolled back", committed.error);
+      throw rolledBack(committed);
     case "stale":
       throw new Unavailable("the workspace keeps changing");
   }

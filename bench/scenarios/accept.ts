@@ -8,7 +8,7 @@ import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf } from "../load.t
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
 import { figure, type Scenario } from "../scenario.ts";
-import { aim, cancelAll, harmless } from "../target.ts";
+import { aim, harmless, takeBack } from "../target.ts";
 
 const accept: Scenario = {
   name: "accept",
@@ -63,7 +63,7 @@ const accept: Scenario = {
         figure("single sends p50", quantile(waits, 0.5), "ms"),
         figure("single sends p99", quantile(waits, 0.99), "ms"),
         figure("refused", failures, ""),
-        figure("could not be canceled", await cancelAll(target), ""),
+        figure("could not be taken back", await takeBack(target), ""),
       ],
       distributions: [{ name: "answer to a single send", unit: "ms", points: quantilesOf(waits) }],
     };

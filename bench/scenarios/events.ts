@@ -2,11 +2,8 @@
  * events: over 50 connections, each with one matching automation: the event, its entry and its run committed; then runs
  * of wait, send, tag and split that come due while everything they mail is delivered, and how late they were taken up.
  */
-import { apply } from "../../src/automation/apply.ts";
 import { newId } from "../../src/ids.ts";
-import { insertAudience } from "../../src/record/audiences.ts";
-import type { Contact } from "../../src/record/contact.ts";
-import { insertContacts } from "../../src/record/contacts.ts";
+import { audienceOf } from "../audience.ts";
 import { load, ONE, quantile, quantilesOf } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, cpuSeconds } from "../meter.ts";
@@ -14,7 +11,6 @@ import { openLoop } from "../openloop.ts";
 import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
 import { until } from "../until.ts";
 
-const CONTACTS = 1_000;
 const CONNECTIONS = 50;
 const RUNS = 10_000;
 const RUNS_PER_SECOND = 500;
@@ -30,42 +26,6 @@ const RUN_STEPS = [
   { tag: { add: ["mailed"] } },
   { split: { percent: { a: 50, b: 50 }, a: [{ tag: { add: ["a"] } }], b: [{ tag: { add: ["b"] } }] } },
 ];
-
-/** An audience with contacts, and an automation that every `go` of them enters. */
-async function audienceOf(
-  { sql }: Bench,
-  { id: workspaceId }: Workspace,
-  steps: object[],
-): Promise<string[]> {
-  const now = new Date();
-  const audienceId = newId(now.getTime());
-  await insertAudience(sql, { workspaceId, id: audienceId, name: "Bench", doubleOptIn: false }, now);
-  const contacts = Array.from({ length: CONTACTS }, (_, n): Contact => {
-    const email = `user${n}@example.net`;
-    return {
-      workspaceId,
-      id: newId(now.getTime()),
-      audienceId,
-      identity: email,
-      email,
-      firstName: `User ${n}`,
-      lastName: null,
-      properties: { city: "Rome" },
-      tags: [],
-      status: "subscribed",
-      createdAt: now,
-      updatedAt: now,
-      archivedAt: null,
-    };
-  });
-  await insertContacts(sql, contacts);
-  const document = { name: "Bench", audience_id: audienceId, event: "go", entry: "every", steps };
-  await apply(sql, workspaceId, document, now.getTime());
-  const properties = { order: 17, total: 99.5, items: ["lamp", "table"] };
-  return contacts.map(({ email }) =>
-    JSON.stringify({ audience_id: audienceId, email, name: "go", properties }),
-  );
-}
 
 const events: Scenario = {
   name: "events",

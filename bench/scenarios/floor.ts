@@ -12,6 +12,8 @@ import { unnestFloor } from "../inserts.ts";
 import { finishedMessage } from "../letter.ts";
 import { load } from "../load.ts";
 import type { Bench } from "../machine.ts";
+import { cpuSeconds } from "../meter.ts";
+import { CPU_FLOOR } from "../ratios.ts";
 import { figure, type Scenario } from "../scenario.ts";
 import { smtpFloor } from "../smtpfloor.ts";
 import { until } from "../until.ts";
@@ -85,10 +87,10 @@ const floor: Scenario = {
   async run(bench, { seconds, tell }) {
     const bare = await bench.program("bare", "bare.mjs");
     const request = { key: "", body: null, connections: CONNECTIONS, seconds };
-    const [plain, evalsha] = [
-      await load({ ...request, url: `${bare.url}/bare` }, false),
-      await load({ ...request, url: `${bare.url}/evalsha` }, false),
-    ];
+    const plain = await load({ ...request, url: `${bare.url}/bare` }, false);
+    const before = cpuSeconds(bare.pid);
+    const evalsha = await load({ ...request, url: `${bare.url}/evalsha` }, false);
+    const cpuMicros = ((cpuSeconds(bare.pid) - before) / evalsha.requests) * 1e6;
     await bare.stop();
     tell("inserts");
     const rows = await unnestFloor(bench, seconds);
@@ -102,6 +104,7 @@ const floor: Scenario = {
       figures: [
         figure("requests, bare", plain.perSecond, "/s"),
         figure("requests with one EVALSHA", evalsha.perSecond, "/s"),
+        figure(CPU_FLOOR, cpuMicros, "us"),
         figure("rows by unnest", rows, "/s"),
         figure("jobs through BullMQ", done, "/s"),
         figure("messages by pipelined SMTP", sent, "/s"),

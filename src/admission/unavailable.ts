@@ -4,3 +4,8 @@ export class Unavailable extends Error {
     super(reason, { cause });
   }
 }
+
+/** Why nothing was written: the caller may try again, unless what it sent can never be stored. */
+export function rolledBack({ error, isBroken }: { error: unknown; isBroken: boolean }): unknown {
+  return isBroken ? error : new Unavailable("the commit was rolled back", error);
+}

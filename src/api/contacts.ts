@@ -2,7 +2,7 @@
 import Type, { type Static } from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
-import { Unavailable } from "../admission/unavailable.ts";
+import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import { findAudience } from "../record/audiences.ts";
@@ -265,7 +265,7 @@ async function commit(
       case "too much":
         throw refuse("validation_error", `The \`${verdict.field}\` field ${verdict.message}.`);
       case "failed":
-        throw new Unavailable("the commit was rolled back", verdict.error);
+        throw rolledBack(verdict);
       case "unknown":
         throw refuse("application_error", "Outcome unknown, try again.");
     }

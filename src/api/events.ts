@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";
-import { Unavailable } from "../admission/unavailable.ts";
+import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newEventId } from "../ids.ts";
 import type { EventCommit, EventEntry } from "../record/events.ts";
@@ -73,7 +73,7 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
       case "no contact":
         throw refuse("not_found", "There is no such contact in this audience.");
       case "failed":
-        throw new Unavailable("the commit was rolled back", verdict.error);
+        throw rolledBack(verdict);
       case "unknown":
         throw outcomeUnknown();
     }

@@ -35,8 +35,8 @@ export interface Transaction<Entry, Verdict> {
 
 /** What the group commit itself may have to say of an entry. */
 export type Uncommitted =
-  /** Certainly not written. */
-  | { kind: "failed"; error: unknown }
+  /** Certainly not written. `isBroken`: Postgres refuses this very entry, now and whenever it is tried again. */
+  | { kind: "failed"; error: unknown; isBroken: boolean }
   /** Nobody can say. */
   | { kind: "unknown"; error: unknown };
 
@@ -175,8 +175,9 @@ export class GroupCommit<Entry, Verdict> {
       }
     }
     // certainly rolled back
-    if (!isFaultOfOne(error) || group.length === 1) {
-      for (const one of group) one.settle({ kind: "failed", error });
+    const isBroken = isFaultOfOne(error);
+    if (!isBroken || group.length === 1) {
+      for (const one of group) one.settle({ kind: "failed", error, isBroken });
       return;
     }
     const half = Math.ceil(group.length / 2);

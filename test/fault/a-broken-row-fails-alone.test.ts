@@ -5,7 +5,7 @@ import { type Committed, type MailCommit, mailCommit, type Submission } from "..
 import { connectRecord } from "../../src/record/connect.ts";
 import type { NewEmail } from "../../src/record/emails.ts";
 import { services } from "../rig/services.ts";
-import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+import { type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const HEAD = { from: "a@example.com", to: ["b@example.net"], cc: [], bcc: [], reply_to: [], subject: "s" };
 
@@ -126,4 +126,19 @@ test("two e-mails of one request: when one is broken neither is written", async 
   expect(verdicts.map(({ kind }) => kind)).toEqual(["failed", "accepted"]);
   const [row] = await api.sql`select count(*)::int from email where workspace_id = ${inTurn(0)}`;
   expect(row?.count).toBe(0);
+});
+
+test("a caller whose mail can never be stored is not told to try again, and its neighbours are answered 200", async () => {
+  const [workspace] = workspaces as [TestWorkspace];
+  await api.sql`alter table email add constraint storable check (head->>'subject' <> 'never')`;
+  const send = (subject: string) =>
+    workspace.client.post<Refusal>("/emails", { from: HEAD.from, to: HEAD.to, subject, text: "t" });
+  const [broken, ...others] = await Promise.all([send("never"), send("a"), send("b")]);
+  await api.sql`alter table email drop constraint storable`;
+  expect(broken).toMatchObject({
+    status: 500,
+    body: { name: "application_error", message: expect.not.stringMatching(/try again/i) },
+  });
+  expect(others.map(({ status }) => status)).toEqual([200, 200]);
+  expect(api.faults).toContainEqual(expect.objectContaining({ constraint_name: "storable" }));
 });
