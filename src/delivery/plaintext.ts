@@ -129,7 +129,8 @@ class Page {
   }
 
   #readWords(text: string): void {
-    const tidy = /^[!-~]+(?: [!-~]+)*$/.test(text) ? text : text.replace(INVISIBLE, "").replace(SPACES, " ");
+    const visible = PRINTABLE_ASCII.test(text) ? text : text.replace(INVISIBLE, "");
+    const tidy = visible.replace(UNTIDY_SPACES, " ");
     const words = tidy.trim();
     if (words === "") {
       if (tidy !== "") this.#space = true;
@@ -275,7 +276,10 @@ function attribute(attributes: string, wanted: string): string {
   return "";
 }
 
+const PRINTABLE_ASCII = /^[\t\n\f\r\x20-\x7e]*$/;
 const SPACES = /[ \t\n\f\r\u00a0\u2000-\u200a\u202f]+/g;
+/** All but the single blank, which most are and which may stay. */
+const UNTIDY_SPACES = /(?! (?![ \t\n\f\r\u00a0\u2000-\u200a\u202f]))[ \t\n\f\r\u00a0\u2000-\u200a\u202f]+/g;
 const INVISIBLE = /\u00ad|\u034f|\u200b|\u2060|\ufeff/g;
 const REFERENCE = /&(?:#([0-9]{1,7});?|#[xX]([0-9a-fA-F]{1,6});?|([a-zA-Z][a-zA-Z0-9]{1,7});)/g;
 
