@@ -2,13 +2,14 @@
  * What a reply makes of a mail: all policy about failure, as one pure function.
  *
  *   2xx to the final dot                     delivered; nothing else is
- *   no connection, not let in, no signature  unsent: nothing of the mail was tried
+ *   no connection, or not let in             unsent: nothing of the mail was tried
  *   4xx, or the connection broke             deferred
  *   421                                      deferred; the conversation ends itself politely
  *   complete, and no answer came             deferred, "lost answer": it may have arrived, a retry may repeat it
  *   5xx that blames the recipient or mail    bounced: hard, soft or block
  *   5xx that blames us                       deferred, "our standing": an operator can mend it, and it would otherwise
  *                                            bounce everybody's mail
+ *   its domain's key cannot be used          unsent: it waits rather than goes unsigned
  *   deferred or unsent, and too old          bounced, expired, with that last reply
  *
  * To whom a 5xx belongs: before MAIL always to us. To MAIL, to us as well (the sender's domain is not set up, the account
