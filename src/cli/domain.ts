@@ -209,6 +209,7 @@ async function verify(context: Context, domain: string, options: Of & { resolver
   });
   say(options, values, lines.join("\n"));
   const wanting = findings.filter(({ key, isFound }) => key.state !== "retired" && !isFound);
+  if (wanting.some(({ isUnknown }) => isUnknown)) throw new CommandError("DNS could not be asked.");
   if (wanting.some(({ key }) => key.state === "signing"))
     throw new CommandError("A key that signs is not in DNS: receivers do not verify the mail.");
   if (wanting.length > 0) throw new CommandError("A key that waits is not in DNS yet.");

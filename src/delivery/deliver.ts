@@ -11,7 +11,7 @@ import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
-import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
+import type { Outcome, Reply } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
 import type { BagRef } from "../queue/line.ts";
@@ -32,7 +32,7 @@ import type { TallyCounts } from "../record/settle.ts";
 import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier } from "./courier.ts";
 import type { Leases } from "./leases.ts";
-import { type Signer, Unsigned } from "./signer.ts";
+import type { Signer } from "./signer.ts";
 
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
@@ -213,22 +213,16 @@ export class Deliverer {
       return;
     }
     const attemptedAt = clock.now();
-    try {
-      message = await signer.sign(bag.workspaceId, from.domain, message);
-    } catch (error) {
+    const to = openAddresses(email);
+    const signed = await signer.sign(bag.workspaceId, from.domain, message);
+    if (!Buffer.isBuffer(signed)) {
       // it waits rather than goes unsigned
-      const reply = troubleOf("session", hindrance(error), (error as Error).message);
-      this.#note(
-        bag,
-        email,
-        openAddresses(email).map(() => reply),
-        attemptedAt,
-      );
+      this.#note(bag, email, Array<Reply>(to.length).fill(signed), attemptedAt);
       return;
     }
-    const envelope = { from: from.address, to: openAddresses(email), utf8: needsUtf8(letter) };
+    const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
     const permit = { mayBegin: () => leases.isFresh(bag) && !this.#isClosing };
-    const replies = await courier.send(envelope, message, permit);
+    const replies = await courier.send(envelope, signed, permit);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, replies, attemptedAt);
   }
@@ -364,10 +358,6 @@ export class Deliverer {
 /** By us: the worker stops, or its lease is no longer fresh. */
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
-}
-
-function hindrance(error: unknown): "KEY_UNUSABLE" | "KEY_UNREAD" {
-  return error instanceof Unsigned && error.isLasting ? "KEY_UNUSABLE" : "KEY_UNREAD";
 }
 
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;

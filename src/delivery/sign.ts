@@ -5,8 +5,8 @@
  * same message and key give the same signature, so an attempt repeated is the same message. Fields are never over 78
  * columns, unless a domain alone is. Signatures are made on the thread pool: only hashing happens on this thread.
  *
- * Nobody on the way may add another field of those that readers look at: their names are listed once more than they
- * occur. There is no time of signing (t=) and no expiry (x=): a mail may wait for days.
+ * What readers look at (SEALED) is listed once more than it occurs: another such field, added on the way, breaks the
+ * signature. There is no time of signing (t=) and no expiry (x=): a mail may wait for days.
  */
 import { createHash, type KeyObject, sign as signBytes } from "node:crypto";
 import { promisify } from "node:util";
@@ -16,8 +16,11 @@ export type SigningKey = { domain: string; selector: string; algorithm: Algorith
 
 const LINE_COLUMNS_MAX = 78;
 const END_OF_HEAD = "\r\n\r\n";
+/** Of these nobody may add another one. */
+const SEALED = ["from", "to", "cc", "reply-to", "subject", "date", "message-id"];
 /** All else that may stand in a header belongs to whoever carries the mail, or to nobody (RFC 6376, 5.4.1). */
 const SIGNED = new Set([
+  ...SEALED,
   "mime-version",
   "in-reply-to",
   "references",
@@ -32,7 +35,6 @@ const SIGNED = new Set([
   "feedback-id",
   "auto-submitted",
 ]);
-const SEALED = ["from", "to", "cc", "reply-to", "subject", "date", "message-id"];
 
 /** The message with a signature of each key in front of it, in their order. */
 export async function signed(message: Buffer, keys: readonly SigningKey[]): Promise<Buffer> {
@@ -87,17 +89,13 @@ function signedFields(fields: readonly string[]): Chosen {
   const names: string[] = [];
   let canonical = "";
   for (let n = fields.length - 1; n >= 0; n--) {
-    const field = fields[n] as string;
-    const name = field.slice(0, field.indexOf(":")).trimEnd().toLowerCase();
-    if (!isSigned(name)) continue;
+    const field = relaxedField(fields[n] as string);
+    const name = field.slice(0, field.indexOf(":"));
+    if (!SIGNED.has(name) && !name.startsWith("content-")) continue;
     names.push(name);
-    canonical += `${relaxedField(field)}\r\n`;
+    canonical += `${field}\r\n`;
   }
   return { names: [...names, ...SEALED], canonical };
-}
-
-function isSigned(name: string): boolean {
-  return SIGNED.has(name) || SEALED.includes(name) || name.startsWith("content-");
 }
 
 /** RFC 6376, 3.4.2. White space is space and tab alone: `\s` and `trim` would take octets of UTF-8 for it. */

@@ -2,11 +2,12 @@
  * Signs the mail of workspaces with the keys of their domains. The key of the sender's domain signs, or else that of the
  * nearest domain above it that has one: to a receiver both are the sender's (relaxed alignment).
  *
- * Promises: mail of a domain with a key never goes unsigned: what hinders signing is thrown as `Unsigned`. A key that is
- * put to use, retired or removed is known everywhere within REFRESH_MS. The record is asked once per domain in that
- * time, however many mails wait for the answer.
+ * Promises: mail of a domain with a key never goes unsigned: instead of the message comes what hinders, as a reply. A key
+ * that is put to use, retired or removed is known everywhere within REFRESH_MS. The record is asked once per domain in
+ * that time, however many mails wait for the answer.
  */
 import { type Sealer, UnusableKey } from "../domain/key.ts";
+import { type Reply, troubleOf } from "../outcome/outcome.ts";
 import type { Sql } from "../record/connect.ts";
 import { type SigningRow, signingKeys } from "../record/domains.ts";
 import { within } from "../record/groupcommit.ts";
@@ -16,16 +17,6 @@ const REFRESH_MS = 10_000;
 /** An RSA key takes some KB, and a domain without a key next to nothing. */
 const KEPT_DOMAINS_MAX = 2_000;
 const LOAD_MS_MAX = 5_000;
-
-export class Unsigned extends Error {
-  /** Trying again does not mend it: an operator has to. */
-  readonly isLasting: boolean;
-
-  constructor(cause: unknown) {
-    super(`it could not be signed: ${cause instanceof Error ? cause.message : cause}`, { cause });
-    this.isLasting = cause instanceof UnusableKey;
-  }
-}
 
 /** `sealed` tells whether an opened key is still the one in the record. */
 type Opened = SigningKey & { sealed: Buffer };
@@ -42,13 +33,14 @@ export class Signer {
     this.#parts = { refreshMs: REFRESH_MS, ...parts };
   }
 
-  /** The message as it is when no domain of the sender has a key. */
-  async sign(workspaceId: string, domain: string, message: Buffer): Promise<Buffer> {
+  /** The message as it is when no domain of the sender has a key. Never rejects. */
+  async sign(workspaceId: string, domain: string, message: Buffer): Promise<Buffer | Reply> {
     try {
       const keys = await this.#keysOf(workspaceId, domain);
       return keys.length === 0 ? message : await signed(message, keys);
     } catch (error) {
-      throw new Unsigned(error);
+      const trouble = error instanceof UnusableKey ? "KEY_UNUSABLE" : "KEY_UNREAD";
+      return troubleOf("session", trouble, `it could not be signed: ${(error as Error).message}`);
     }
   }
 
@@ -57,10 +49,10 @@ export class Signer {
     const now = performance.now();
     let kept = this.#kept.get(name);
     if (!kept || now - kept.since > this.#parts.refreshMs) {
-      kept = { since: now, keys: this.#load(workspaceId, domain, kept) };
-      const asked = kept;
+      const asked = { since: now, keys: this.#load(workspaceId, domain, kept) };
       // the next mail asks again
-      kept.keys.catch(() => this.#kept.get(name) === asked && this.#kept.delete(name));
+      asked.keys.catch(() => this.#kept.get(name) === asked && this.#kept.delete(name));
+      kept = asked;
     }
     this.#kept.delete(name);
     this.#kept.set(name, kept);

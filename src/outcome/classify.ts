@@ -5,7 +5,6 @@
  *   no connection, or not let in
  *     by the smarthost                       unsent: nothing of the mail was tried
  *     by the receiver itself                 deferred: that was its attempt
- *   no signature for now                     unsent
  *   DNS knows of nobody to take it           bounced; while DNS fails, deferred
  *   4xx, or the connection broke             deferred
  *   421                                      deferred; the conversation ends itself politely
@@ -13,6 +12,7 @@
  *   5xx that blames the recipient or mail    bounced: hard, soft or block
  *   5xx that blames us                       deferred, "our standing": an operator can mend it, and it would otherwise
  *                                            bounce everybody's mail
+ *   its domain's key cannot be used          unsent: it waits rather than goes unsigned
  *   deferred or unsent, and too old          bounced, expired, with that last reply
  *
  * To whom a 5xx belongs: before MAIL always to us. To MAIL, to us as well (the sender's domain is not set up, the account

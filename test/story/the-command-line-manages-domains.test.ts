@@ -147,4 +147,5 @@ test("bad input ends with 1, in one line, and a silent DNS server is told from a
   const silent = await postrider("domain", "verify", "example.com", ...at, "--resolver", gone.address);
   expect(silent).toMatchObject({ status: 1 });
   expect(silent.out).toContain("DNS gave no answer");
+  expect(silent.err).toBe("DNS could not be asked.\n");
 }, 60_000);

@@ -117,6 +117,8 @@ describe("without a reply", () => {
     ["session", "BUSY", "unsent busy"],
     ["session", "CLOSING", "unsent stopped"],
     ["session", "WITHDRAWN", "unsent stopped"],
+    ["session", "KEY_UNUSABLE", "unsent unsigned"],
+    ["session", "KEY_UNREAD", "unsent stopped"],
     ["session", "ADDRESS_UNSAFE", "bounced unsendable soft"],
     ["session", "SMTPUTF8_NOT_OFFERED", "bounced unsendable soft"],
     ["session", "SIZE_EXCEEDED", "bounced unsendable soft"],
