@@ -1,6 +1,7 @@
 /** /emails: send one or a batch, read, list, reschedule, cancel. */
 import { createHash } from "node:crypto";
 import Type from "typebox";
+import { parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid } from "../ids.ts";
@@ -354,7 +355,7 @@ function show(email: EmailRow) {
   return {
     object: "email",
     id: email.id,
-    message_id: messageIdOf(email.id, head.from),
+    message_id: messageIdOf(email.id, parseMailbox(head.from)),
     from: head.from,
     to: head.to,
     cc: head.cc,

@@ -46,13 +46,18 @@ export class UnwritableLetter extends Error {}
 
 export function compose(letter: Letter): Buffer | Promise<Buffer> {
   const head = headOf(letter);
+  // the same octets where all is ASCII, and nobody has to count them first
+  const encoding = needsUtf8(letter) ? "utf8" : "latin1";
   const html = letter.html ?? "";
   const text = letter.text ?? plaintextOf(html);
   const boundary = boundaryFor(letter.messageId, text, html);
-  if (letter.attachments.length > 0) return composeTree(head, text, html, letter.attachments, boundary);
-  if (text === "" && html !== "") return composeOne(head, "text/html", html);
-  if (html === "") return composeOne(head, "text/plain", text);
-  return composeBoth(head, text, html, boundary);
+  if (letter.attachments.length > 0)
+    return composeTree(Buffer.from(head, encoding), text, html, letter.attachments, boundary);
+  let message: string;
+  if (html === "") message = composeOne(head, "text/plain", text);
+  else if (text === "") message = composeOne(head, "text/html", html);
+  else message = composeBoth(head, text, html, boundary);
+  return Buffer.from(message, encoding);
 }
 
 /** Whether the header holds an address that only SMTPUTF8 can carry, wherever the envelope goes. */
@@ -62,7 +67,11 @@ export function needsUtf8({
   cc,
   replyTo,
 }: Pick<Letter, "from" | "to" | "cc" | "replyTo">): boolean {
-  return [from, ...to, ...cc, ...replyTo].some(({ utf8 }) => utf8);
+  return from.utf8 || to.some(isUtf8) || cc.some(isUtf8) || replyTo.some(isUtf8);
+}
+
+function isUtf8({ utf8 }: Mailbox): boolean {
+  return utf8;
 }
 
 function headOf({ messageId, date, from, to, cc, replyTo, subject, headers }: Letter): string {
@@ -97,19 +106,19 @@ function boundaryFor(messageId: string, text: string, html: string): string {
   return boundary;
 }
 
-function composeOne(head: string, type: string, content: string): Buffer {
+function composeOne(head: string, type: string, content: string): string {
   const { fields, body } = entity(type, content);
-  return octets(head + fields, body.endsWith("\r\n") ? body : `${body}\r\n`);
+  return `${head}${fields}\r\n${body}${body.endsWith("\r\n") ? "" : "\r\n"}`;
 }
 
-function composeBoth(head: string, text: string, html: string, boundary: string): Buffer {
+function composeBoth(head: string, text: string, html: string, boundary: string): string {
   const plain = entity("text/plain", text);
   const rich = entity("text/html", html);
-  return octets(
-    `${head}Content-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n`,
+  return (
+    `${head}Content-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n\r\n` +
     `--${boundary}\r\n${plain.fields}\r\n${plain.body}\r\n` +
-      `--${boundary}\r\n${rich.fields}\r\n${rich.body}\r\n` +
-      `--${boundary}--\r\n`,
+    `--${boundary}\r\n${rich.fields}\r\n${rich.body}\r\n` +
+    `--${boundary}--\r\n`
   );
 }
 
@@ -122,16 +131,12 @@ function entity(type: string, text: string): { fields: string; body: string } {
 }
 
 async function composeTree(
-  head: string,
+  head: Buffer,
   text: string,
   html: string,
   attachments: readonly Attachment[],
   boundary: string,
 ): Promise<Buffer> {
   const { fields, body } = await treeOf(text, html, attachments, boundary);
-  return Buffer.concat([octets(head + fields, ""), body]);
-}
-
-function octets(fields: string, body: string): Buffer {
-  return Buffer.from(`${fields}\r\n${body}`);
+  return Buffer.concat([head, Buffer.from(`${fields}\r\n`), body]);
 }

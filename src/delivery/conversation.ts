@@ -20,7 +20,7 @@
  * this machine itself it is left out: nothing leaves the machine, and a certificate for `localhost` proves nothing.
  */
 import { isAscii } from "node:buffer";
-import { connect, isIP, type Socket } from "node:net";
+import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type Phase, type Reply, replyOf, type Trouble, troubleOf } from "../outcome/outcome.ts";
 import type { Envelope, Permit } from "./courier.ts";
@@ -77,6 +77,7 @@ export type Dispatcher = {
 
 const REPLY_CHARS_MAX = 65_536;
 const PIECE_BYTES = 65_536;
+const READ_BYTES = 4_096;
 /** Larger ones are not chained to: the next would wait for the upload. */
 const CHAIN_MESSAGE_BYTES_MAX = PIECE_BYTES;
 const CHAIN_DOT_MS_MAX = 500;
@@ -192,6 +193,7 @@ export class Conversation {
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
       autoSelectFamilyAttemptTimeout: CONNECT_ATTEMPT_MS,
+      onread: this.#intoOneBuffer(),
     });
     this.#listen();
     this.#open().then(
@@ -297,15 +299,14 @@ export class Conversation {
     const { host, verifyCertificate, ca } = this.peer;
     this.#phase = "tls";
     this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
-    const plain = this.#socket;
-    plain.removeAllListeners("data");
     this.#socket = connectTls({
-      socket: plain,
+      socket: this.#socket,
       host,
       ...(isIP(host) === 0 && { servername: host }),
       ...(ca !== null && { ca }),
       rejectUnauthorized: verifyCertificate,
     });
+    this.#socket.on("data", (chunk) => this.#read(chunk.toString("latin1")));
     this.#listen();
     await this.#event("secureConnect");
     this.#isSecure = true;
@@ -521,7 +522,7 @@ export class Conversation {
     if (this.#extensions.pipelining && this.#dotTookMs <= CHAIN_DOT_MS_MAX && !this.#isLast)
       this.#chained = this.#dispatcher.onLeaving(this);
     const rest = this.#chained ? DOT_LINE + this.#opener(this.#chained) : DOT_LINE;
-    this.#write(joined(message, rest));
+    this.#write(joined(message, rest, this.#chained?.envelope.utf8 ? "utf8" : "latin1"));
   }
 
   /** A large message goes piece by piece, so that a receiver that takes it slowly is told from one that is gone. */
@@ -646,10 +647,21 @@ export class Conversation {
       if (socket === this.#socket && !this.#isOver) this.#end(reply());
     };
     const closed = (): Reply => this.#trouble("ECONNRESET", "closed by the other side");
-    socket.on("data", (chunk) => this.#read(chunk.toString("latin1")));
     socket.on("error", (error) => lose(() => this.#systemTrouble(error)));
     socket.on("end", () => lose(closed));
     socket.on("close", () => lose(closed));
+  }
+
+  /** What is read before TLS, or without: a buffer for each read of some ten bytes would cost more than the read. */
+  #intoOneBuffer(): OnReadOpts {
+    const buffer = Buffer.allocUnsafe(READ_BYTES);
+    return {
+      buffer,
+      callback: (length) => {
+        this.#read(buffer.toString("latin1", 0, length));
+        return true;
+      },
+    };
   }
 
   #write(bytes: string | Buffer): void {
@@ -741,10 +753,10 @@ function isThisMachine(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-function joined(message: Buffer, text: string): Buffer {
-  const whole = Buffer.allocUnsafe(message.length + Buffer.byteLength(text));
+function joined(message: Buffer, text: string, encoding: "utf8" | "latin1"): Buffer {
+  const whole = Buffer.allocUnsafe(message.length + Buffer.byteLength(text, encoding));
   whole.set(message);
-  whole.write(text, message.length);
+  whole.write(text, message.length, encoding);
   return whole;
 }
 

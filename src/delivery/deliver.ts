@@ -30,7 +30,7 @@ import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts"
 import { unqueue } from "../record/keeping.ts";
 import type { TallyCounts } from "../record/settle.ts";
 import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
-import type { Courier } from "./courier.ts";
+import type { Courier, Permit } from "./courier.ts";
 import type { Leases } from "./leases.ts";
 import type { Signer } from "./signer.ts";
 
@@ -60,7 +60,10 @@ export type DeliverParts = {
 };
 
 /** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
-type Trip = { bag: Held; open: number; isCutShort: boolean; onDone(): void };
+type Trip = { bag: Held; permit: Permit; open: number; isCutShort: boolean; onDone(): void };
+
+/** Who stands in the header, and everyone the mail goes to, each once: to before cc before bcc, as the marks are. */
+type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: readonly Mailbox[] };
 
 export class Deliverer {
   readonly #parts: DeliverParts;
@@ -68,6 +71,8 @@ export class Deliverer {
   #isClosing = false;
   #onRoom: (() => void)[] = [];
   #complainedAt = Number.NEGATIVE_INFINITY;
+  #sender: { text: string; mailbox: Mailbox | null } | null = null;
+  #shown = { at: 0, text: "" };
 
   constructor(parts: DeliverParts) {
     this.#parts = parts;
@@ -163,6 +168,7 @@ export class Deliverer {
       const timer = setTimeout(resolve, STRAGGLER_MS);
       const trip: Trip = {
         bag,
+        permit: { mayBegin: () => this.#parts.leases.isFresh(bag) && !this.#isClosing },
         open: emails.length,
         isCutShort: false,
         onDone: () => {
@@ -172,10 +178,12 @@ export class Deliverer {
           resolve();
         },
       };
-      for (const email of emails)
-        this.#send(trip, email)
-          .finally(() => this.#arrived(trip))
-          .catch(this.#parts.onFault);
+      const arrived = (): void => this.#arrived(trip);
+      const failed = (error: unknown): void => {
+        this.#parts.onFault(error);
+        this.#arrived(trip);
+      };
+      for (const email of emails) this.#send(trip, email).then(arrived, failed);
     });
   }
 
@@ -187,23 +195,25 @@ export class Deliverer {
   }
 
   async #send(trip: Trip, email: OpenEmail): Promise<void> {
-    const { bag } = trip;
-    const { signer, courier, leases, clock } = this.#parts;
+    const { bag, permit } = trip;
+    const { signer, courier, clock } = this.#parts;
     if (email.barred !== null) {
       this.#drop(bag, email, "canceled", `The contact is ${email.barred}.`);
       return;
     }
-    const from = parseMailbox(email.head.from);
+    const from = this.#readSender(email.head.from);
     if (!from) {
       this.#fail(bag, email, "The e-mail has no valid sender.");
       return;
     }
-    const letter = this.#letter(email, from);
+    const people = readPeople(email.head);
+    const letter = this.#letter(email, from, people);
     let message: Buffer;
     try {
       const refs = email.extra?.attachments;
-      const attachments = refs ? await this.#attachments(bag.workspaceId, refs) : [];
-      message = await compose({ ...letter, attachments });
+      if (refs) letter.attachments = await this.#attachments(bag.workspaceId, refs);
+      const composed = compose(letter);
+      message = composed instanceof Promise ? await composed : composed;
     } catch (error) {
       this.#fail(
         bag,
@@ -213,33 +223,39 @@ export class Deliverer {
       return;
     }
     const attemptedAt = clock.now();
-    const to = openAddresses(email);
+    const to = openAddresses(people.recipients, email.marks);
     const signed = await signer.sign(bag.workspaceId, from.domain, message);
     if (!Buffer.isBuffer(signed)) {
       // it waits rather than goes unsigned
-      this.#note(bag, email, Array<Reply>(to.length).fill(signed), attemptedAt);
+      this.#note(bag, email, people.recipients, Array<Reply>(to.length).fill(signed), attemptedAt);
       return;
     }
     const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
-    const permit = { mayBegin: () => leases.isFresh(bag) && !this.#isClosing };
     const replies = await courier.send(envelope, signed, permit);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
-    else this.#note(bag, email, replies, attemptedAt);
+    else this.#note(bag, email, people.recipients, replies, attemptedAt);
   }
 
-  #letter({ id, head, html, plain, extra, sentAt }: OpenEmail, from: Mailbox): Omit<Letter, "attachments"> {
+  /** The e-mails of a bag have mostly one sender. */
+  #readSender(text: string): Mailbox | null {
+    if (this.#sender?.text !== text) this.#sender = { text, mailbox: parseMailbox(text) };
+    return this.#sender.mailbox;
+  }
+
+  #letter({ id, head, html, plain, extra, sentAt }: OpenEmail, from: Mailbox, people: People): Letter {
     return {
-      messageId: messageIdOf(id, head.from),
+      messageId: messageIdOf(id, from),
       // the first attempt's, so that a retry is the same mail
-      date: sentAt ?? new Date(this.#parts.clock.now()),
+      date: new Date(sentAt ?? this.#parts.clock.now()),
       from,
-      to: mailboxes(head.to),
-      cc: mailboxes(head.cc),
-      replyTo: mailboxes(head.reply_to),
+      to: people.to,
+      cc: people.cc,
+      replyTo: people.replyTo,
       subject: head.subject,
       html,
       text: plain,
       headers: extra?.headers ?? {},
+      attachments: [],
     };
   }
 
@@ -254,38 +270,51 @@ export class Deliverer {
   }
 
   /** Turns the replies into what is written: the mark of each recipient, the events, and when to try again. */
-  #note(bag: Held, email: OpenEmail, replies: readonly Reply[], attemptedAt: number): void {
+  #note(
+    bag: Held,
+    email: OpenEmail,
+    recipients: readonly Mailbox[],
+    replies: readonly Reply[],
+    attemptedAt: number,
+  ): void {
     const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
     const at = clock.now();
-    const recipients = recipientsOf(email.head);
-    const marks = [...marksOf(email)];
-    const open = marks.flatMap((mark, n) => (mark === "o" ? [n] : []));
-    const isExpired = at - (email.scheduledAt ?? email.createdAt).getTime() > lifetimeMs;
-    // a retry is the same mail once more: rates are taken over recipients, each counted once
-    const counts: Partial<TallyCounts> = email.attempts === 0 ? { attempted: open.length } : {};
+    const isExpired = at - email.since > lifetimeMs;
+    const counts: Partial<TallyCounts> = {};
     const events: Note["events"] = [];
     const places: number[] = [];
+    let marks = "";
+    let answered = 0;
     let wasTried = false;
     let needsOperator = false;
     let last: string | null = null;
-    open.forEach((n, k) => {
-      const outcome = classify(replies[k] as Reply, isExpired, courier.carriesTo);
+    for (let n = 0; n < email.marks.length; n++) {
+      const before = email.marks.charAt(n);
+      if (before !== "o") {
+        marks += before;
+        continue;
+      }
+      const outcome = classify(replies[answered++] as Reply, isExpired, courier.carriesTo);
       last = outcome.reply.text;
       if (concernsOperator(outcome)) {
         needsOperator = true;
         this.#complain(last);
       }
-      if (outcome.kind === "unsent") return;
+      if (outcome.kind === "unsent") {
+        marks += before;
+        continue;
+      }
       wasTried = true;
       const { address: recipient, domain } = recipients[n] as Mailbox;
-      const detail = outcome.reply.text;
-      events.push({ type: EVENT_OF[outcome.kind], at: new Date(at).toISOString(), recipient, detail });
+      events.push({ type: EVENT_OF[outcome.kind], at: this.#shownTime(at), recipient, detail: last });
       places.push(n);
-      marks[n] = MARK_OF[outcome.kind];
+      marks += MARK_OF[outcome.kind];
       count(counts, outcome);
       if (outcome.kind === "delivered" && hasFeedback(domain))
         counts.fblDelivered = (counts.fblDelivered ?? 0) + 1;
-    });
+    }
+    // a retry is the same mail once more: rates are taken over recipients, each counted once
+    if (email.attempts === 0) counts.attempted = answered;
     const status = statusOf(marks);
     const isOpen = status === "deferred";
     // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
@@ -300,11 +329,8 @@ export class Deliverer {
     settler.note({
       bag,
       emailId: email.id,
-      bulk: email.bulk,
-      weight: email.weight,
-      bytes: email.bytes,
       status,
-      marks: marks.join(""),
+      marks,
       attemptedAt: wasTried ? attemptedAt : null,
       at,
       events,
@@ -333,20 +359,23 @@ export class Deliverer {
     this.#parts.settler.note({
       bag,
       emailId: email.id,
-      bulk: email.bulk,
-      weight: email.weight,
-      bytes: email.bytes,
       status,
-      marks: marksOf(email).replaceAll("o", status === "failed" ? "f" : "x"),
+      marks: email.marks.replaceAll("o", status === "failed" ? "f" : "x"),
       attemptedAt: null,
       at,
-      events: [{ type: status, at: new Date(at).toISOString(), detail: reason }],
+      events: [{ type: status, at: this.#shownTime(at), detail: reason }],
       places: [],
       nextAt: null,
       domain: null,
       reply: null,
       counts: status === "failed" ? { failed: 1 } : {},
     });
+  }
+
+  /** As callers read it. Many are noted in one millisecond, and writing a time takes half a microsecond. */
+  #shownTime(at: number): string {
+    if (this.#shown.at !== at) this.#shown = { at, text: new Date(at).toISOString() };
+    return this.#shown.text;
   }
 
   async #room(): Promise<void> {
@@ -363,12 +392,9 @@ function wasTakenBack({ error }: Reply): boolean {
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
 const MARK_OF = { delivered: "d", deferred: "o", bounced: "b" } as const;
 
-function count(counts: Partial<TallyCounts>, outcome: Outcome): void {
-  const add = (name: keyof TallyCounts): void => {
-    counts[name] = (counts[name] ?? 0) + 1;
-  };
-  if (outcome.kind === "delivered" || outcome.kind === "deferred") add(outcome.kind);
-  if (outcome.kind === "bounced") add(BOUNCE_COUNT[outcome.category]);
+function count(counts: Partial<TallyCounts>, outcome: Exclude<Outcome, { kind: "unsent" }>): void {
+  const name = outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind;
+  counts[name] = (counts[name] ?? 0) + 1;
 }
 
 const BOUNCE_COUNT = {
@@ -379,7 +405,7 @@ const BOUNCE_COUNT = {
 } as const;
 
 /** While any recipient is open the mail is deferred; after that the gravest that occurred. */
-function statusOf(marks: readonly string[]): Note["status"] {
+function statusOf(marks: string): Note["status"] {
   if (marks.includes("o")) return "deferred";
   if (marks.includes("b")) return "bounced";
   if (marks.includes("f")) return "failed";
@@ -387,24 +413,30 @@ function statusOf(marks: readonly string[]): Note["status"] {
   return "delivered";
 }
 
-function marksOf(email: OpenEmail): string {
-  return email.marks ?? "o".repeat(email.weight);
+function readPeople({ to, cc, bcc, reply_to }: Head): People {
+  const people = { to: mailboxes(to), cc: mailboxes(cc), replyTo: mailboxes(reply_to) };
+  return { ...people, recipients: eachOnce([...people.to, ...people.cc, ...mailboxes(bcc)]) };
 }
 
-/** Everyone the mail goes to, each once: to before cc before bcc. */
-function recipientsOf({ to, cc, bcc }: Head): Mailbox[] {
-  const seen = new Map<string, Mailbox>();
-  for (const mailbox of mailboxes([...to, ...cc, ...bcc]))
-    if (!seen.has(mailbox.address)) seen.set(mailbox.address, mailbox);
-  return [...seen.values()];
+function eachOnce(all: readonly Mailbox[]): readonly Mailbox[] {
+  if (all.length === 1) return all;
+  const found = new Map<string, Mailbox>();
+  for (const mailbox of all) if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox);
+  return [...found.values()];
 }
 
 /** Where it still has to go. */
-function openAddresses(email: OpenEmail): string[] {
-  const marks = marksOf(email);
-  return recipientsOf(email.head).flatMap((mailbox, n) => (marks[n] === "o" ? mailbox.address : []));
+function openAddresses(recipients: readonly Mailbox[], marks: string): string[] {
+  const addresses: string[] = [];
+  for (const [n, { address }] of recipients.entries()) if (marks[n] === "o") addresses.push(address);
+  return addresses;
 }
 
 function mailboxes(texts: readonly string[]): Mailbox[] {
-  return texts.flatMap((text) => parseMailbox(text) ?? []);
+  const read: Mailbox[] = [];
+  for (const text of texts) {
+    const mailbox = parseMailbox(text);
+    if (mailbox) read.push(mailbox);
+  }
+  return read;
 }

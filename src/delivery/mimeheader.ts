@@ -31,11 +31,10 @@ export function givenField(name: string, value: string): string {
 }
 
 export function addressField(name: string, mailboxes: readonly Mailbox[]): string {
-  const last = mailboxes.length - 1;
-  return fold(
-    name,
-    mailboxes.flatMap((mailbox, n) => mailboxPieces(name, mailbox, n < last ? "," : "")),
-  );
+  const pieces: string[] = [];
+  for (let n = 1; n <= mailboxes.length; n++)
+    pieces.push(...mailboxPieces(name, mailboxes[n - 1] as Mailbox, n < mailboxes.length ? "," : ""));
+  return fold(name, pieces);
 }
 
 export function dateField(date: Date): string {
@@ -76,6 +75,8 @@ function roomBeside(name: string): number {
 
 /** The first piece stays beside the name: there are receivers that drop a field whose first line is empty. */
 function fold(name: string, pieces: readonly string[]): string {
+  const line = `${name}: ${pieces.join(" ")}`;
+  if (line.length <= LINE_OCTETS && PRINTABLE_ASCII.test(line)) return `${line}\r\n`;
   let field = `${name}:`;
   let column = field.length;
   pieces.forEach((piece, n) => {

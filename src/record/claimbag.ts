@@ -13,16 +13,15 @@ export type Held = BagKey & { token: string };
 /** An e-mail of a bag that is still open, with all that is needed to send it. */
 export type OpenEmail = {
   id: string;
-  keyId: string | null;
-  bulk: boolean;
   head: Head;
-  weight: number;
   bytes: number;
-  marks: string | null;
+  /** One letter per recipient. */
+  marks: string;
   attempts: number;
-  createdAt: Date;
-  scheduledAt: Date | null;
-  sentAt: Date | null;
+  /** When it was to go first, in ms. */
+  since: number;
+  /** When the first attempt began, in ms. */
+  sentAt: number | null;
   html: string | null;
   plain: string | null;
   extra: Extra | null;
@@ -50,8 +49,9 @@ export async function loadOpen(
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
-    select e.id, e.key_id as "keyId", e.bulk, e.head, e.weight, e.bytes, e.marks, e.attempts, e.created_at as "createdAt",
-           e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", b.html, b.plain, b.extra,
+    select e.id, e.head, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
+           (extract(epoch from coalesce(e.scheduled_at, e.created_at)) * 1000)::float8 as since,
+           (extract(epoch from e.sent_at) * 1000)::float8 as "sentAt", b.html, b.plain, b.extra,
            case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
                                from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')

@@ -85,3 +85,11 @@ function withoutSocket(url: string): { href: string; socketFolder: string | null
 export function truth(value: boolean): "t" | "f" {
   return value ? "t" : "f";
 }
+
+/**
+ * An array as Postgres writes it, of elements that need no quotes: ids, numbers, words. The driver would quote and escape
+ * each of them.
+ */
+export function plainArray(elements: readonly (string | number | null)[]): string {
+  return `{${elements.map((element) => element ?? "null").join()}}`;
+}

@@ -1,5 +1,5 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
-import { parseMailbox } from "../address.ts";
+import type { Mailbox } from "../address.ts";
 import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
 
 export type Standing = "accepted" | "scheduled" | "waiting";
@@ -34,8 +34,8 @@ export type Head = {
 };
 
 /** Fixed at acceptance: the same on every attempt. */
-export function messageIdOf(id: string, from: string): string {
-  return `<${id}@${parseMailbox(from)?.domain ?? "localhost"}>`;
+export function messageIdOf(id: string, from: Mailbox | null): string {
+  return `<${id}@${from?.domain ?? "localhost"}>`;
 }
 
 export type AttachmentRef = {

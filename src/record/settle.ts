@@ -8,15 +8,12 @@
  */
 
 import type { Held } from "./claimbag.ts";
-import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
+import { plainArray, type Sql, type Statement, type Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
 
 export type Settled = {
   bag: Held;
   emailId: string;
-  bulk: boolean;
-  weight: number;
-  bytes: number;
   status: "delivered" | "deferred" | "bounced" | "failed" | "suppressed" | "canceled";
   /** One letter per recipient. */
   marks: string;
@@ -70,7 +67,8 @@ export async function settle(
 
 /** Hands back those of which somebody was struck out. */
 function updateEmails(tx: Tx, settled: readonly Settled[]) {
-  const of = <T>(pick: (one: Settled) => T): T[] => settled.map(pick);
+  const of = (pick: (one: Settled) => string | number | null): string => plainArray(settled.map(pick));
+  const ids = of((s) => s.emailId);
   return tx<Struck[]>`
     with done as (
       update email e set
@@ -82,15 +80,15 @@ function updateEmails(tx: Tx, settled: readonly Settled[]) {
         bounced_at = case when s.status = 'bounced' then s.at else e.bounced_at end,
         failed_at = case when s.status = 'failed' then s.at else e.failed_at end,
         history = coalesce(e.history, '[]') ||
-          case when e.marks like '%x%' then ${eventsKeptOut(tx)} else s.events::jsonb end
-      from unnest(
-        ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[], ${of((s) => s.status)}::text[],
-        ${of((s) => s.marks)}::text[], ${of((s) => iso(s.at))}::timestamptz[],
-        ${of((s) => (s.attemptedAt === null ? null : iso(s.attemptedAt)))}::timestamptz[],
-        ${of((s) => JSON.stringify(s.events))}::text[], ${of((s) => `{${s.places}}`)}::text[],
-        ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]
-      ) as s(workspace_id, id, status, marks, at, attempted_at, events, places, bag_id, token)
-      where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${of((s) => s.emailId)}::uuid[])
+          case when e.marks like '%x%' then ${eventsKeptOut(tx)} else s.events end
+      from (select *, to_timestamp(at_ms / 1000) as at, to_timestamp(attempted_ms / 1000) as attempted_at
+        from rows from (
+          unnest(${of((s) => s.bag.workspaceId)}::uuid[], ${ids}::uuid[], ${of((s) => s.status)}::text[],
+            ${of((s) => s.marks)}::text[], ${of((s) => s.at)}::float8[], ${of((s) => s.attemptedAt)}::float8[],
+            ${of((s) => `"{${s.places}}"`)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]),
+          jsonb_array_elements(${JSON.stringify(settled.map((s) => s.events))}::text::jsonb)
+        ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
+      where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
         and case
           when s.status = 'delivered' then e.status in ('accepted', 'deferred', 'failed', 'canceled')
           else e.status in ('accepted', 'deferred') and exists (
@@ -115,7 +113,7 @@ function eventsKeptOut(tx: Tx) {
     select coalesce(jsonb_agg(
       case when substr(e.marks, (s.places::int[])[n] + 1, 1) = 'x' and ${isErased(tx)}
         then (event - 'detail') || '{"recipient": "erased@erased.invalid"}' else event end order by n), '[]')
-    from jsonb_array_elements(s.events::jsonb) with ordinality as v(event, n))`;
+    from jsonb_array_elements(s.events) with ordinality as v(event, n))`;
 }
 
 function isErased(tx: Tx) {
@@ -150,14 +148,13 @@ function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
   const of = <T>(pick: (one: Settled) => T): T[] => deferred.map(pick);
   return tx`
     insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply)
-    select d.workspace_id, d.email_id, d.at, 'deferred', d.bulk, d.weight, d.bytes, d.domain,
+    select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk, e.weight, e.bytes, d.domain,
            case when e.marks not like '%x%' then d.reply end
     from unnest(
       ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
-      ${of((s) => iso(s.nextAt as number))}::timestamptz[], ${of((s) => truth(s.bulk))}::text[]::bool[],
-      ${of((s) => s.weight)}::int[], ${of((s) => s.bytes)}::int[], ${of((s) => s.domain)}::text[],
-      ${of((s) => s.reply)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]
-    ) as d(workspace_id, email_id, at, bulk, weight, bytes, domain, reply, bag_id, token)
+      ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[], ${of((s) => s.reply)}::text[],
+      ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]
+    ) as d(workspace_id, email_id, at_ms, domain, reply, bag_id, token)
     join email e on e.workspace_id = d.workspace_id and e.id = d.email_id and e.id = any(${of((s) => s.emailId)}::uuid[])
     where e.status = 'deferred' and e.marks like '%o%' and exists (
       select from bag b where b.workspace_id = d.workspace_id and b.id = d.bag_id and b.token = d.token)
@@ -188,8 +185,4 @@ function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
       deferred = t.deferred + excluded.deferred, hard_bounced = t.hard_bounced + excluded.hard_bounced,
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
       failed = t.failed + excluded.failed, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
-}
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString();
 }
