@@ -18,11 +18,20 @@ export type Delivered = {
   latency: [number, number][];
 };
 
-export async function deliverRun(bench: Bench, { seconds, tell }: Run): Promise<Delivered> {
+export async function deliverRun(
+  bench: Bench,
+  { seconds, tell }: Run,
+  body: string | readonly string[] = BATCH,
+  workerEnv: Record<string, string> = {},
+): Promise<Delivered> {
   const { key } = await bench.workspace();
-  const [api] = await Promise.all([bench.role("api"), bench.role("deliver"), bench.role("keeper")]);
+  const [api] = await Promise.all([
+    bench.role("api"),
+    bench.role("deliver", workerEnv),
+    bench.role("keeper"),
+  ]);
   const url = `${api.url}/api/v1/emails/batch`;
-  await load({ url, key, body: BATCH, connections: 4, seconds: 1 });
+  await load({ url, key, body, connections: 4, seconds: 1 });
   await until(
     "the mail of the warm-up left",
     async () => (await bench.sql`select 1 from bag limit 1`).length === 0,
@@ -31,7 +40,7 @@ export async function deliverRun(bench: Bench, { seconds, tell }: Run): Promise<
   const meter = bench.meter();
   const began = performance.now();
   const telling = setInterval(() => tell(`${bench.sink.count()} e-mails in the sink`), 250);
-  const sent = await load({ url, key, body: BATCH, connections: 8, seconds });
+  const sent = await load({ url, key, body, connections: 8, seconds });
   const mails = (sent.requests - sent.failures) * BATCH_EMAILS;
   await until("everything was delivered", async () => (await delivered(bench)) - already >= mails);
   const perSecond = mails / ((performance.now() - began) / 1000);
