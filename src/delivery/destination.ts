@@ -108,7 +108,7 @@ export class Destination {
     this.#now = now;
     this.usedAt = now();
     const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;
-    this.#pool = new Pool(this.#place(route.name), {
+    this.#pool = new Pool(this.#place(route.stops[0]?.host ?? route.name), {
       ratePerSecond: 0,
       conversationRatePerSecond: 0,
       now,
