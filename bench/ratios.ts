@@ -40,6 +40,17 @@ const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] 
     of: (look) => over(look("signed", "e-mails"), floorOfSigned(look)),
   },
   {
+    name: "direct against deliver",
+    wanted: "",
+    of: (look) => over(look("direct", "e-mails"), look("deliver", "e-mails")),
+  },
+  {
+    name: "CPU of direct against deliver",
+    wanted: "",
+    of: (look) =>
+      over(look("direct", "CPU per thousand e-mails"), look("deliver", "CPU per thousand e-mails")),
+  },
+  {
     name: "accept against the floor of inserts",
     wanted: "at least 0.5",
     of: (look) => over(look("accept", "e-mails in batches"), look("floor", "rows by unnest")),

@@ -21,17 +21,28 @@ export type Delivered = {
   latency: [number, number][];
 };
 
+/** In what a scenario differs from `deliver`. */
+export type Variant = {
+  body?: string | readonly string[];
+  workerEnv?: Record<string, string>;
+  prepare?(workspace: Workspace): Promise<void>;
+};
+
 export async function deliverRun(
   bench: Bench,
   { seconds, tell }: Run,
-  prepare: (workspace: Workspace) => Promise<void> = async () => {},
+  { body = BATCH, workerEnv = {}, prepare = async () => {} }: Variant = {},
 ): Promise<Delivered> {
   const workspace = await bench.workspace();
   await prepare(workspace);
   const { key } = workspace;
-  const [api] = await Promise.all([bench.role("api"), bench.role("deliver"), bench.role("keeper")]);
+  const [api] = await Promise.all([
+    bench.role("api"),
+    bench.role("deliver", workerEnv),
+    bench.role("keeper"),
+  ]);
   const url = `${api.url}/api/v1/emails/batch`;
-  await load({ url, key, body: BATCH, connections: 4, seconds: 1 });
+  await load({ url, key, body, connections: 4, seconds: 1 });
   await until(
     "the mail of the warm-up left",
     async () => (await bench.sql`select 1 from bag limit 1`).length === 0,
@@ -40,7 +51,7 @@ export async function deliverRun(
   const meter = bench.meter();
   const began = performance.now();
   const telling = setInterval(() => tell(`${bench.sink.count()} e-mails in the sink`), 250);
-  const sent = await load({ url, key, body: BATCH, connections: 8, seconds });
+  const sent = await load({ url, key, body, connections: 8, seconds });
   const mails = (sent.requests - sent.failures) * BATCH_EMAILS;
   await until("everything was delivered", async () => (await delivered(bench)) - already >= mails);
   const perSecond = mails / ((performance.now() - began) / 1000);
@@ -66,10 +77,10 @@ const signed: Scenario = {
   name: "signed",
   does: "as deliver, each mail signed with the RSA-2048 key of its sender's domain (DKIM)",
   run: async (bench, run) =>
-    resultOf(await deliverRun(bench, run, ({ id }) => bench.signFor(id, SENDER_DOMAIN))),
+    resultOf(await deliverRun(bench, run, { prepare: ({ id }) => bench.signFor(id, SENDER_DOMAIN) })),
 };
 
-function resultOf(
+export function resultOf(
   { perSecond, acceptedPerSecond, mails, metered, latency }: Delivered,
   wanted?: string,
 ): Result {

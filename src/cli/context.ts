@@ -41,7 +41,7 @@ export function settings(): Config {
     ...config,
     databaseUrl: config.databaseUrl ?? ready?.database_url ?? null,
     redisUrl: config.redisUrl ?? ready?.redis_url ?? null,
-    smtpUrl: config.smtpUrl ?? ready?.smtp_url ?? null,
+    smtpUrl: config.smtpUrl ?? ((config.courier === "relay" && ready?.smtp_url) || null),
     secret: config.secret ?? (existsSync(secretFile) ? readFileSync(secretFile, "utf8").trim() : null),
   };
 }

@@ -3,6 +3,7 @@ import { statfs } from "node:fs/promises";
 import { Command } from "commander";
 import { hasServerBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
+import { doubtAboutUs } from "../delivery/credence.ts";
 import { knock } from "../delivery/knock.ts";
 import { connectRecord } from "../record/connect.ts";
 import { askServer } from "../record/doctor.ts";
@@ -18,19 +19,12 @@ type Finding = { what: string; state: "ok" | "warn" | "fail"; detail: string };
 
 export function doctorCommand(): Command {
   return new Command("doctor")
-    .description("check this machine, Postgres, Redis and the smarthost")
+    .description("check this machine, Postgres, Redis, and who takes the mail or what receivers think of us")
     .option("--json", "as JSON")
     .action(async (options: Output) => {
       const config = settings();
       const findings = (
-        await Promise.all([
-          node(),
-          native(),
-          postgres(config),
-          redis(config),
-          smarthost(config),
-          disk(config),
-        ])
+        await Promise.all([node(), native(), postgres(config), redis(config), courier(config), disk(config)])
       ).flat();
       const rows = findings.map(({ state, what, detail }) => [state, what, detail]);
       say(options, findings, table(rows, ["", "what", "found"]));
@@ -109,6 +103,20 @@ async function redis({ redisUrl }: Config): Promise<Finding[]> {
   } finally {
     client.disconnect();
   }
+}
+
+async function courier(config: Config): Promise<Finding> {
+  return config.courier === "relay" ? smarthost(config) : ourName(config);
+}
+
+async function ourName(config: Config): Promise<Finding> {
+  const what = "our name";
+  if (config.smtpUrl !== null)
+    return { what, state: "fail", detail: "COURIER=direct needs no smarthost, but SMTP_URL is set" };
+  const doubt = await doubtAboutUs(config);
+  return doubt === null
+    ? { what, state: "ok", detail: "has an address whose PTR record says it" }
+    : { what, state: "warn", detail: doubt };
 }
 
 async function smarthost(config: Config): Promise<Finding> {

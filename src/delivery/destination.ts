@@ -15,7 +15,7 @@
  * STARTTLS is taken when offered. Where the handshake fails the same host is talked to in the open for a while, unless TLS
  * is required: nobody checks the certificates of MX hosts, so whoever could break the handshake could also answer it.
  */
-import type { Reply } from "../outcome/outcome.ts";
+import type { Phase, Reply } from "../outcome/outcome.ts";
 import type { Peer } from "./conversation.ts";
 import type { CourierFigures, Envelope, Permit } from "./courier.ts";
 import { type Limits, type Place, Pool } from "./pool.ts";
@@ -89,7 +89,8 @@ export class Destination {
   #halvedAt = Number.NEGATIVE_INFINITY;
   /** Between two answers while mails wait. */
   #everyMs = EVERY_MS_AT_FIRST;
-  #answeredAt: number;
+  /** The last answer; null: nobody waited then. */
+  #answeredAt: number | null = null;
   /** When the last mail that found no room should come back. */
   #turnAt = Number.NEGATIVE_INFINITY;
   /** Hosts tried in vain since one was reached. */
@@ -106,9 +107,8 @@ export class Destination {
     this.#sockets = sockets;
     this.#now = now;
     this.usedAt = now();
-    this.#answeredAt = this.usedAt;
     const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;
-    this.#pool = new Pool(this.#place(route.name), {
+    this.#pool = new Pool(this.#place(route.stops[0]?.host ?? route.name), {
       ratePerSecond: 0,
       conversationRatePerSecond: 0,
       now,
@@ -176,8 +176,8 @@ export class Destination {
 
   #learn(replies: readonly Reply[]): void {
     const now = this.#now();
-    if (this.#pool.waiting > 0) this.#everyMs += (now - this.#answeredAt - this.#everyMs) * RATE_WEIGHT;
-    this.#answeredAt = now;
+    if (this.#answeredAt !== null) this.#everyMs += (now - this.#answeredAt - this.#everyMs) * RATE_WEIGHT;
+    this.#answeredAt = this.#pool.waiting > 0 ? now : null;
     if (replies.some(isTooMuch)) this.#halve(now);
     else if (this.#isPressed() && replies.some(isTaken))
       this.#window = Math.min(this.#window + 1 / this.#window, this.#manners.conversationsMax);
@@ -299,7 +299,9 @@ function isBusy({ error }: Reply): boolean {
   return error === "BUSY";
 }
 
+const DURING_MAIL: ReadonlySet<Phase> = new Set(["mail", "rcpt", "data", "dot"]);
+
 /** It closes, or broke off. */
 function isTooMuch({ phase, code }: Reply): boolean {
-  return code === 421 || (code === null && phase !== "session" && phase !== "connect");
+  return DURING_MAIL.has(phase) && (code === 421 || code === null);
 }

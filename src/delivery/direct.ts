@@ -35,8 +35,8 @@ export type DirectSettings = {
   directNetworksAllowed: readonly Network[];
 };
 
-const DNS_TIMEOUT_MS = 2_000;
-const DNS_TRIES = 2;
+export const DNS_TIMEOUT_MS = 2_000;
+export const DNS_TRIES = 2;
 const CONVERSATIONS_MAX = 500;
 const DESTINATIONS_MAX = 10_000;
 /** A queue is slow when its first mail waits for so long; a quick one may be as long as it likes. */

@@ -90,6 +90,7 @@ export class Routes {
   }
 
   async #find(domain: string): Promise<Learnt<Route | Reply>> {
+    if (!isHostName(domain)) return final("NO_DOMAIN", `${domain} is no domain`, "5.1.2");
     let all: Mx[];
     try {
       all = ranked(await this.#options.dns.resolveMx(domain));

@@ -71,7 +71,8 @@ test("a worker killed while it delivers to twenty domains, with broken connectio
     worker = await startProcess(["deliver"], options);
   }
   for (const sink of sinks) sink.clearUp();
-  const counts = await settled(engine.sql, ws.id, 90_000);
+  // a job that the last one killed had fetched and not claimed yet comes back when BullMQ finds it stalled: within a minute
+  const counts = await settled(engine.sql, ws.id, 150_000);
   expect(await worker.stop()).toBe(0);
 
   expect(counts).toEqual({ delivered: ids.length, bounced: bounced.length });
@@ -83,4 +84,4 @@ test("a worker killed while it delivers to twenty domains, with broken connectio
   expect([...copies.values()].filter((count) => count > 1).length).toBeLessThan(KILLS * UNNOTED_MAX);
   expect(sinks.flatMap(({ ledger }) => ledger.faults)).toEqual([]);
   expect(await engine.sql`select 1 from bag`).toHaveLength(0);
-}, 240_000);
+}, 300_000);

@@ -1,6 +1,6 @@
 /**
  * A DNS server for tests and the bench: over UDP, from a table that may change while it serves. A name that is not in the
- * table does not exist. It answers questions for MX, A and AAAA and nothing else, and counts what it was asked.
+ * table does not exist. It answers questions for MX, A, AAAA and PTR and nothing else, and counts what it was asked.
  */
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
@@ -11,10 +11,13 @@ export type Zone = {
   mx?: readonly (readonly [preference: number, host: string])[];
   /** IPv4 or IPv6. */
   addresses?: readonly string[];
+  /** Of a name below in-addr.arpa. */
+  ptr?: string;
 };
 export type Answer = Zone | "fails" | "is silent";
 
 const TYPE_A = 1;
+const TYPE_PTR = 12;
 const TYPE_MX = 15;
 const TYPE_AAAA = 28;
 const CLASS_IN = 1;
@@ -83,7 +86,8 @@ function readName(message: Buffer): { name: string; end: number } {
   return { name: labels.join(".").toLowerCase(), end: at + 1 };
 }
 
-function recordsOf({ mx = [], addresses = [] }: Zone, type: number): Buffer[] {
+function recordsOf({ mx = [], addresses = [], ptr }: Zone, type: number): Buffer[] {
+  if (type === TYPE_PTR) return ptr === undefined ? [] : [record(type, writtenName(ptr))];
   if (type === TYPE_MX)
     return mx.map(([preference, host]) => {
       const data = Buffer.alloc(2);

@@ -109,6 +109,15 @@ test.each([
   expect(reply).toMatchObject({ phase: "route", code: null, error, enhanced });
 });
 
+test.each(["[127.1.0.1]", "127.1.0.1", "localhost", `${"a".repeat(64)}.test`])(
+  "%s is no domain, and DNS is not asked",
+  async (domain) => {
+    const [reply] = await world.courier().send(`one@${domain}`);
+    expect(reply).toMatchObject({ phase: "route", error: "NO_DOMAIN", enhanced: "5.1.2" });
+    expect(world.dns.asked(domain)).toBe(0);
+  },
+);
+
 test("an answer is used again for as long as it holds, and DNS is asked once however many want it", async () => {
   world.name({ "a.test": { mx: [[10, "mx.test"]] }, "mx.test": { addresses: ["127.1.0.1"] } });
   await world.sinkAt("127.1.0.1");

@@ -1,0 +1,31 @@
+/** Before anything is sent: whether our name and our address say the same, as receivers will check. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type CredenceSettings, doubtAboutUs } from "../../src/delivery/credence.ts";
+import { type DnsServer, openDns } from "../rig/dns.ts";
+
+let dns: DnsServer;
+beforeEach(async () => {
+  dns = await openDns({
+    "mail.example.com": { addresses: ["192.0.2.25"] },
+    "25.2.0.192.in-addr.arpa": { ptr: "mail.example.com" },
+    "other.example.com": { addresses: ["192.0.2.26"] },
+    "26.2.0.192.in-addr.arpa": { ptr: "host-26.provider.example" },
+    "bare.example.com": { addresses: ["192.0.2.27"] },
+  });
+});
+afterEach(() => dns.close());
+
+test.each<[Partial<CredenceSettings>, string | null]>([
+  [{ ehloName: "mail.example.com" }, null],
+  [{ ehloName: "Mail.Example.com", directSourceAddress: "192.0.2.25" }, null],
+  [{ ehloName: "other.example.com" }, "the PTR record of 192.0.2.26 does not say other.example.com"],
+  [{ ehloName: "bare.example.com" }, "the PTR record of 192.0.2.27 does not say bare.example.com"],
+  [{ ehloName: "nobody.example.com" }, "nobody.example.com has no address"],
+  [
+    { ehloName: "mail.example.com", directSourceAddress: "192.0.2.99" },
+    "mail.example.com is not the name of 192.0.2.99",
+  ],
+])("%j: %s", async (settings, doubt) => {
+  const whole = { ehloName: null, directSourceAddress: null, dnsServers: [dns.address], ...settings };
+  expect(await doubtAboutUs(whole)).toBe(doubt);
+});
