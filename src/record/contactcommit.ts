@@ -119,6 +119,15 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       );
     if (consents.length > 0) writes.push(insertConsents(tx, consents));
     if (confirmations.length > 0) writes.push(saveConfirmations(tx, confirmations));
+    // last, as everywhere: others wait for it
+    if (erased.length > 0)
+      writes.push(
+        insertErasures(
+          tx,
+          erased.map(({ contact }) => contact),
+          this.#now,
+        ),
+      );
     return writes;
   }
 
@@ -185,11 +194,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       hash: this.#hashOf(identity),
       isUnsubscribed: status === "unsubscribed",
     }));
-    return [
-      ...deleteContacts(tx, contacts, this.#now),
-      ...keepSuppressed(tx, keys, this.#now),
-      insertErasures(tx, contacts, this.#now),
-    ];
+    return [...deleteContacts(tx, contacts, this.#now), ...keepSuppressed(tx, keys, this.#now)];
   }
 }
 

@@ -4,7 +4,7 @@
  * it; and no send of the workspace waits longer than for a few hundred e-mails to be rewritten.
  *
  * Until an erasure is begun, whoever else is erased of that workspace joins it: an audience of millions is looked for
- * in one or two passes over the mail.
+ * in a few passes over the mail, two when a pass takes longer than emptying the audience.
  */
 import { floorId, newId } from "../ids.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
