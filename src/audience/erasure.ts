@@ -6,7 +6,7 @@ import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/connect.ts";
 import { beginErasure, emptyDeletedAudience, eraseStep } from "../record/erasures.ts";
 
-/** How long a caller waits, and how long each half of a tick may take. */
+/** How long a caller waits, and how long a tick may take. */
 const AT_ONCE_MS = 1_000;
 
 /** Works on erasures, of one workspace or of all, for a while; says whether any may be left. */

@@ -11,7 +11,8 @@ import type { Fields, GivenConsent } from "../record/contact.ts";
 import type { ContactCommit, ContactEntry } from "../record/contactcommit.ts";
 import type { CsvRecord } from "./csv.ts";
 
-const AT_ONCE = 2_000;
+/** In one commit: of more, what is collected outlives young garbage and costs a tenth more. */
+const AT_ONCE = 1_000;
 const NAME_CHARS_MAX = 200;
 const TAG_CHARS_MAX = 100;
 /** A record over this is no contact: properties may have 16 KB. */

@@ -32,7 +32,7 @@ import {
   workspacesWithStrays,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
-import { dropOldPartitions, type RetentionDays } from "../record/retention.ts";
+import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 
 const DUE_MAX = 5_000;
@@ -43,6 +43,8 @@ const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
 const CLAIMS_DROPPED_MAX = 5_000;
 const RUNS_DROPPED_MAX = 5_000;
+/** Megabytes each, it may be. */
+const ATTACHMENTS_DROPPED_MAX = 500;
 const DAY_MS = 86_400_000;
 /** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
 const GRACE_MS = 2_000;
@@ -174,11 +176,9 @@ export class Keeper {
   /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
-    const isMore = await this.#only("erase", async () => {
-      const hasAudiences = await emptyAudiences(sql, clock);
-      return (await eraseMail(sql, null, clock)) || hasAudiences;
-    });
-    return isMore ?? false;
+    const hasAudiences = await this.#only("erase", () => emptyAudiences(sql, clock));
+    const hasMail = await this.#only("erase", () => eraseMail(sql, null, clock));
+    return (hasAudiences ?? false) || (hasMail ?? false);
   }
 
   async partitions(): Promise<boolean> {
@@ -193,10 +193,17 @@ export class Keeper {
       dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
     );
     await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
+    const attachments = await this.#only("retention", (tx) =>
+      dropOldAttachments(tx, ATTACHMENTS_DROPPED_MAX),
+    );
     const before = new Date(now - retention.emails * DAY_MS);
     const runs = await this.#only("retention", (tx) => dropOldRuns(tx, before, RUNS_DROPPED_MAX));
     await this.#only("retention", (tx) => dropOldCounts(tx, now));
-    return (claims ?? 0) >= CLAIMS_DROPPED_MAX || (runs ?? 0) >= RUNS_DROPPED_MAX;
+    return (
+      (claims ?? 0) >= CLAIMS_DROPPED_MAX ||
+      (attachments ?? 0) >= ATTACHMENTS_DROPPED_MAX ||
+      (runs ?? 0) >= RUNS_DROPPED_MAX
+    );
   }
 
   async #queueShard(shard: number): Promise<void> {

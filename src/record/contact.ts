@@ -146,7 +146,9 @@ function addNew(
 ): { held: Held; result: Changed } {
   const { audience, now, isSuppressed } = setting;
   const mustConfirm = optIn.doubleOptIn ?? audience.doubleOptIn;
-  const isUnsubscribed = fields.unsubscribed === true || (isSuppressed && !isSkipping(optIn));
+  // as of one who is known to have unsubscribed: a consent record alone, of a list, does not undo it
+  const isBack = fields.unsubscribed === false && isSkipping(optIn);
+  const isUnsubscribed = fields.unsubscribed === true || (isSuppressed && !isBack);
   const status: Status = isUnsubscribed ? "unsubscribed" : mustConfirm ? "pending" : "subscribed";
   const held: Held = {
     contact: {

@@ -60,12 +60,8 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #hashOf: (identity: string) => Buffer;
   readonly #now: Date;
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
-  readonly #audiences = new Map<string, Audience>();
-  readonly #byId = new Map<string, Held>();
-  readonly #byPlace = new Map<string, Held>();
+  readonly #lists = new Map<string, List>();
   readonly #touched = new Set<Held>();
-  /** By place. */
-  readonly #suppressed = new Set<string>();
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
@@ -75,12 +71,22 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
 
   async read(tx: Sql): Promise<void> {
     const [audiences, held] = await settled([lockAudiences(tx, this.#group), holdContacts(tx, this.#group)]);
-    for (const audience of audiences) this.#audiences.set(audience.workspaceId + audience.id, audience);
-    for (const one of held) this.#keep(one);
+    for (const audience of audiences)
+      this.#lists.set(audience.workspaceId + audience.id, {
+        audience,
+        byId: new Map(),
+        byIdentity: new Map(),
+        suppressed: new Set(),
+      });
+    for (const one of held) {
+      const list = this.#listOf(one.contact);
+      if (list) keep(list, one);
+    }
     const newcomers = this.#group.flatMap((entry) => this.#newcomerOf(entry) ?? []);
     if (newcomers.length === 0) return;
     const suppressed = await findSuppressed(tx, newcomers);
-    for (const one of newcomers) if (suppressed.has(heldName(one))) this.#suppressed.add(placeOf(one));
+    for (const one of newcomers)
+      if (suppressed.has(heldName(one))) this.#listOf(one)?.suppressed.add(one.identity);
   }
 
   write(tx: Sql): Statement[] {
@@ -113,6 +119,15 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       );
     if (consents.length > 0) writes.push(insertConsents(tx, consents));
     if (confirmations.length > 0) writes.push(saveConfirmations(tx, confirmations));
+    // last, as everywhere: others wait for it
+    if (erased.length > 0)
+      writes.push(
+        insertErasures(
+          tx,
+          erased.map(({ contact }) => contact),
+          this.#now,
+        ),
+      );
     return writes;
   }
 
@@ -123,43 +138,34 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   committed(): void {}
 
   #decide(entry: ContactEntry): ContactVerdict {
-    const { workspaceId, audienceId, who, change: asked, keyId, now } = entry;
-    const audience = this.#audiences.get(workspaceId + audienceId);
-    if (!audience) return { kind: "no audience" };
-    const held =
-      ("id" in who
-        ? this.#byId.get(workspaceId + audienceId + who.id)
-        : this.#byPlace.get(placeOf({ workspaceId, audienceId, identity: who.identity }))) ?? null;
-    const isSuppressed =
-      asked.kind === "add" &&
-      this.#suppressed.has(placeOf({ workspaceId, audienceId, identity: asked.identity }));
+    const { who, change: asked, keyId, now } = entry;
+    const list = this.#listOf(entry);
+    if (!list) return { kind: "no audience" };
+    const { audience, byId, byIdentity, suppressed } = list;
+    const held = ("id" in who ? byId.get(who.id) : byIdentity.get(who.identity)) ?? null;
+    const isSuppressed = asked.kind === "add" && suppressed.has(asked.identity);
     const setting = { audience, isSuppressed, keyId, now: new Date(now) };
     const verdict = change(held, asked, setting, (added) => {
-      this.#keep(added);
+      keep(list, added);
       this.#touched.add(added);
     });
-    if (verdict.kind === "changed" && held) this.#touched.add(held);
-    if (verdict.kind === "changed" && asked.kind === "erase") this.#noteErased(verdict.contact);
+    if (verdict.kind !== "changed") return verdict;
+    if (held) this.#touched.add(held);
+    if (asked.kind === "erase") noteErased(list, verdict.contact);
     return verdict;
   }
 
+  #listOf({ workspaceId, audienceId }: Pick<ContactEntry, "workspaceId" | "audienceId">): List | null {
+    return this.#lists.get(workspaceId + audienceId) ?? null;
+  }
+
   /** Who is added, and may be one of those that were erased and must not be written to. The hash costs 6 us. */
-  #newcomerOf({ workspaceId, audienceId, change: asked }: ContactEntry): (Place & HeldKey) | null {
-    if (asked.kind !== "add" || !this.#audiences.get(workspaceId + audienceId)?.suppresses) return null;
-    const place = { workspaceId, audienceId, identity: asked.identity };
-    return this.#byPlace.has(placeOf(place)) ? null : { ...place, hash: this.#hashOf(asked.identity) };
-  }
-
-  /** Who is added again in the same group comes back as in the next one. */
-  #noteErased(contact: Contact): void {
-    if (contact.status === "unsubscribed") this.#suppressed.add(placeOf(contact));
-    else this.#suppressed.delete(placeOf(contact));
-  }
-
-  #keep(held: Held): void {
-    const { workspaceId, audienceId, id } = held.contact;
-    this.#byId.set(workspaceId + audienceId + id, held);
-    this.#byPlace.set(placeOf(held.contact), held);
+  #newcomerOf(entry: ContactEntry): (HeldKey & { identity: string }) | null {
+    const { workspaceId, audienceId, change: asked } = entry;
+    if (asked.kind !== "add") return null;
+    const list = this.#listOf(entry);
+    if (!list?.audience.suppresses || list.byIdentity.has(asked.identity)) return null;
+    return { workspaceId, audienceId, identity: asked.identity, hash: this.#hashOf(asked.identity) };
   }
 
   #consentsOf({ contact: { workspaceId, id: contactId }, consents }: Held): NewConsent[] {
@@ -176,27 +182,38 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   #erase(tx: Sql, erased: readonly Held[]): Statement[] {
     const contacts = erased.map(({ contact }) => contact);
     // of one who was erased twice in the group, the last word
-    const keys = new Map(
-      contacts.map((contact) => {
-        const { workspaceId, audienceId, identity, status } = contact;
-        const hash = this.#hashOf(identity);
-        return [
-          placeOf(contact),
-          { workspaceId, audienceId, hash, isUnsubscribed: status === "unsubscribed" },
-        ];
-      }),
+    const last = new Map(
+      contacts.map((contact) => [
+        `${contact.workspaceId} ${contact.audienceId} ${contact.identity}`,
+        contact,
+      ]),
     );
-    return [
-      ...deleteContacts(tx, contacts, this.#now),
-      ...keepSuppressed(tx, [...keys.values()], this.#now),
-      insertErasures(tx, contacts, this.#now),
-    ];
+    const keys = [...last.values()].map(({ workspaceId, audienceId, identity, status }) => ({
+      workspaceId,
+      audienceId,
+      hash: this.#hashOf(identity),
+      isUnsubscribed: status === "unsubscribed",
+    }));
+    return [...deleteContacts(tx, contacts, this.#now), ...keepSuppressed(tx, keys, this.#now)];
   }
 }
 
-type Place = { workspaceId: string; audienceId: string; identity: string };
+/** An audience that is locked, and who of it the group is about. */
+type List = {
+  audience: Audience;
+  byId: Map<string, Held>;
+  byIdentity: Map<string, Held>;
+  /** By identity. */
+  suppressed: Set<string>;
+};
 
-/** An address of one audience. */
-function placeOf({ workspaceId, audienceId, identity }: Place): string {
-  return `${workspaceId} ${audienceId} ${identity}`;
+function keep({ byId, byIdentity }: List, held: Held): void {
+  byId.set(held.contact.id, held);
+  byIdentity.set(held.contact.identity, held);
+}
+
+/** Who is added again in the same group comes back as in the next one. */
+function noteErased({ suppressed }: List, { identity, status }: Contact): void {
+  if (status === "unsubscribed") suppressed.add(identity);
+  else suppressed.delete(identity);
 }

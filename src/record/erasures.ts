@@ -4,7 +4,7 @@
  * it; and no send of the workspace waits longer than for a few hundred e-mails to be rewritten.
  *
  * Until an erasure is begun, whoever else is erased of that workspace joins it: an audience of millions is looked for
- * in one or two passes over the mail.
+ * in a few passes over the mail, two when a pass takes longer than emptying the audience.
  */
 import { floorId, newId } from "../ids.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
@@ -12,6 +12,7 @@ import type { Contact } from "./contact.ts";
 import { deleteContacts } from "./contacts.ts";
 import { identitiesOf, type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
+import { oldestDay } from "./partitions.ts";
 
 const DAY_MS = 86_400_000;
 /** Looked through in one statement: well within its time. */
@@ -72,7 +73,7 @@ export async function beginErasure(sql: Sql, workspaceId: string | null): Promis
 /** Works through some of the mail; hands back what is left to do, or null when the erasure is done. */
 export async function eraseStep(sql: Sql, erasure: Erasure, now: Date): Promise<Erasure | null> {
   const { workspaceId, nextDay, nextId } = erasure;
-  if (nextId === null && nextDay < (await oldestDay(sql))) return dropAddresses(sql, erasure);
+  if (nextId === null && nextDay < (await oldestDay(sql, "email"))) return dropAddresses(sql, erasure);
   const end = floorId((nextDay + 1) * DAY_MS);
   const from = nextId ?? floorId(nextDay * DAY_MS);
   const to = await idAfter(sql, workspaceId, from, end);
@@ -194,13 +195,6 @@ async function saveStruck(tx: Tx, workspaceId: string, struck: readonly Struck[]
     update body set html = null, plain = null, extra = null
     where workspace_id = ${workspaceId} and id = any(${over}::uuid[])
       and id between ${ids[0] as string} and ${ids.at(-1) as string}`;
-}
-
-async function oldestDay(sql: Sql): Promise<number> {
-  const [row] = await sql<{ name: string | null }[]>`
-    select min(relname) as name from pg_class where relkind = 'r' and relname ~ '^email_[0-9]{8}$'`;
-  const day = row?.name?.slice("email_".length) ?? "20000101";
-  return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6))) / DAY_MS;
 }
 
 const EMPTIED_MAX = 1_000;

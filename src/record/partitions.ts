@@ -43,3 +43,11 @@ export async function makePartitions(sql: Sql | Tx, now: number): Promise<number
 export function dayName(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10).replaceAll("-", "");
 }
+
+/** The first day of which there is a partition of the table. */
+export async function oldestDay(sql: Sql | Tx, table: "email" | "body"): Promise<number> {
+  const [row] = await sql<{ name: string | null }[]>`
+    select min(relname) as name from pg_class where relkind = 'r' and relname ~ ${`^${table}_[0-9]{8}$`}`;
+  const day = row?.name?.slice(table.length + 1) ?? "20000101";
+  return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6))) / DAY_MS;
+}

@@ -1,9 +1,10 @@
 /**
  * Retention drops whole partitions, and never one that holds unsettled mail: time counts from the final status, so a
- * mail that was scheduled for a month or waited for days keeps its partition until its own time is over.
+ * mail that was scheduled for a month or waited for days keeps its partition until its own time is over. An attachment
+ * goes when every body of the days until it was last used is gone.
  */
 import type { Tx } from "./connect.ts";
-import { dayName } from "./partitions.ts";
+import { dayName, oldestDay } from "./partitions.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -38,4 +39,15 @@ async function isOver(tx: Tx, partition: string, before: Date): Promise<boolean>
       select from ${tx(partition)}
       where status in ('accepted', 'scheduled', 'waiting', 'deferred') or updated_at >= ${before}) as over`;
   return row?.over ?? false;
+}
+
+/** Says how many it dropped. A day more than must be: the clocks of two processes may differ. */
+export async function dropOldAttachments(tx: Tx, most: number): Promise<number> {
+  const before = new Date(((await oldestDay(tx, "body")) - 1) * DAY_MS);
+  const dropped = await tx`
+    with old as (
+      select workspace_id, hash from attachment where last_used_at < ${before} limit ${most} for update skip locked
+    )
+    delete from attachment a using old where a.workspace_id = old.workspace_id and a.hash = old.hash`;
+  return dropped.count;
 }

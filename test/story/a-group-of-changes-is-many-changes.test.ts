@@ -71,7 +71,7 @@ test("of one who is erased twice in one commit the last word counts", async () =
     wording: null,
     textVersion: null,
   };
-  const anew: Change = { ...added(), optIn: { doubleOptIn: false, consent } };
+  const anew: Change = { ...added({ unsubscribed: false }), optIn: { doubleOptIn: false, consent } };
   await together(added({ unsubscribed: true }), ERASE, anew, ERASE);
   await together(added());
   expect(await statusIn(audience)).toEqual(["subscribed"]);

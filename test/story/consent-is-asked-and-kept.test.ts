@@ -163,6 +163,17 @@ test("who was unsubscribed and erased stays unsubscribed, though only a keyed ha
   expect(await api.sql`select 1 from suppression where address_hash = ${hash}`).toHaveLength(1);
 });
 
+test("a consent record of somebody erased who had unsubscribed takes back nothing unless it is said", async () => {
+  audience = await newAudience(false);
+  const skipping = { double_opt_in: false, consent: { source: "list", captured_at: "2026-01-01T00:00:00Z" } };
+  await add("listed@x.example", { unsubscribed: true });
+  await client.call("DELETE", `/audiences/${audience}/contacts/listed@x.example?mode=erase`);
+  await add("listed@x.example", skipping);
+  expect((await contact("listed@x.example")).unsubscribed).toBe(true);
+  await add("listed@x.example", { ...skipping, unsubscribed: false });
+  expect((await contact("listed@x.example")).unsubscribed).toBe(false);
+});
+
 async function newAudience(doubleOptIn: boolean): Promise<string> {
   const body = { name: "Readers & friends", double_opt_in: doubleOptIn };
   return (await client.post<{ id: string }>("/audiences", body)).body.id;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { floorId } from "../../src/ids.ts";
 import { connectRecord, type Sql } from "../../src/record/connect.ts";
 import { dayName, makePartitions } from "../../src/record/partitions.ts";
-import { dropOldPartitions } from "../../src/record/retention.ts";
+import { dropOldAttachments, dropOldPartitions } from "../../src/record/retention.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const DAY_MS = 86_400_000;
@@ -52,4 +52,21 @@ test("bodies go after seven days and rows after thirty, from the final status on
   expect(await there(20)).toEqual(["email"]);
   expect(await there(12)).toEqual(["body", "email"]);
   expect(await there(0)).toEqual(["body", "email"]);
+});
+
+test("an attachment stays as long as any body of its days, and goes then", async () => {
+  await anEmail(90, "waiting", 90);
+  for (const daysAgo of [95, 88, 0])
+    await sql`
+      insert into attachment (workspace_id, hash, content, last_used_at)
+      values (${WORKSPACE}, ${Buffer.from([daysAgo])}, 'content', ${new Date((TODAY - daysAgo) * DAY_MS)})`;
+  const left = async () => {
+    while ((await sql.begin((tx) => dropOldAttachments(tx, 1))) > 0) {}
+    const rows = await sql<{ hash: Buffer }[]>`select hash from attachment order by last_used_at`;
+    return rows.map(({ hash }) => hash[0]);
+  };
+  expect(await left()).toEqual([88, 0]);
+  await sql`update email set status = 'delivered', updated_at = ${new Date(0)}`;
+  await sql.begin((tx) => dropOldPartitions(tx, { emails: 30, bodies: 7 }, TODAY * DAY_MS));
+  expect(await left()).toEqual([0]);
 });

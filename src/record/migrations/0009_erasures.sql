@@ -18,3 +18,6 @@ alter table erasure drop column identities;
 alter table erasure add column is_begun boolean not null default true;
 alter table erasure alter column is_begun set default false;
 create unique index erasure_gathering on erasure (workspace_id) where not is_begun;
+
+-- attachments go with the bodies that named them
+create index attachment_age on attachment using brin (last_used_at) with (pages_per_range = 32, autosummarize = on);
