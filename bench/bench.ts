@@ -4,8 +4,8 @@
  * a machine that grows slower slows them all. Compare ratios within one run: machines are shared and noisy.
  */
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { accessSync, constants, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { compared } from "./compare.ts";
@@ -15,10 +15,10 @@ import { hottest } from "./profile.ts";
 import { Progress } from "./progress.ts";
 import { ratiosOf } from "./ratios.ts";
 import { page } from "./report/page.ts";
-import { addFigures, addResult, emptyResults, type Results, shown, table } from "./results.ts";
+import { addFigures, addResult, aligned, emptyResults, readResults, shown, table } from "./results.ts";
 import type { Result, Run, Scenario } from "./scenario.ts";
 import type { SinkKind } from "./sink.ts";
-import { takeBack, targetAt } from "./target.ts";
+import { expectDeployment, takeBack, targetAt } from "./target.ts";
 
 const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
 const INTERRUPTED_EXIT = 130;
@@ -46,7 +46,8 @@ const TARGET_RATE_DEFAULT = 5;
 const scenarios = await findScenarios();
 const endings = new Endings();
 const program = new Command("bench")
-  .argument("[scenarios...]", scenarios.map((one) => `${one.name}: ${one.does}`).join("; "))
+  .argument("[scenarios...]", "names of the list below; without any, all of them")
+  .addHelpText("after", `\nScenarios:\n${aligned(scenarios.map(({ name, does }) => [`  ${name}`, does]))}`)
   .option("--seconds <n>", "how long each load lasts", whole(1, 3_600), 8)
   .option("--runs <n>", "how often each scenario runs, in turn with the others", whole(1, 100), 1)
   .option("--json <file>", "write every figure there")
@@ -86,8 +87,10 @@ try {
 
 async function run(names: string[], options: Options): Promise<void> {
   const chosen = choose(names, options);
-  const earlier = options.compare ? (JSON.parse(readFileSync(options.compare, "utf8")) as Results) : null;
-  if (!options.target) build();
+  const earlier = options.compare ? readResults(options.compare) : null;
+  for (const file of [options.json, options.html]) if (file !== undefined) expectWritable(file);
+  if (options.target && options.key) await expectDeployment(options.target, options.key);
+  else build();
   const results = emptyResults({ scenarios: chosen.map((one) => one.name), ...withoutKey(options) });
   const progress = new Progress(chosen.length * options.runs);
   for (let n = 1; n <= options.runs; n++) {
@@ -136,6 +139,7 @@ async function once(scenario: Scenario, options: Options, progress: Progress): P
 
 function choose(names: readonly string[], { target, key }: Options): Scenario[] {
   const chosen = names.length === 0 ? scenarios.filter((one) => !target || one.against) : names.map(find);
+  if (!target && key) throw new Error("--key belongs to --target, the deployment that knows it.");
   if (!target) return chosen;
   if (!key) throw new Error("--target needs --key, an API key of that deployment.");
   for (const { name, against } of chosen)
@@ -158,6 +162,15 @@ async function findScenarios(): Promise<Scenario[]> {
   for (const file of readdirSync(folder).sort())
     found.push(...((await import(resolve(folder, file))) as { scenarios: readonly Scenario[] }).scenarios);
   return found;
+}
+
+/** Sooner than after an hour of measuring. */
+function expectWritable(file: string): void {
+  try {
+    accessSync(dirname(resolve(file)), constants.W_OK);
+  } catch {
+    throw new Error(`${file} cannot be written: its folder is not there, or not yours.`);
+  }
 }
 
 function build(): void {

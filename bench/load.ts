@@ -3,12 +3,13 @@
  * of the second core to the engine, else autocannon (pipelining 1: the server closes connections that send a request
  * before the last was answered). How long callers wait at a given rate is openloop.ts' business.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isInstalled } from "./installed.ts";
 import type { Distribution } from "./scenario.ts";
 
 export type Request = {
@@ -33,8 +34,7 @@ const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
 
 /** Unless 2xx is expected no status is a failure: a 422 is what some scenarios ask for. */
 export async function load(request: Request, expects2xx = true): Promise<Load> {
-  const loaded =
-    spawnSync("which", ["wrk"]).status === 0 ? await byWrk(request) : await byAutocannon(request);
+  const loaded = isInstalled("wrk") ? await byWrk(request) : await byAutocannon(request);
   return expects2xx ? loaded : { ...loaded, failures: 0 };
 }
 

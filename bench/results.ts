@@ -41,6 +41,19 @@ export function emptyResults(options: object): Results {
   return { ...base, rows: [], distributions: [], courses: [], exhibits: [], skipped: [] };
 }
 
+/** The JSON file of an earlier run. */
+export function readResults(file: string): Results {
+  let found: Partial<Results> | null;
+  try {
+    found = JSON.parse(readFileSync(file, "utf8")) as Partial<Results> | null;
+  } catch (error) {
+    throw new Error(`${file} cannot be read: ${(error as Error).message}`);
+  }
+  if (found?.format !== FORMAT || !Array.isArray(found.rows))
+    throw new Error(`${file} is no report of this bench, as --json writes it.`);
+  return found as Results;
+}
+
 export function addResult(results: Results, scenario: string, result: Result): void {
   addFigures(results, scenario, result.figures);
   const others = <T extends { scenario: string }>(list: T[]) =>

@@ -2,13 +2,14 @@
  * Where mail goes in a bench: `smtp-sink` of the Debian package postfix, which costs little, or a server of our own on
  * smtp-server, which also answers as slowly and as badly as the world does. Both count what they took.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { freePort } from "../src/embedded/port.ts";
 import type { Endings } from "./endings.ts";
+import { isInstalled } from "./installed.ts";
 
 export type SinkKind = "smtp-sink" | "node";
 
@@ -43,8 +44,7 @@ export async function startSink(
   endings: Endings,
   providers: readonly Provider[] = [],
 ): Promise<Sink> {
-  const isThere = spawnSync("which", ["smtp-sink"]).status === 0;
-  return wanted === "smtp-sink" && isThere && providers.length === 0
+  return wanted === "smtp-sink" && isInstalled("smtp-sink") && providers.length === 0
     ? startSmtpSink(folder, endings)
     : startOwnSink(endings, providers);
 }

@@ -40,6 +40,18 @@ export function targetAt(url: string, key: string, rate: number, signal: AbortSi
   return { url: url.replace(/\/+$/, ""), key, rate, booked: new Set(), audiences: new Set(), signal };
 }
 
+/** In words, before anything is sent there, when it is no deployment or does not know the key. */
+export async function expectDeployment(url: string, key: string): Promise<void> {
+  if (!/^https?:\/\/[^/]/.test(url) || !URL.canParse(url))
+    throw new Error(`--target must be a URL like https://mail.example.com, not ${url}.`);
+  const target = targetAt(url, key, 1, new AbortController().signal);
+  const { status } = await ask(target, "GET", "/emails/no-id");
+  if (status === 0) throw new Error(`Nobody answers at ${url}.`);
+  if ([401, 403].includes(status)) throw new Error(`${url} does not accept this key (${status}).`);
+  if (status !== 422 && status !== 429)
+    throw new Error(`${url} is no deployment of Postrider: it answered ${status} where 422 was due.`);
+}
+
 /** Bodies of events, one for each contact; in words why there are none, when the key or the plan does not allow them. */
 export async function audienceThere(target: Target): Promise<string[] | string> {
   const { rate, audiences, signal } = target;
@@ -94,7 +106,7 @@ async function undo(target: Target, made: Set<string>, how: (id: string) => Shot
   }
 }
 
-async function ask(target: Target, ...[method, path, body]: [Shot["method"], string, object]): Promise<Hit> {
+async function ask(target: Target, method: Shot["method"], path: string, body?: object): Promise<Hit> {
   let answer: Hit | null = null;
   await openLoop(
     { rate: 1, count: 1 },

@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { freePort } from "../../src/embedded/port.ts";
 import type { Bench } from "../machine.ts";
 import { endChild } from "../sink.ts";
-import { NotHere, type Peer, untilGreeted } from "./peer.ts";
+import { expectSmtpSource, NotHere, type Peer, untilGreeted } from "./peer.ts";
 
 const VERSION = "3.1.6";
 /** Its dependencies as they were when that version was new. */
@@ -41,6 +41,7 @@ exports.route = (next) => next(OK, { exchange: "127.0.0.1", port: ${sinkPort}, p
 export const haraka: Peer = {
   name: "Haraka",
   async start(bench: Bench) {
+    expectSmtpSource();
     install();
     const folder = join(bench.folder, "haraka");
     const port = await freePort();

@@ -8,6 +8,7 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { isInstalled } from "../installed.ts";
 import { finishedMessage } from "../letter.ts";
 import { BATCH, BATCH_EMAILS, load } from "../load.ts";
 import type { Bench } from "../machine.ts";
@@ -75,6 +76,12 @@ export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Resul
       })),
     exhibits: started.exhibits,
   };
+}
+
+/** What every peer that speaks SMTP is given its mail by. */
+export function expectSmtpSource(): void {
+  if (!isInstalled("smtp-source"))
+    throw new NotHere("smtp-source, of the Debian package postfix, is not installed");
 }
 
 type Wanted = { warmup: boolean; seconds: number; perSecond: number };

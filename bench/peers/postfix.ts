@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { freePort } from "../../src/embedded/port.ts";
 import type { Bench } from "../machine.ts";
 import { endChild } from "../sink.ts";
-import { NotHere, type Peer, untilGreeted } from "./peer.ts";
+import { expectSmtpSource, NotHere, type Peer, untilGreeted } from "./peer.ts";
 
 const DAEMONS = "/usr/lib/postfix/sbin";
 const FILES = "/etc/postfix/postfix-files";
@@ -78,6 +78,7 @@ export const postfix: Peer = {
   async start(bench: Bench) {
     if (!existsSync(join(DAEMONS, "master")))
       throw new NotHere("the Debian package postfix is not installed");
+    expectSmtpSource();
     if (process.getuid?.() !== 0) throw new NotHere("its master runs as root only");
     const folder = join(bench.folder, "postfix");
     const config = join(folder, "config");

@@ -60,8 +60,7 @@ export function page(results: Results, scenarios: readonly Scenario[], earlier: 
     `<header><h1>Postrider bench</h1><p>${escaped(String(machine.cpu))}, ${machine.cores} cores, ${machine.memory_gb} GB · commit ${escaped(String(machine.commit))} · ${escaped(String(machine.at).slice(0, 16).replace("T", " "))} UTC · ${plural(run.runs, "run")} of ${run.seconds} s for each load</p></header>`,
     tiles(rows),
     earlier ? comparison(earlier, results) : "",
-    `<section><h2>Throughput</h2><p>Everything on one machine, the same mail to the same sink, each committed before it is answered. Bars are medians, whiskers reach from the least to the most of all runs.</p>
-${figureOf("From the request to the sink", barsOf(rows, DELIVERED))}${figureOf("Accepted and committed", barsOf(rows, ACCEPTED))}${figureOf("What the stages of delivery allow, each alone, in e-mails", barsOf(rows, FLOORS))}${figureOf("CPU for a thousand e-mails, all processes, the sink included: less is better", barsOf(rows, COST))}</section>`,
+    throughput(rows),
     section("Latency", chosen, (name) => latencyOf(results, name)),
     section("Over time", chosen, (name) => coursesOf(results, name, "rate")),
     section("Memory", chosen, (name) => coursesOf(results, name, "memory")),
@@ -69,7 +68,7 @@ ${figureOf("From the request to the sink", barsOf(rows, DELIVERED))}${figureOf("
     skipped.length > 0
       ? `<section><h2>Not measured</h2><ul>${skipped.map((one) => `<li>${escaped(one)}</li>`).join("")}</ul></section>`
       : "",
-    `<section><h2>Conditions</h2>${facts({ ...machine, ...versions, options: JSON.stringify(options) })}${results.exhibits
+    `<section><h2>Conditions</h2>${facts({ ...machine, ...versions, ...choices(options) })}${results.exhibits
       .map(
         ({ name, text }) =>
           `<details><summary>${escaped(name)}</summary><pre>${escaped(text)}</pre></details>`,
@@ -83,6 +82,21 @@ ${figureOf("From the request to the sink", barsOf(rows, DELIVERED))}${figureOf("
 `;
 }
 
+function throughput(rows: readonly Row[]): string {
+  const drawn = [
+    figureOf("From the request to the sink", barsOf(rows, DELIVERED)),
+    figureOf("Accepted and committed", barsOf(rows, ACCEPTED)),
+    figureOf("What the stages of delivery allow, each alone, in e-mails", barsOf(rows, FLOORS)),
+    figureOf(
+      "CPU for a thousand e-mails, all processes, the sink included: less is better",
+      barsOf(rows, COST),
+    ),
+  ].join("");
+  return drawn === ""
+    ? ""
+    : `<section><h2>Throughput</h2><p>Everything on one machine, the same mail to the same sink, each committed before it is answered. Bars are medians, whiskers reach from the least to the most of all runs.</p>${drawn}</section>`;
+}
+
 /** The figures that somebody expects something of come first. */
 function tiles(rows: readonly Row[]): string {
   const ratios = rows.filter(({ scenario }) => scenario === "ratios");
@@ -93,7 +107,7 @@ function tiles(rows: readonly Row[]): string {
   ].slice(0, TILES_MAX);
   if (shown.length === 0) return "";
   const tile = ({ scenario, name, median, unit, note, least, most }: Row) =>
-    `<div class="tile"><b>${escaped(withUnit(median, unit))}</b><span>${escaped(scenario === "ratios" ? name : `${scenario}: ${name}`)}</span><small>${rounded(least)} to ${rounded(most)}${note ? `, wanted ${escaped(note)}` : ""}</small></div>`;
+    `<div class="tile"><b>${escaped(withUnit(median, unit))}</b><span>${escaped(scenario === "ratios" ? name : `${scenario}: ${name}`)}</span><small>${[...(most > least ? [`${rounded(least)} to ${rounded(most)}`] : []), ...(note ? [`wanted ${escaped(note)}`] : [])].join(", ")}</small></div>`;
   return `<div class="tiles">${shown.map(tile).join("")}</div>`;
 }
 
@@ -104,11 +118,11 @@ function comparison(earlier: Results, results: Results): string {
   );
   const rows = clear.map(
     ({ row, before, part, verdict }) =>
-      `<tr class="${verdict}"><td>${escaped(row.scenario)}</td><td>${escaped(row.name)}</td><td class="n">${withUnit(before.median, row.unit)}</td><td class="n">${withUnit(row.median, row.unit)}</td><td class="n">${percent(part)}</td><td>${verdict}</td></tr>`,
+      `<tr class="${verdict}"><td>${escaped(row.scenario)}</td><td class="name">${escaped(row.name)}</td><td class="n">${withUnit(before.median, row.unit)}</td><td class="n">${withUnit(row.median, row.unit)}</td><td class="n">${percent(part)}</td><td>${verdict}</td></tr>`,
   );
   const head =
     "<tr><th>scenario</th><th>figure</th><th class=n>before</th><th class=n>now</th><th class=n>change</th><th></th></tr>";
-  const found = clear.length === 0 ? "" : `<table>${head}${rows.join("")}</table>`;
+  const found = clear.length === 0 ? "" : tableOf(head, rows);
   return `<section><h2>Against commit ${escaped(String(earlier.machine.commit))}</h2>${warnings.join("")}<p>${escaped(summary(earlier, results))}</p>${found}</section>`;
 }
 
@@ -168,10 +182,17 @@ function figuresOf(rows: readonly Row[], scenario: string, does: string): string
   const own = rows.filter((row) => row.scenario === scenario);
   if (own.length === 0) return "";
   const cells = own.map(
-    ({ name, median, least, most, unit, note }) =>
-      `<tr><td>${escaped(name)}</td><td class="n">${escaped(withUnit(median, unit))}</td><td class="n">${rounded(least)}</td><td class="n">${rounded(most)}</td><td>${escaped(note ?? "")}</td></tr>`,
+    ({ name, median, least, most, unit, note, values }) =>
+      `<tr><td class="name">${escaped(name)}</td><td class="n">${escaped(withUnit(median, unit))}</td><td class="n">${rounded(least)}</td><td class="n">${rounded(most)}</td><td class="runs">${values.length > 1 ? values.map(rounded).join(" ") : ""}</td><td>${escaped(note ?? "")}</td></tr>`,
   );
-  return `<h3>${escaped(scenario)} <small>${escaped(does)}</small></h3><table><tr><th>figure</th><th class=n>median</th><th class=n>least</th><th class=n>most</th><th>wanted</th></tr>${cells.join("")}</table>`;
+  const head =
+    "<tr><th>figure</th><th class=n>median</th><th class=n>least</th><th class=n>most</th><th>each run</th><th>wanted</th></tr>";
+  return `<h3>${escaped(scenario)} <small>${escaped(does)}</small></h3>${tableOf(head, cells)}`;
+}
+
+/** Wider than a phone: it scrolls by itself, and not the page. */
+function tableOf(head: string, rows: readonly string[]): string {
+  return `<div class="wide"><table>${head}${rows.join("")}</table></div>`;
 }
 
 function facts(all: Record<string, unknown>): string {
@@ -179,6 +200,11 @@ function facts(all: Record<string, unknown>): string {
     ([name, value]) => `<dt>${escaped(name)}</dt><dd>${escaped(String(value))}</dd>`,
   );
   return `<dl>${cells.join("")}</dl>`;
+}
+
+function choices(options: object): Record<string, string> {
+  const said = Object.entries(options).filter(([, value]) => value !== undefined && value !== false);
+  return Object.fromEntries(said.map(([name, value]) => [name, [value].flat().join(", ")]));
 }
 
 function plural(count: number, noun: string): string {

@@ -34,5 +34,7 @@ th { color: var(--soft); font-weight: 500; } .n { text-align: right; font-varian
 .warning { padding: 8px 12px; border-left: 3px solid var(--bad); background: var(--card); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 18px; font-size: 13.5px; } dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 details { margin: 8px 0; } summary { cursor: pointer; } pre { overflow: auto; padding: 12px; border: 1px solid var(--line); border-radius: 8px; background: var(--card); font-size: 12px; }
+.wide { overflow-x: auto; } .runs { color: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; white-space: nowrap; }
+@media (max-width: 600px) { body { padding: 24px 14px 48px; } figure { padding: 12px 10px 8px; overflow-x: auto; } figcaption { position: sticky; left: 0; } svg { min-width: 640px; } .name { min-width: 8em; } .tiles { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); } .tile b { font-size: 21px; } }
 @media print { body { max-width: none; padding: 0; } .tile, figure { border-color: #ccc; } }
 `;

@@ -13,10 +13,10 @@
  * was taken on is kept in `judged`, and only what comes on top of it counts again.
  */
 import { CAP_MIN, type Plan } from "../plans.ts";
+import type { DayCounts } from "../record/capacity.ts";
 import {
   ailment,
   DAY_MS,
-  type DayCounts,
   dayOf,
   dayPlus,
   deliveredWithin,
@@ -29,7 +29,7 @@ import {
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
 
-export type { DayCounts } from "./policy/evidence.ts";
+export type { DayCounts } from "../record/capacity.ts";
 export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
 
 /** Counts of so many days, the current one last, are all that `evaluate` ever looks at. */

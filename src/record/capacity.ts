@@ -20,18 +20,27 @@ export type CapacityRow = {
   override: unknown;
 };
 
-export type DayRow = {
-  workspaceId: string;
+/** Of one UTC day, in recipients; each counted on the day on which it happened. */
+export type DayCounts = {
+  /** `2026-11-21` */
   day: string;
+  /** Tried for the first time. */
   attempted: number;
   delivered: number;
+  /** For good, for reasons that lie with the address; in the session or later. */
   bounced: number;
+  /** Refused for the sender's address or content: says nothing about the list. */
   blocked: number;
   complained: number;
+  /** Delivered to domains that report complaints, the only mail a complaint can come from. */
   fblDelivered: number;
+  /** Mail that waited for a cap. */
   delayed: number;
+  /** Of the daily cap. */
   used: number;
 };
+
+export type DayRow = DayCounts & { workspaceId: string };
 
 /** The next workspaces that may have something to decide: with mail lately, in trouble, or not yet seen today. */
 export async function capacitiesToJudge(

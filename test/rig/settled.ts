@@ -3,38 +3,42 @@ import type { Sql } from "../../src/record/connect.ts";
 
 const LOOK_EVERY_MS = 100;
 
+type Count = { state: string; count: number };
+
 /** Resolves when no e-mail of the workspace is open; with the number of e-mails of each status. */
-export async function settled(
-  sql: Sql,
-  workspaceId: string,
-  patienceMs: number,
-): Promise<Record<string, number>> {
-  const deadline = performance.now() + patienceMs;
-  for (;;) {
-    const rows = await sql<{ status: string; count: number }[]>`
-      select status, count(*)::int from email where workspace_id = ${workspaceId} group by status`;
-    const counts = Object.fromEntries(rows.map((row) => [row.status, row.count]));
-    const open =
-      (counts.accepted ?? 0) + (counts.deferred ?? 0) + (counts.waiting ?? 0) + (counts.scheduled ?? 0);
-    if (open === 0) return counts;
-    if (performance.now() > deadline)
-      throw new Error(`after ${patienceMs} ms there are still ${JSON.stringify(counts)}`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-  }
+export function settled(sql: Sql, workspaceId: string, patienceMs: number): Promise<Record<string, number>> {
+  const open = ["accepted", "deferred", "waiting", "scheduled"];
+  return untilNone(
+    open,
+    patienceMs,
+    () => sql<Count[]>`
+    select status as state, count(*)::int from email where workspace_id = ${workspaceId} group by status`,
+  );
 }
 
 /** Resolves when no run of the workspace is under way; with the number of runs in each state. */
-export async function runsEnded(
+export function runsEnded(
   sql: Sql,
   workspaceId: string,
   patienceMs: number,
 ): Promise<Record<string, number>> {
+  return untilNone(
+    ["active"],
+    patienceMs,
+    () => sql<Count[]>`
+    select state, count(*)::int from run where workspace_id = ${workspaceId} group by state`,
+  );
+}
+
+async function untilNone(
+  open: readonly string[],
+  patienceMs: number,
+  count: () => Promise<Iterable<Count>>,
+): Promise<Record<string, number>> {
   const deadline = performance.now() + patienceMs;
   for (;;) {
-    const rows = await sql<{ state: string; count: number }[]>`
-      select state, count(*)::int from run where workspace_id = ${workspaceId} group by state`;
-    const counts = Object.fromEntries(rows.map((row) => [row.state, row.count]));
-    if ((counts.active ?? 0) === 0) return counts;
+    const counts = Object.fromEntries([...(await count())].map((one) => [one.state, one.count]));
+    if (open.every((state) => !counts[state])) return counts;
     if (performance.now() > deadline)
       throw new Error(`after ${patienceMs} ms there are still ${JSON.stringify(counts)}`);
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));

@@ -3,30 +3,11 @@
  * Harm is read from Wilson lower bounds (what is surely so), health from posterior means (what is probably so): a
  * workspace of 200 e-mails a day could not prove itself free of complaints for two weeks, so growth cannot ask for proof.
  */
+import type { DayCounts } from "../../record/capacity.ts";
 import type { Policy } from "./file.ts";
 
 export const DAY_MS = 86_400_000;
 const LATE_SHARE_MIN = 1e-4;
-
-/** Of one UTC day, in recipients; each counted on the day on which it happened. */
-export type DayCounts = {
-  /** `2026-11-21` */
-  day: string;
-  /** Tried for the first time. */
-  attempted: number;
-  delivered: number;
-  /** For good, for reasons that lie with the address; in the session or later. */
-  bounced: number;
-  /** Refused for the sender's address or content: says nothing about the list. */
-  blocked: number;
-  complained: number;
-  /** Delivered to domains that report complaints, the only mail a complaint can come from. */
-  fblDelivered: number;
-  /** Mail that waited for a cap. */
-  delayed: number;
-  /** Of the daily cap. */
-  used: number;
-};
 
 /** Events among so many. */
 export type Sample = { events: number; of: number };
