@@ -11,7 +11,7 @@ import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
-import type { Outcome, Reply } from "../outcome/outcome.ts";
+import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
 import type { BagRef } from "../queue/line.ts";
@@ -27,11 +27,13 @@ import {
 } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
 import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts";
+import { within } from "../record/groupcommit.ts";
 import { unqueue } from "../record/keeping.ts";
 import type { TallyCounts } from "../record/settle.ts";
 import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier, Permit } from "./courier.ts";
 import type { Leases } from "./leases.ts";
+import { Room } from "./room.ts";
 import type { Signer } from "./signer.ts";
 
 const STRAGGLER_MS = 2_000;
@@ -41,6 +43,9 @@ const UNSENT_RETRY_MS = 5_000;
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
 const NOTES_CLOSE_MS_MIN = 500;
+/** Each is in memory up to five times over while it is encoded, signed and sent. */
+const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
+const LOAD_MS_MAX = 10_000;
 /** Bags that are not given back move when their leases run out. */
 const RELEASE_MS_MAX = 500;
 
@@ -69,6 +74,7 @@ export class Deliverer {
   readonly #parts: DeliverParts;
   #inFlight = 0;
   #isClosing = false;
+  readonly #attachedRoom = new Room(ATTACHED_BYTES_MAX);
   #onRoom: (() => void)[] = [];
   #complainedAt = Number.NEGATIVE_INFINITY;
   #sender: { text: string; mailbox: Mailbox | null } | null = null;
@@ -195,8 +201,7 @@ export class Deliverer {
   }
 
   async #send(trip: Trip, email: OpenEmail): Promise<void> {
-    const { bag, permit } = trip;
-    const { signer, courier, clock } = this.#parts;
+    const { bag } = trip;
     if (email.barred !== null) {
       this.#drop(bag, email, "canceled", `The contact is ${email.barred}.`);
       return;
@@ -208,32 +213,51 @@ export class Deliverer {
     }
     const people = readPeople(email.head);
     const letter = this.#letter(email, from, people);
+    const refs = email.extra?.attachments;
+    if (!refs) return this.#carry(trip, email, people, letter);
+    const bytes = refs.reduce((sum, ref) => sum + ref.bytes, 0);
+    await this.#attachedRoom.with(bytes, async () => {
+      let attachments: Attachment[];
+      try {
+        attachments = await within(this.#attachments(bag.workspaceId, refs), LOAD_MS_MAX);
+      } catch (error) {
+        if (error instanceof ContentGone) this.#fail(bag, email, uncomposed(error));
+        else this.#wait(bag, email, people, unread(error));
+        return;
+      }
+      await this.#carry(trip, email, people, { ...letter, attachments });
+    });
+  }
+
+  async #carry(trip: Trip, email: OpenEmail, people: People, letter: Letter): Promise<void> {
+    const { bag, permit } = trip;
+    const { signer, courier, clock } = this.#parts;
     let message: Buffer;
     try {
-      const refs = email.extra?.attachments;
-      if (refs) letter.attachments = await this.#attachments(bag.workspaceId, refs);
       const composed = compose(letter);
       message = composed instanceof Promise ? await composed : composed;
     } catch (error) {
-      this.#fail(
-        bag,
-        email,
-        `The e-mail could not be composed: ${error instanceof Error ? error.message : error}`,
-      );
+      this.#fail(bag, email, uncomposed(error));
       return;
     }
     const attemptedAt = clock.now();
-    const to = openAddresses(people.recipients, email.marks);
-    const signed = await signer.sign(bag.workspaceId, from.domain, message);
+    const signed = await signer.sign(bag.workspaceId, letter.from.domain, message);
     if (!Buffer.isBuffer(signed)) {
       // it waits rather than goes unsigned
-      this.#note(bag, email, people.recipients, Array<Reply>(to.length).fill(signed), attemptedAt);
+      this.#wait(bag, email, people, signed);
       return;
     }
-    const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
+    const to = openAddresses(people.recipients, email.marks);
+    const envelope = { from: letter.from.address, to, utf8: needsUtf8(letter) };
     const replies = await courier.send(envelope, signed, permit);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
+  }
+
+  /** Nothing of it was sent, for a reason that may pass. */
+  #wait(bag: Held, email: OpenEmail, people: People, why: Reply): void {
+    const replies = openAddresses(people.recipients, email.marks).map(() => why);
+    this.#note(bag, email, people.recipients, replies, this.#parts.clock.now());
   }
 
   /** The e-mails of a bag have mostly one sender. */
@@ -263,7 +287,7 @@ export class Deliverer {
     return Promise.all(
       refs.map(async ({ filename, hash, content_type, content_id }) => {
         const content = await loadAttachment(this.#parts.sql, workspaceId, hash);
-        if (!content) throw new Error(`the content of ${filename} is gone`);
+        if (!content) throw new ContentGone(`the content of ${filename} is gone`);
         return { filename, content, contentType: content_type, contentId: content_id };
       }),
     );
@@ -382,6 +406,20 @@ export class Deliverer {
     while (this.#inFlight >= this.#parts.emailsInFlightMax && !this.#isClosing)
       await new Promise<void>((resolve) => this.#onRoom.push(resolve));
   }
+}
+
+class ContentGone extends Error {}
+
+function uncomposed(error: unknown): string {
+  return `The e-mail could not be composed: ${(error as Error).message}`;
+}
+
+function unread(error: unknown): Reply {
+  return troubleOf(
+    "session",
+    "CONTENT_UNREAD",
+    `its attachments could not be read: ${(error as Error).message}`,
+  );
 }
 
 /** By us: the worker stops, or its lease is no longer fresh. */

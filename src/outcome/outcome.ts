@@ -66,7 +66,9 @@ export type Trouble =
   | "SIZE_EXCEEDED"
   /** Of the domain that signs it: the key does not open, or could not be read just now. */
   | "KEY_UNUSABLE"
-  | "KEY_UNREAD";
+  | "KEY_UNREAD"
+  /** What is attached could not be read just now. */
+  | "CONTENT_UNREAD";
 
 export type Outcome =
   | { readonly kind: "delivered"; readonly reply: Reply }

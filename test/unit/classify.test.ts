@@ -119,6 +119,7 @@ describe("without a reply", () => {
     ["session", "WITHDRAWN", "unsent stopped"],
     ["session", "KEY_UNUSABLE", "unsent unsigned"],
     ["session", "KEY_UNREAD", "unsent stopped"],
+    ["session", "CONTENT_UNREAD", "unsent stopped"],
     ["session", "ADDRESS_UNSAFE", "bounced unsendable soft"],
     ["session", "SMTPUTF8_NOT_OFFERED", "bounced unsendable soft"],
     ["session", "SIZE_EXCEEDED", "bounced unsendable soft"],

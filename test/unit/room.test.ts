@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { Room } from "../../src/delivery/room.ts";
+
+/** Somebody inside, until told to leave. */
+function visit(room: Room, bytes: number, name: string, inside: Set<string>): () => Promise<void> {
+  let leave = () => {};
+  const stay = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
+  const visited = room.with(bytes, async () => {
+    inside.add(name);
+    await stay;
+    inside.delete(name);
+  });
+  return () => {
+    leave();
+    return visited;
+  };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test("who asks first enters first, and what is larger than the room enters alone", async () => {
+  const room = new Room(10);
+  const inside = new Set<string>();
+  const leaveA = visit(room, 6, "a", inside);
+  const leaveLarge = visit(room, 1_000, "large", inside);
+  const leaveB = visit(room, 1, "b", inside);
+  const leaveC = visit(room, 10, "c", inside);
+  await turn();
+  expect([...inside]).toEqual(["a"]);
+  await leaveA();
+  await turn();
+  expect([...inside]).toEqual(["large"]);
+  await leaveLarge();
+  await turn();
+  expect([...inside]).toEqual(["b"]);
+  await leaveB();
+  await turn();
+  expect([...inside]).toEqual(["c"]);
+  await leaveC();
+  expect([...inside]).toEqual([]);
+});
+
+test("work that fails leaves the room", async () => {
+  const room = new Room(10);
+  await expect(room.with(10, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+  expect(await room.with(10, async () => "in")).toBe("in");
+});
