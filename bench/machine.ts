@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Keyring } from "../src/admission/keyring.ts";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../src/domain/key.ts";
+import { NODE_FLAGS } from "../src/embedded/child.ts";
 import { freePort } from "../src/embedded/port.ts";
 import { type Postgres, startPostgres } from "../src/embedded/postgres.ts";
 import { type RedisServer, startRedis } from "../src/embedded/redis.ts";
@@ -104,7 +105,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
   async function start(name: string, args: string[], more: Record<string, string>): Promise<Role> {
     signal.throwIfAborted();
     const port = await freePort();
-    const child = spawn(process.execPath, args, {
+    const child = spawn(process.execPath, [...NODE_FLAGS, ...args], {
       env: { ...env, PORT: String(port), ...more },
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       detached: true, // Ctrl-C is ours to pass on

@@ -50,8 +50,8 @@ export async function loadOpen(
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
     select e.id, e.head, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
-           (extract(epoch from coalesce(e.scheduled_at, e.created_at)) * 1000)::float8 as since,
-           (extract(epoch from e.sent_at) * 1000)::float8 as "sentAt", b.html, b.plain, b.extra,
+           round(date_part('epoch', coalesce(e.scheduled_at, e.created_at)) * 1000) as since,
+           round(date_part('epoch', e.sent_at) * 1000) as "sentAt", b.html, b.plain, b.extra,
            case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
                                from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')

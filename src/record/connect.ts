@@ -77,19 +77,3 @@ function withoutSocket(url: string): { href: string; socketFolder: string | null
   parsed.searchParams.delete("socket");
   return { href: parsed.href, socketFolder };
 }
-
-/**
- * An element of an array of booleans, which goes as `text[]::bool[]`: the driver takes the elements of a `bool[]` it is
- * told of for texts and writes every text as false, and takes an array that begins with a boolean for one boolean.
- */
-export function truth(value: boolean): "t" | "f" {
-  return value ? "t" : "f";
-}
-
-/**
- * An array as Postgres writes it, of elements that need no quotes: ids, numbers, words. The driver would quote and escape
- * each of them.
- */
-export function plainArray(elements: readonly (string | number | null)[]): string {
-  return `{${elements.map((element) => element ?? "null").join()}}`;
-}

@@ -1,5 +1,6 @@
 /** Contact rows: read, and written in sets. What a change does to one is decided in contact.ts. */
-import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
+import { plainArray, texts } from "./arrays.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Confirmation, Consent, Contact, Held } from "./contact.ts";
 import type { Page } from "./readmail.ts";
 import { forgetContacts } from "./runs.ts";
@@ -65,16 +66,17 @@ export async function listContacts(
 }
 
 export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
-  const of = <T>(pick: (contact: Contact) => T): T[] => contacts.map(pick);
+  const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
+  const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
   return tx`
     insert into contact (workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
                          created_at, updated_at, archived_at)
     select workspace_id, id, audience_id, identity, email, first_name, last_name, properties::jsonb, tags::text[], status,
            created_at, updated_at, archived_at
     from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${of((c) => c.audienceId)}::uuid[],
-                ${of((c) => c.identity)}::text[], ${of((c) => c.email)}::text[], ${of((c) => c.firstName)}::text[],
-                ${of((c) => c.lastName)}::text[], ${of((c) => JSON.stringify(c.properties))}::text[],
-                ${of((c) => arrayText(c.tags))}::text[], ${of((c) => c.status)}::text[],
+                ${textsOf((c) => c.identity)}, ${textsOf((c) => c.email)}, ${textsOf((c) => c.firstName)},
+                ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
+                ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
                 ${of((c) => c.createdAt.toISOString())}::timestamptz[], ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
                 ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])
       as c(workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
@@ -82,13 +84,14 @@ export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
 }
 
 export function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
-  const of = <T>(pick: (contact: Contact) => T): T[] => contacts.map(pick);
+  const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
+  const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
   return tx`
     update contact c set first_name = v.first_name, last_name = v.last_name, properties = v.properties::jsonb,
       tags = v.tags::text[], status = v.status, updated_at = v.updated_at, archived_at = v.archived_at
-    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${of((c) => c.firstName)}::text[],
-                ${of((c) => c.lastName)}::text[], ${of((c) => JSON.stringify(c.properties))}::text[],
-                ${of((c) => arrayText(c.tags))}::text[], ${of((c) => c.status)}::text[],
+    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${textsOf((c) => c.firstName)},
+                ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
+                ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
                 ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
                 ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])
       as v(workspace_id, id, first_name, last_name, properties, tags, status, updated_at, archived_at)
@@ -98,14 +101,15 @@ export function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
 export type NewConsent = Consent & { workspaceId: string; contactId: string; id: string; recordedAt: Date };
 
 export function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): Statement {
-  const of = <T>(pick: (consent: NewConsent) => T): T[] => consents.map(pick);
+  const of = (pick: (consent: NewConsent) => string | null): string => plainArray(consents.map(pick));
+  const textsOf = (pick: (consent: NewConsent) => string | null) => texts(tx, consents.map(pick));
   return tx`
     insert into consent (workspace_id, contact_id, id, kind, source, captured_at, ip_address, user_agent, wording,
                          text_version, key_id, recorded_at)
     select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.contactId)}::uuid[], ${of((c) => c.id)}::uuid[],
-      ${of((c) => c.kind)}::text[], ${of((c) => c.source)}::text[], ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
-      ${of((c) => c.ipAddress)}::text[], ${of((c) => c.userAgent)}::text[], ${of((c) => c.wording)}::text[],
-      ${of((c) => c.textVersion)}::text[], ${of((c) => c.keyId)}::uuid[],
+      ${of((c) => c.kind)}::text[], ${textsOf((c) => c.source)}, ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
+      ${textsOf((c) => c.ipAddress)}, ${textsOf((c) => c.userAgent)}, ${textsOf((c) => c.wording)},
+      ${textsOf((c) => c.textVersion)}, ${of((c) => c.keyId)}::uuid[],
       ${of((c) => c.recordedAt.toISOString())}::timestamptz[])`;
 }
 
@@ -125,12 +129,13 @@ export function saveConfirmations(
   tx: Tx | Sql,
   confirmations: readonly (Confirmation & { workspaceId: string; contactId: string })[],
 ): Statement {
-  const of = <T>(pick: (one: (typeof confirmations)[number]) => T): T[] => confirmations.map(pick);
+  const of = (pick: (one: (typeof confirmations)[number]) => string | number | boolean): string =>
+    plainArray(confirmations.map(pick));
   return tx`
     insert into confirmation (workspace_id, contact_id, asked, asked_at, is_open, is_mailed)
     select * from unnest(${of((f) => f.workspaceId)}::uuid[], ${of((f) => f.contactId)}::uuid[], ${of((f) => f.asked)}::int[],
-      ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => truth(f.isOpen))}::text[]::bool[],
-      ${of((f) => truth(f.isMailed))}::text[]::bool[])
+      ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => f.isOpen)}::bool[],
+      ${of((f) => f.isMailed)}::bool[])
     on conflict (workspace_id, contact_id) do update set asked = excluded.asked, asked_at = excluded.asked_at,
       is_open = excluded.is_open, is_mailed = excluded.is_mailed`;
 }

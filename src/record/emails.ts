@@ -1,6 +1,7 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
 import type { Mailbox } from "../address.ts";
-import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
+import { plainArray, texts } from "./arrays.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 
 export type Standing = "accepted" | "scheduled" | "waiting";
 
@@ -55,7 +56,12 @@ export type AcceptedEmail = { email: NewEmail; standing: Standing };
 
 export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], now: Date): Statement {
   const at = now.toISOString();
-  const of = <T>(pick: (email: NewEmail) => T): T[] => accepted.map(({ email }) => pick(email));
+  const of = (pick: (email: NewEmail) => string | number | boolean | null): string =>
+    plainArray(accepted.map(({ email }) => pick(email)));
+  const heads = texts(
+    tx,
+    accepted.map(({ email }) => email.head),
+  );
   return tx`
     insert into email (workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, created_at, updated_at,
                        scheduled_at, delayed_at, history)
@@ -65,8 +71,8 @@ export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], n
            case when status = 'waiting' then ${delayed(at)}::text::jsonb end
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
                 ${of((e) => e.contactId ?? null)}::uuid[],
-                ${of((e) => truth(e.bulk))}::text[]::bool[], ${accepted.map((one) => one.standing)}::text[],
-                ${of((e) => e.head)}::text[], ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
+                ${of((e) => e.bulk)}::bool[], ${plainArray(accepted.map((one) => one.standing))}::text[], ${heads},
+                ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
                 ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[])
       as e(workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, scheduled_at)`;
 }
@@ -86,12 +92,13 @@ export async function existingEmails(
 }
 
 export function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
-  const of = <T>(pick: (email: NewEmail) => T): T[] => emails.map(pick);
+  const of = (pick: (email: NewEmail) => string): string => plainArray(emails.map(pick));
+  const textsOf = (pick: (email: NewEmail) => string | null) => texts(tx, emails.map(pick));
   return tx`
     insert into body (workspace_id, id, html, plain, extra)
     select workspace_id, id, html, plain, extra::json
-    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.html)}::text[],
-                ${of((e) => e.plain)}::text[], ${of((e) => e.extra)}::text[]) as b(workspace_id, id, html, plain, extra)`;
+    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${textsOf((e) => e.html)},
+                ${textsOf((e) => e.plain)}, ${textsOf((e) => e.extra)}) as b(workspace_id, id, html, plain, extra)`;
 }
 
 export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };

@@ -8,9 +8,10 @@
  */
 import { type Filter, type Happening, holdsAll, type Person, type Value } from "../automation/filters.ts";
 import { newId } from "../ids.ts";
+import { plainArray, texts } from "./arrays.ts";
 import { findListeners, type Listener } from "./automations.ts";
 import { answerClaims, type Claim, dropClaims, takeClaims } from "./claims.ts";
-import { type Sql, type Statement, truth } from "./connect.ts";
+import type { Sql, Statement } from "./connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "./groupcommit.ts";
 
 /** Where every run begins. */
@@ -199,24 +200,33 @@ async function keepContacts(
 }
 
 function insertEvents(tx: Sql, accepted: readonly { event: EventEntry; contactId: string }[]): Statement {
-  const of = <T>(pick: (event: EventEntry) => T): T[] => accepted.map(({ event }) => pick(event));
+  const of = (pick: (event: EventEntry) => string): string =>
+    plainArray(accepted.map(({ event }) => pick(event)));
+  const textsOf = (pick: (event: EventEntry) => string | null) =>
+    texts(
+      tx,
+      accepted.map(({ event }) => pick(event)),
+    );
   return tx`
     insert into event (workspace_id, contact_id, id, audience_id, name, properties, created_at)
     select workspace_id, contact_id, id, audience_id, name, properties::json, at
-    from unnest(${of((e) => e.workspaceId)}::uuid[], ${accepted.map(({ contactId }) => contactId)}::uuid[],
-                ${of((e) => e.id)}::text[], ${of((e) => e.audienceId)}::uuid[], ${of((e) => e.name)}::text[],
-                ${of((e) => e.properties)}::text[], ${of((e) => new Date(e.now).toISOString())}::timestamptz[])
+    from unnest(${of((e) => e.workspaceId)}::uuid[], ${plainArray(accepted.map(({ contactId }) => contactId))}::uuid[],
+                ${textsOf((e) => e.id)}, ${of((e) => e.audienceId)}::uuid[], ${textsOf((e) => e.name)},
+                ${textsOf((e) => e.properties)}, ${of((e) => new Date(e.now).toISOString())}::timestamptz[])
       as e(workspace_id, contact_id, id, audience_id, name, properties, at)`;
 }
 
 function insertRuns(tx: Sql, runs: readonly NewRun[]): Statement {
-  const of = <T>(pick: (run: NewRun) => T): T[] => runs.map(pick);
+  const of = (pick: (run: NewRun) => string | number | boolean | null): string => plainArray(runs.map(pick));
   return tx`
     with wanted as (
       select * from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.automationId)}::uuid[],
         ${of((r) => r.contactId)}::uuid[], ${of((r) => r.audienceId)}::uuid[], ${of((r) => r.id)}::uuid[],
-        ${of((r) => r.version)}::int[], ${of((r) => r.eventId)}::text[], ${of((r) => r.at)}::timestamptz[],
-        ${of((r) => r.enteredBy)}::text[]::timestamptz[], ${of((r) => truth(r.follows))}::text[]::bool[])
+        ${of((r) => r.version)}::int[], ${texts(
+          tx,
+          runs.map((r) => r.eventId),
+        )}, ${of((r) => r.at)}::timestamptz[],
+        ${of((r) => r.enteredBy)}::text[]::timestamptz[], ${of((r) => r.follows)}::bool[])
         as w(workspace_id, automation_id, contact_id, audience_id, id, version, event_id, at, entered_by, follows)
     ), entered as (
       insert into entry as last (workspace_id, automation_id, contact_id, run_id, entered_at, is_open, entered_by)

@@ -7,7 +7,8 @@
  * entries, both in the order of their keys.
  */
 import type { Person, Value } from "../automation/filters.ts";
-import { type Sql, type Statement, type Tx, truth } from "./connect.ts";
+import { plainArray, texts } from "./arrays.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Page } from "./readmail.ts";
 
 export type ClaimedRun = {
@@ -67,14 +68,15 @@ export type RunMove = {
  */
 export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set<string>> {
   const rows = moves.map(rowOf);
-  const of = <T>(pick: (row: MoveRow) => T): T[] => rows.map(pick);
+  const of = (pick: (row: MoveRow) => string | number | boolean | null): string => plainArray(rows.map(pick));
+  const textsOf = (pick: (row: MoveRow) => string | null) => texts(sql, rows.map(pick));
   const moved = await sql<{ id: string }[]>`
     with given as (
       select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[], ${of((m) => m.seq)}::int[],
-        ${of((m) => m.at)}::timestamptz[], ${of((m) => m.position)}::text[], ${of((m) => m.next)}::text[],
-        ${of((m) => truth(m.isOn))}::text[]::bool[], ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[], ${of((m) => m.state)}::text[],
-        ${of((m) => m.reason)}::text[], ${of((m) => m.kind)}::text[],
-        ${of((m) => m.result)}::text[], ${of((m) => m.detail)}::text[], ${of((m) => m.beganAt)}::timestamptz[])
+        ${of((m) => m.at)}::timestamptz[], ${textsOf((m) => m.position)}, ${textsOf((m) => m.next)},
+        ${of((m) => m.isOn)}::bool[], ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[],
+        ${of((m) => m.state)}::text[], ${textsOf((m) => m.reason)}, ${of((m) => m.kind)}::text[],
+        ${of((m) => m.result)}::text[], ${textsOf((m) => m.detail)}, ${of((m) => m.beganAt)}::timestamptz[])
         as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
     ), held as (
       select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id and r.seq = g.seq

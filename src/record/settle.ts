@@ -7,8 +7,9 @@
  * their address does not enter the history, and with the last open recipient the contents go.
  */
 
+import { plainArray } from "./arrays.ts";
 import type { Held } from "./claimbag.ts";
-import { plainArray, type Sql, type Statement, type Tx } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
 
 export type Settled = {
