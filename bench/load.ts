@@ -137,6 +137,9 @@ const HTML = `<p>${'Hello "you", your order has been sent. '.repeat(13)}</p>`.sl
 
 export type Mail = { from: string; to: string; subject: string; html: string };
 
+/** Of the load itself, and not counted: what runs hot is compiled by then, pools are full, plans are made. */
+export const WARMUP_SECONDS = 3;
+
 export const SENDER_DOMAIN = "example.com";
 
 export function mail(n: number, domain = "example.net"): Mail {

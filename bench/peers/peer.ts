@@ -34,7 +34,7 @@ export type Started = {
 const SINK = "sink";
 const SESSIONS = 20;
 /** Not counted: processes start, pools fill. It also says how many messages fill the wanted time. */
-const WARMUP_MESSAGES = 500;
+const WARMUP_MESSAGES = 1_500;
 const HTTP_CONNECTIONS = 8;
 const DRAIN_SAMPLE_MS = 20;
 

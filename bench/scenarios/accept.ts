@@ -4,7 +4,7 @@
  * bounded rate, scheduled for weeks ahead and canceled in the end.
  */
 import { unnestFloor } from "../inserts.ts";
-import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf } from "../load.ts";
+import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
 import { figure, type Scenario } from "../scenario.ts";
@@ -17,7 +17,7 @@ const accept: Scenario = {
     const { key } = await bench.workspace();
     const api = await bench.role("api");
     const url = `${api.url}/api/v1/emails`;
-    await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds: 2 });
+    await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds: WARMUP_SECONDS });
     const before = cpuSeconds(api.pid);
     const batches = await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds });
     const cpu = cpuSeconds(api.pid) - before;

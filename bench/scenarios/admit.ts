@@ -3,7 +3,7 @@
  * all), beside a bare handler that makes one EVALSHA of similar size. status: GET of an e-mail, beside that and a select.
  * Against a deployment: the same requests at a bounded rate, how long they wait.
  */
-import { load, ONE, quantile, quantilesOf } from "../load.ts";
+import { load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Role } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
@@ -16,7 +16,7 @@ type Cost = { perSecond: number; cpuMicros: number; latency: [number, number][] 
 
 async function cost(role: Role, path: string, key: string, seconds: number): Promise<Cost> {
   const request = { url: role.url + path, key, body: null, connections: CONNECTIONS };
-  await load({ ...request, seconds: 1 }, false);
+  await load({ ...request, seconds: WARMUP_SECONDS }, false);
   const before = cpuSeconds(role.pid);
   const { requests, perSecond, latency } = await load({ ...request, seconds }, false);
   return { perSecond, cpuMicros: ((cpuSeconds(role.pid) - before) / requests) * 1e6, latency };

@@ -11,7 +11,7 @@ import { newId } from "../../src/ids.ts";
 import { insertAudience } from "../../src/record/audiences.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { contactCommit } from "../../src/record/contactcommit.ts";
-import { load } from "../load.ts";
+import { load, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { figure, type Scenario } from "../scenario.ts";
@@ -39,7 +39,7 @@ const contacts: Scenario = {
         tags: ["customer"],
       }),
     );
-    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: 1 });
+    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
     const before = cpuSeconds(api.pid);
     const upserts = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
     const cpu = cpuSeconds(api.pid) - before;

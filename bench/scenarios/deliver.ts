@@ -5,7 +5,16 @@
  * every commit.
  */
 import { fdatasyncMs } from "../fsync.ts";
-import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf, SENDER_DOMAIN } from "../load.ts";
+import {
+  BATCH,
+  BATCH_EMAILS,
+  load,
+  ONE,
+  quantile,
+  quantilesOf,
+  SENDER_DOMAIN,
+  WARMUP_SECONDS,
+} from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, type Metered } from "../meter.ts";
 import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
@@ -42,7 +51,7 @@ export async function deliverRun(
     bench.role("keeper"),
   ]);
   const url = `${api.url}/api/v1/emails/batch`;
-  await load({ url, key, body, connections: 4, seconds: 1 });
+  await load({ url, key, body, connections: 4, seconds: WARMUP_SECONDS });
   await until(
     "the mail of the warm-up left",
     async () => (await bench.sql`select 1 from bag limit 1`).length === 0,

@@ -4,7 +4,7 @@
  */
 import { newId } from "../../src/ids.ts";
 import { audienceOf } from "../audience.ts";
-import { load, ONE, quantile, quantilesOf } from "../load.ts";
+import { load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
@@ -37,7 +37,7 @@ const events: Scenario = {
     const api = await bench.role("api");
     const { key } = workspace;
     const url = `${api.url}/api/v1/events`;
-    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: 1 });
+    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
     const cpuSoFar = () => [cpuSeconds(api.pid), cpuSeconds(bench.postgres.pid)] as const;
     const before = cpuSoFar();
     const tracked = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
