@@ -6,9 +6,11 @@
  * store did not answer, stays where it is and is tried again. Plain timers: nothing here is needed to be told that a
  * run is due.
  *
- * Refuses: a run that was taken up again and again without a word of what became of it; it stops, and says so.
+ * Refuses: a run that was taken up again and again without a word of what became of it, or whose step Postgres will never
+ * keep; it stops, and says so.
  */
 import type { Sql } from "../record/connect.ts";
+import { isFaultOfOne } from "../record/groupcommit.ts";
 import {
   type ClaimedRun,
   type ContactOfRun,
@@ -102,7 +104,9 @@ export class Worker {
       if (left.length > 0) await this.#putOff(left, 0);
     } catch (error) {
       this.#parts.onFault(error);
-      await this.#putOff(left, RETRY_MS);
+      if (!isFaultOfOne(error)) await this.#putOff(left, RETRY_MS);
+      else if (left.length === 1) await this.#giveUp(left[0] as ClaimedRun, error);
+      else for (const run of left) isRefused = (await this.#lead([run], until)) || isRefused;
     }
     return isRefused;
   }
@@ -152,6 +156,12 @@ export class Worker {
       this.#parts.sql,
       runs.map((run) => ({ run, note: null, at, to: { kind: "retry", wakeAt: at + ms } })),
     );
+  }
+
+  async #giveUp(run: ClaimedRun, error: unknown): Promise<void> {
+    const reason = `its step cannot be kept: ${(error as Error).message}`;
+    const at = this.#parts.clock.now();
+    await moveRuns(this.#parts.sql, [{ run, note: null, at, to: { kind: "end", state: "stopped", reason } }]);
   }
 
   #after(ms: number): void {

@@ -78,6 +78,8 @@ export type Dispatcher = {
 const REPLY_CHARS_MAX = 65_536;
 const PIECE_BYTES = 65_536;
 const READ_BYTES = 4_096;
+/** Slower receivers are given up: what is attached is in memory for as long as its upload takes, and others wait for that. */
+const UPLOAD_BYTES_PER_MS_MIN = 16;
 /** Larger ones are not chained to: the next would wait for the upload. */
 const CHAIN_MESSAGE_BYTES_MAX = PIECE_BYTES;
 const CHAIN_DOT_MS_MAX = 500;
@@ -175,6 +177,7 @@ export class Conversation {
   #mustReset = false;
   /** What is left of a message too large for one write. */
   #unsent: Buffer | null = null;
+  #uploadUntil = 0;
   #dotAt = 0;
   #dotTookMs = Number.POSITIVE_INFINITY;
 
@@ -515,6 +518,7 @@ export class Conversation {
     this.#deadline = this.#dotAt + this.#patience.dotMs;
     if (message.length > CHAIN_MESSAGE_BYTES_MAX) {
       this.#unsent = message;
+      this.#uploadUntil = this.#deadline + message.length / UPLOAD_BYTES_PER_MS_MIN;
       this.#pump();
       return;
     }
@@ -533,7 +537,7 @@ export class Conversation {
       rest = rest.length > PIECE_BYTES ? rest.subarray(PIECE_BYTES) : null;
       this.#unsent = rest;
       if (this.#socket.write(piece)) continue;
-      this.#deadline = this.#dispatcher.now() + this.#patience.dotMs;
+      this.#deadline = Math.min(this.#dispatcher.now() + this.#patience.dotMs, this.#uploadUntil);
       this.#socket.once("drain", () => this.#pump());
       return;
     }

@@ -15,6 +15,7 @@ import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
 import type { BagRef } from "../queue/line.ts";
+import { BAG_EMAILS_MAX } from "../record/bags.ts";
 import {
   claimBag,
   type Held,
@@ -45,6 +46,7 @@ const COMPLAIN_EVERY_MS = 60_000;
 const NOTES_CLOSE_MS_MIN = 500;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
 const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
+const ATTACHED_WAIT_MS_MAX = 30_000;
 const LOAD_MS_MAX = 10_000;
 /** Bags that are not given back move when their leases run out. */
 const RELEASE_MS_MAX = 500;
@@ -65,7 +67,15 @@ export type DeliverParts = {
 };
 
 /** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
-type Trip = { bag: Held; permit: Permit; open: number; isCutShort: boolean; onDone(): void };
+type Trip = {
+  bag: Held;
+  permit: Permit;
+  open: number;
+  isCutShort: boolean;
+  /** Something that should not happen kept us from saying what became of one of them. */
+  isBroken: boolean;
+  onDone(): void;
+};
 
 /** Who stands in the header, and everyone the mail goes to, each once: to before cc before bcc, as the marks are. */
 type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: readonly Mailbox[] };
@@ -73,6 +83,8 @@ type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: re
 export class Deliverer {
   readonly #parts: DeliverParts;
   #inFlight = 0;
+  /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
+  #claiming = 0;
   #isClosing = false;
   readonly #attachedRoom = new Room(ATTACHED_BYTES_MAX);
   #onRoom: (() => void)[] = [];
@@ -90,27 +102,43 @@ export class Deliverer {
 
   /** Takes the bag to its receivers. Resolves when it is done, or when only stragglers are left. */
   async deliver(ref: BagRef): Promise<void> {
-    const { workspaceId, id, generation } = ref;
-    const { sql, settler, leases } = this.#parts;
     await this.#room();
+    let held: { bag: Held; emails: OpenEmail[] } | null;
+    try {
+      held = await this.#claim(ref);
+    } finally {
+      this.#claiming--;
+      this.#onRoom.shift()?.();
+    }
+    if (!held) return;
+    if (held.emails.length === 0) this.#finish(held.bag);
+    else await this.#sendAll(held.bag, held.emails);
+  }
+
+  /** The lease of the bag and what is open in it; null when it is not ours to send. */
+  async #claim(ref: BagRef): Promise<{ bag: Held; emails: OpenEmail[] } | null> {
+    const { workspaceId, id, generation } = ref;
+    const { sql, settler, leases, onFault } = this.#parts;
     await settler.healthy();
     if (this.#isClosing) {
       // its job ends here, so the keeper has to queue it again
       await unqueue(sql, [ref]);
-      return;
+      return null;
     }
     const bag: Held = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
     const claim = await claimBag(sql, bag);
-    if (!claim) return;
+    if (!claim) return null;
     leases.hold(bag, claimedAt);
-    const emails = await loadOpen(sql, workspaceId, claim.emailIds);
-    if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return;
-    if (emails.length === 0) {
-      this.#finish(bag);
-      return;
+    try {
+      const emails = await loadOpen(sql, workspaceId, claim.emailIds);
+      return claim.claims > 1 && (await this.#isolate(bag, claim, emails)) ? null : { bag, emails };
+    } catch (error) {
+      // a lease that is renewed for nobody would keep everybody from it
+      leases.drop(bag);
+      await releaseBags(sql, [bag]).catch(onFault);
+      throw error;
     }
-    await this.#sendAll(bag, emails);
   }
 
   /** Stops taking bags; what is on its way is waited for until the deadline, the rest is given back. */
@@ -169,24 +197,29 @@ export class Deliverer {
   }
 
   #sendAll(bag: Held, emails: readonly OpenEmail[]): Promise<void> {
+    const { settler, leases, onFault } = this.#parts;
     this.#inFlight += emails.length;
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, STRAGGLER_MS);
       const trip: Trip = {
         bag,
-        permit: { mayBegin: () => this.#parts.leases.isFresh(bag) && !this.#isClosing },
+        permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing },
         open: emails.length,
         isCutShort: false,
+        isBroken: false,
         onDone: () => {
           clearTimeout(timer);
-          if (trip.isCutShort) this.#giveBack(bag).catch(this.#parts.onFault);
+          // it counts among its claims, as if we had ended: what keeps failing us is isolated
+          if (trip.isBroken) settler.written().then(() => leases.drop(bag), onFault);
+          else if (trip.isCutShort) this.#giveBack(bag).catch(onFault);
           else this.#finish(bag);
           resolve();
         },
       };
       const arrived = (): void => this.#arrived(trip);
       const failed = (error: unknown): void => {
-        this.#parts.onFault(error);
+        onFault(error);
+        trip.isBroken = true;
         this.#arrived(trip);
       };
       for (const email of emails) this.#send(trip, email).then(arrived, failed);
@@ -212,11 +245,10 @@ export class Deliverer {
       return;
     }
     const people = readPeople(email.head);
-    const letter = this.#letter(email, from, people);
     const refs = email.extra?.attachments;
-    if (!refs) return this.#carry(trip, email, people, letter);
+    if (!refs) return this.#carry(trip, email, from, people, []);
     const bytes = refs.reduce((sum, ref) => sum + ref.bytes, 0);
-    await this.#attachedRoom.with(bytes, async () => {
+    const hadRoom = await this.#attachedRoom.with(bytes, ATTACHED_WAIT_MS_MAX, async () => {
       let attachments: Attachment[];
       try {
         attachments = await within(this.#attachments(bag.workspaceId, refs), LOAD_MS_MAX);
@@ -225,13 +257,22 @@ export class Deliverer {
         else this.#wait(bag, email, people, unread(error));
         return;
       }
-      await this.#carry(trip, email, people, { ...letter, attachments });
+      await this.#carry(trip, email, from, people, attachments);
     });
+    if (!hadRoom) this.#wait(bag, email, people, NO_ROOM);
   }
 
-  async #carry(trip: Trip, email: OpenEmail, people: People, letter: Letter): Promise<void> {
+  async #carry(
+    trip: Trip,
+    email: OpenEmail,
+    from: Mailbox,
+    people: People,
+    attachments: readonly Attachment[],
+  ): Promise<void> {
     const { bag, permit } = trip;
     const { signer, courier, clock } = this.#parts;
+    const attemptedAt = clock.now();
+    const letter = letterOf(email, from, people, attachments, attemptedAt);
     let message: Buffer;
     try {
       const composed = compose(letter);
@@ -240,15 +281,14 @@ export class Deliverer {
       this.#fail(bag, email, uncomposed(error));
       return;
     }
-    const attemptedAt = clock.now();
-    const signed = await signer.sign(bag.workspaceId, letter.from.domain, message);
+    const signed = await signer.sign(bag.workspaceId, from.domain, message);
     if (!Buffer.isBuffer(signed)) {
       // it waits rather than goes unsigned
       this.#wait(bag, email, people, signed);
       return;
     }
     const to = openAddresses(people.recipients, email.marks);
-    const envelope = { from: letter.from.address, to, utf8: needsUtf8(letter) };
+    const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
     const replies = await courier.send(envelope, signed, permit);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
@@ -264,23 +304,6 @@ export class Deliverer {
   #readSender(text: string): Mailbox | null {
     if (this.#sender?.text !== text) this.#sender = { text, mailbox: parseMailbox(text) };
     return this.#sender.mailbox;
-  }
-
-  #letter({ id, head, html, plain, extra, sentAt }: OpenEmail, from: Mailbox, people: People): Letter {
-    return {
-      messageId: messageIdOf(id, from),
-      // the first attempt's, so that a retry is the same mail
-      date: new Date(sentAt ?? this.#parts.clock.now()),
-      from,
-      to: people.to,
-      cc: people.cc,
-      replyTo: people.replyTo,
-      subject: head.subject,
-      html,
-      text: plain,
-      headers: extra?.headers ?? {},
-      attachments: [],
-    };
   }
 
   async #attachments(workspaceId: string, refs: readonly AttachmentRef[]): Promise<Attachment[]> {
@@ -402,13 +425,23 @@ export class Deliverer {
     return this.#shown.text;
   }
 
+  /** Room for one more bag, which is then being claimed. */
   async #room(): Promise<void> {
-    while (this.#inFlight >= this.#parts.emailsInFlightMax && !this.#isClosing)
+    while (!this.#hasRoom() && !this.#isClosing)
       await new Promise<void>((resolve) => this.#onRoom.push(resolve));
+    this.#claiming++;
+  }
+
+  #hasRoom(): boolean {
+    const expected = this.#inFlight + this.#claiming * BAG_EMAILS_MAX;
+    // a full bag may be more than all of the room
+    return (this.#claiming === 0 ? this.#inFlight : expected) < this.#parts.emailsInFlightMax;
   }
 }
 
 class ContentGone extends Error {}
+
+const NO_ROOM = troubleOf("session", "BUSY", "too much that is attached to other mail is in hand");
 
 function uncomposed(error: unknown): string {
   return `The e-mail could not be composed: ${(error as Error).message}`;
@@ -461,6 +494,29 @@ function eachOnce(all: readonly Mailbox[]): readonly Mailbox[] {
   const found = new Map<string, Mailbox>();
   for (const mailbox of all) if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox);
   return [...found.values()];
+}
+
+function letterOf(
+  { id, head, html, plain, extra, sentAt }: OpenEmail,
+  from: Mailbox,
+  { to, cc, replyTo }: People,
+  attachments: readonly Attachment[],
+  attemptedAt: number,
+): Letter {
+  return {
+    messageId: messageIdOf(id, from),
+    // the first attempt's, so that a retry is the same mail
+    date: new Date(sentAt ?? attemptedAt),
+    from,
+    to,
+    cc,
+    replyTo,
+    subject: head.subject,
+    html,
+    text: plain,
+    headers: extra?.headers ?? {},
+    attachments,
+  };
 }
 
 /** Where it still has to go. */

@@ -5,31 +5,48 @@
 export class Room {
   readonly #bytes: number;
   #free: number;
-  readonly #waiting: { bytes: number; enter(): void }[] = [];
+  #waiting: { bytes: number; enter(isIn: boolean): void }[] = [];
 
   constructor(bytes: number) {
     this.#bytes = bytes;
     this.#free = bytes;
   }
 
-  /** Inside of it while the work goes on, however that ends. */
-  async with<T>(wanted: number, work: () => Promise<T>): Promise<T> {
+  /** Inside of it while the work goes on, however that ends; without the work, and false, when there is no room in time. */
+  async with(wanted: number, waitMs: number, work: () => Promise<void>): Promise<boolean> {
     const bytes = Math.min(wanted, this.#bytes);
     if (this.#waiting.length === 0 && bytes <= this.#free) this.#free -= bytes;
-    else await new Promise<void>((enter) => this.#waiting.push({ bytes, enter }));
+    else if (!(await this.#wait(bytes, waitMs))) return false;
     try {
-      return await work();
+      await work();
     } finally {
       this.#free += bytes;
       this.#admit();
     }
+    return true;
+  }
+
+  #wait(bytes: number, waitMs: number): Promise<boolean> {
+    return new Promise((enter) => {
+      const waiting = { bytes, enter };
+      this.#waiting.push(waiting);
+      const timer = setTimeout(() => {
+        this.#waiting = this.#waiting.filter((one) => one !== waiting);
+        enter(false);
+        this.#admit(); // whoever stood behind may be small enough
+      }, waitMs);
+      waiting.enter = (isIn) => {
+        clearTimeout(timer);
+        enter(isIn);
+      };
+    });
   }
 
   #admit(): void {
     for (let next = this.#waiting[0]; next && next.bytes <= this.#free; next = this.#waiting[0]) {
       this.#waiting.shift();
       this.#free -= next.bytes;
-      next.enter();
+      next.enter(true);
     }
   }
 }

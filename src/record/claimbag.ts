@@ -103,10 +103,11 @@ export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Set<
   return new Set(rows.map((row) => row.id));
 }
 
-/** Gives a bag back unfinished: another generation of it may be queued at once. */
+/** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */
 export async function releaseBags(sql: Sql, held: readonly Held[]): Promise<void> {
   await sql`
-    update bag b set token = null, lease_until = null, epoch = null, generation = b.generation + 1
+    update bag b set token = null, lease_until = null, epoch = null, generation = b.generation + 1,
+      claims = greatest(b.claims - 1, 0)
     from unnest(${held.map((bag) => bag.workspaceId)}::uuid[], ${held.map((bag) => bag.id)}::uuid[],
                 ${held.map((bag) => bag.token)}::uuid[]) as h(workspace_id, id, token)
     where b.workspace_id = h.workspace_id and b.id = h.id and b.token = h.token`;

@@ -299,7 +299,7 @@ function expectCommit(result: { command: string }): void {
 }
 
 /** Bad data or a broken constraint: one row's doing, and its neighbours may go without it. */
-function isFaultOfOne(error: unknown): boolean {
+export function isFaultOfOne(error: unknown): boolean {
   return isRefusal(error) && /^(22|23|54)/.test((error as { code?: string }).code ?? "");
 }
 

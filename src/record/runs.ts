@@ -76,7 +76,7 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
         ${of((m) => m.at)}::timestamptz[], ${textsOf((m) => m.position)}, ${textsOf((m) => m.next)},
         ${of((m) => m.isOn)}::bool[], ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[],
         ${of((m) => m.state)}::text[], ${textsOf((m) => m.reason)}, ${of((m) => m.kind)}::text[],
-        ${of((m) => m.result)}::text[], ${textsOf((m) => m.detail)}, ${of((m) => m.beganAt)}::timestamptz[])
+        ${textsOf((m) => m.result)}, ${textsOf((m) => m.detail)}, ${of((m) => m.beganAt)}::timestamptz[])
         as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
     ), held as (
       select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id and r.seq = g.seq

@@ -67,6 +67,23 @@ test("a worker that stands still while another takes over changes nothing when i
   expect(await shop.mails()).toHaveLength(1);
 });
 
+test("a run whose step can never be kept stops, and takes no other with it", async () => {
+  const shop = await flows.shop();
+  const refused = await shop.automate({ name: "Refused", steps: [{ tag: { add: ["x"] } }] });
+  const beside = await shop.automate({ name: "Beside", steps: [{ wait: "1d" }] });
+  await shop.contact("di@example.net");
+  await flows.sql`alter table run_step add constraint refusal check (kind <> 'tag') not valid`;
+  await shop.track("di@example.net");
+  await flows.go();
+  await flows.sql`alter table run_step drop constraint refusal`;
+  expect((await shop.runs(refused))[0]).toMatchObject({
+    state: "stopped",
+    reason: expect.stringMatching(/^its step cannot be kept: .*"refusal"/),
+  });
+  expect((await shop.runs(beside))[0]).toMatchObject({ state: "active" });
+  expect(flows.faults.splice(0)).toHaveLength(2);
+});
+
 test("a run that is never heard of again stops, and says so", async () => {
   const shop = await flows.shop();
   const id = await shop.automate(STEPS);

@@ -147,6 +147,15 @@ test("splits follow the contact as it is then; what a step tagged is seen by the
   expect(told(flo)).toEqual(["split none", "split 1", "send done"]);
 });
 
+test("a branch may be called null", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate({ steps: [{ split: { percent: { null: 100 }, null: [letter("Hi")] } }] });
+  await shop.contact("nil@example.net");
+  await shop.track("nil@example.net");
+  await flows.go();
+  expect(told((await shop.runs(id))[0])).toEqual(["split null", "send done"]);
+});
+
 test("a percentage sends a contact the same way each time", async () => {
   const shop = await flows.shop();
   const id = await shop.automate({

@@ -2,12 +2,18 @@ import { expect, test } from "vitest";
 import { Room } from "../../src/delivery/room.ts";
 
 /** Somebody inside, until told to leave. */
-function visit(room: Room, bytes: number, name: string, inside: Set<string>): () => Promise<void> {
+function visit(
+  room: Room,
+  bytes: number,
+  name: string,
+  inside: Set<string>,
+  waitMs = 60_000,
+): () => Promise<boolean> {
   let leave = () => {};
   const stay = new Promise<void>((resolve) => {
     leave = resolve;
   });
-  const visited = room.with(bytes, async () => {
+  const visited = room.with(bytes, waitMs, async () => {
     inside.add(name);
     await stay;
     inside.delete(name);
@@ -44,6 +50,18 @@ test("who asks first enters first, and what is larger than the room enters alone
 
 test("work that fails leaves the room", async () => {
   const room = new Room(10);
-  await expect(room.with(10, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
-  expect(await room.with(10, async () => "in")).toBe("in");
+  await expect(room.with(10, 0, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+  expect(await room.with(10, 0, async () => {})).toBe(true);
+});
+
+test("who waited too long does not enter, and lets those behind pass", async () => {
+  const room = new Room(10);
+  const inside = new Set<string>();
+  const leaveA = visit(room, 6, "a", inside);
+  const large = visit(room, 10, "large", inside, 1);
+  const leaveB = visit(room, 4, "b", inside);
+  await expect.poll(() => [...inside]).toEqual(["a", "b"]);
+  expect(await large()).toBe(false);
+  expect([await leaveA(), await leaveB()]).toEqual([true, true]);
+  expect([...inside]).toEqual([]);
 });
