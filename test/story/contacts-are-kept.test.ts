@@ -206,6 +206,14 @@ test.each([
   [{ email: "a@x.example", double_opt_in: false }, "missing_required_field"],
   [{ email: "a@x.example", consent: { source: "form" } }, "missing_required_field"],
   [{ email: "a@x.example", consent: { source: "form", captured_at: "yesterday" } }, "validation_error"],
+  [
+    { email: "a@x.example", consent: { source: "form", captured_at: "0000-01-01T00:00:00Z" } },
+    "validation_error",
+  ],
+  [
+    { email: "a@x.example", consent: { source: "form", captured_at: "9999-12-31T23:59:59-01:00" } },
+    "validation_error",
+  ],
 ])("what is wrong is named: %j", async (body, name) => {
   const refused = await client.post<Refusal>(`/audiences/${audience}/contacts`, body);
   expect(refused).toMatchObject({ status: 422, body: { name } });
