@@ -23,9 +23,9 @@ import {
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
 import { type Audience, findAudienceAnywhere } from "../record/audiences.ts";
-import type { Contact, GivenConsent } from "../record/contact.ts";
+import type { Consent, Contact, GivenConsent } from "../record/contact.ts";
 import { contactCommit } from "../record/contactcommit.ts";
-import { findContact, listConsents, listContacts } from "../record/contacts.ts";
+import { holdContacts, listConsents, listContacts } from "../record/contacts.ts";
 import {
   CommandError,
   type Context,
@@ -79,12 +79,17 @@ export function contactCommand(): Command {
 async function show(context: Context, who: { identity: string } | { id: string }, options: Of & Output) {
   const { sql } = context;
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
-  const contact = await findContact(sql, { workspaceId, audienceId, who });
-  if (!contact) throw new CommandError("There is no such contact in this audience.");
+  // archived ones too: what they agreed to is kept
+  const [held] = await holdContacts(sql, [{ workspaceId, audienceId, who }]);
+  if (!held) throw new CommandError("There is no such contact in this audience.");
+  const { contact } = held;
   const consents = await listConsents(sql, workspaceId, contact.id);
   const { identity: _, ...shown } = contact;
+  const { email, id, status, updatedAt, archivedAt } = contact;
   const facts = [
-    `${contact.email} (${contact.id}) is ${contact.status} since ${time(contact.updatedAt)}`,
+    archivedAt
+      ? `${email} (${id}) is archived since ${time(archivedAt)}, and was ${status}`
+      : `${email} (${id}) is ${status} since ${time(updatedAt)}`,
     `name: ${[contact.firstName, contact.lastName].filter(Boolean).join(" ") || "-"}`,
     `tags: ${contact.tags.join(", ") || "-"}`,
     `properties: ${JSON.stringify(contact.properties)}`,
@@ -101,8 +106,16 @@ async function show(context: Context, who: { identity: string } | { id: string }
       ]),
       ["consent", "source", "when", "address", "user agent", "version", "key"],
     ),
+    ...consents.flatMap(wordingOf),
   ];
   say(options, { ...shown, consents }, facts.join("\n"));
+}
+
+/** What somebody agreed to, in full. */
+function wordingOf({ kind, capturedAt, wording, textVersion }: Consent): string[] {
+  if (wording === null) return [];
+  const version = textVersion === null ? "" : `, version ${textVersion}`;
+  return ["", `text, ${kind} ${time(capturedAt)}${version}:`, wording.replace(/^/gm, "  ")];
 }
 
 async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {

@@ -102,6 +102,29 @@ test("in an audience with double opt-in contacts are pending, unless it is said 
   expect(shown.consents).toMatchObject([{ kind: "given", source: "the old shop" }]);
 });
 
+test("what somebody agreed to is shown in its words, also when the contact is archived", async () => {
+  const audience = await newAudience();
+  const who = "agreed@x.example";
+  await client.post(`/audiences/${audience}/contacts`, {
+    email: who,
+    consent: {
+      source: "form",
+      captured_at: "2026-01-05T10:00:00Z",
+      text: "Yes, write to me.\nTwice a week.",
+      text_version: "7b",
+    },
+  });
+  const shown = await postrider("contact", "show", who, "--audience", audience);
+  expect(shown.out).toContain("is subscribed since");
+  expect(shown.out).toContain(
+    "text, given 2026-01-05T10:00:00.000Z, version 7b:\n  Yes, write to me.\n  Twice a week.\n",
+  );
+  await client.call("DELETE", `/audiences/${audience}/contacts/${who}`);
+  const archived = await postrider("contact", "show", who, "--audience", audience);
+  expect(archived.out).toMatch(/is archived since .*, and was subscribed\n/);
+  expect(archived.out).toContain("Yes, write to me.");
+});
+
 test.each([
   ["nothing.csv", null, "There is no file"],
   ["empty.csv", "", "is empty"],
