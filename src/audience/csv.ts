@@ -16,6 +16,7 @@ export type CsvRecord = {
   raw: string;
   /** Of the byte after it. */
   end: number;
+  nextLine: number;
 };
 
 /** `from` and `line` are where the chunks begin in the file. */
@@ -38,6 +39,7 @@ export async function* csvRecords(
       fields: raw === null ? null : fieldsOf(raw),
       raw: raw ?? bytes.toString("latin1"),
       end,
+      nextLine: at,
     };
   };
   let scanned = 0;

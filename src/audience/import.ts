@@ -29,7 +29,7 @@ export type ImportParts = {
 
 export type Skipped = { record: CsvRecord; reason: string };
 
-/** So far: everything before `end` is committed or skipped. */
+/** So far: everything before `end` is committed or skipped; 0 where nothing was read. */
 export type Progress = { imported: number; skipped: number; end: number; line: number };
 
 /** The names of the columns, or what is wrong with them. */
@@ -59,15 +59,16 @@ export async function* importContacts(
     for (const one of skipped) onSkip(one);
     progress.imported += imported;
     progress.skipped += skipped.length;
-    return { ...progress, ...(end > 0 && { end, line }) };
+    if (end > 0) Object.assign(progress, { end, line });
+    return { ...progress };
   };
   for await (const record of records) {
     const entry = entryOf(record, columns, parts);
     if (typeof entry === "string") group.skipped.push({ record, reason: entry });
     else group.entries.push({ record, entry });
     group.end = record.end;
-    group.line = record.line + record.raw.split("\n").length;
-    if (group.entries.length < AT_ONCE) continue;
+    group.line = record.nextLine;
+    if (group.entries.length + group.skipped.length < AT_ONCE) continue;
     const next = commit(group, parts);
     // heard of when its turn comes
     next.catch(() => {});

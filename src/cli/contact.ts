@@ -1,11 +1,16 @@
 /** `postrider contact show | import | export`: people of an audience, in the hands of an operator. */
 
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import {
+  closeSync,
   createReadStream,
   createWriteStream,
   existsSync,
+  openSync,
   readFileSync,
+  readSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -41,6 +46,7 @@ import { readId } from "./workspace.ts";
 const COMMIT_MS_MAX = 10_000;
 const PAGE = 1_000;
 const SKIPS_SHOWN = 20;
+const HEAD_BYTES = 64 * 1024;
 
 type Of = { audience: string };
 type ImportOptions = Of & { consent?: string; restart?: boolean; skipped?: string };
@@ -123,7 +129,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
   if (!existsSync(file)) throw new CommandError(`There is no file ${file}.`);
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
   const size = statSync(file).size;
-  const mark = new Bookmark(`${file}.progress`, { audienceId, size });
+  const mark = new Bookmark(`${file}.progress`, { audienceId, size, head: headOf(file) });
   const before = options.restart ? null : mark.read();
   const commit = contactCommit(
     { connect: context.connectCommits, timeoutMs: COMMIT_MS_MAX },
@@ -148,7 +154,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
       last = progress;
       // what is skipped is on file before the mark says that it was dealt with
       await skips.flush();
-      mark.write(progress);
+      if (progress.end > 0) mark.write(progress);
       bar.show(progress);
     }
     mark.clear();
@@ -220,7 +226,7 @@ async function audienceOf({ sql }: Context, id: string): Promise<Audience> {
 async function readColumns(file: string): Promise<{ names: string[]; end: number; line: number }> {
   for await (const header of csvRecords(createReadStream(file))) {
     try {
-      return { names: columnsOf(header), end: header.end, line: header.line + header.raw.split("\n").length };
+      return { names: columnsOf(header), end: header.end, line: header.nextLine };
     } catch (error) {
       throw new CommandError(`${file}: ${error instanceof Error ? error.message : error}.`);
     }
@@ -246,28 +252,61 @@ function readWho(text: string): { identity: string } | { id: string } {
   return { identity: identity(mailbox.address) };
 }
 
-/** How far an import got, beside its file: only for the same file into the same audience. */
+type Marked = { audienceId: string; size: number; head: string };
+
+/**
+ * How far an import got, beside its file: only for the same file, by its size and how it begins, into the same audience.
+ * A mark that is there is whole, whenever the import was killed.
+ */
 class Bookmark {
   readonly #path: string;
-  readonly #of: { audienceId: string; size: number };
+  readonly #of: Marked;
 
-  constructor(path: string, of: { audienceId: string; size: number }) {
+  constructor(path: string, of: Marked) {
     this.#path = path;
     this.#of = of;
   }
 
   read(): Progress | null {
     if (!existsSync(this.#path)) return null;
-    const { audienceId, size, ...progress } = JSON.parse(readFileSync(this.#path, "utf8"));
-    return audienceId === this.#of.audienceId && size === this.#of.size ? progress : null;
+    const mark = progressOf(readFileSync(this.#path, "utf8"));
+    if (!mark) process.stderr.write(`${this.#path} cannot be read: the import begins at the beginning.\n`);
+    if (!mark || mark.audienceId !== this.#of.audienceId) return null;
+    const { size, head, audienceId: _, ...progress } = mark;
+    return size === this.#of.size && head === this.#of.head ? progress : null;
   }
 
   write(progress: Progress): void {
-    writeFileSync(this.#path, JSON.stringify({ ...this.#of, ...progress }));
+    const fresh = `${this.#path}.new`;
+    writeFileSync(fresh, JSON.stringify({ ...this.#of, ...progress }));
+    renameSync(fresh, this.#path);
   }
 
   clear(): void {
     rmSync(this.#path, { force: true });
+  }
+}
+
+function progressOf(text: string): (Marked & Progress) | null {
+  try {
+    const { audienceId, size, head, imported, skipped, end, line } = JSON.parse(text);
+    const counts = [size, imported, skipped, end, line];
+    const isWhole = counts.every((count) => Number.isSafeInteger(count) && count >= 0);
+    return isWhole ? { audienceId, size, head, imported, skipped, end, line } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What a file begins with, as a hash: tells files of one size apart without reading them whole. */
+function headOf(file: string): string {
+  const head = Buffer.alloc(HEAD_BYTES);
+  const opened = openSync(file, "r");
+  try {
+    const bytes = readSync(opened, head, 0, HEAD_BYTES, 0);
+    return createHash("sha256").update(head.subarray(0, bytes)).digest("hex");
+  } finally {
+    closeSync(opened);
   }
 }
 
