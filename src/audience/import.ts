@@ -13,6 +13,8 @@ import type { CsvRecord } from "./csv.ts";
 
 /** In one commit: of more, what is collected outlives young garbage and costs a tenth more. */
 const AT_ONCE = 1_000;
+/** Of records, also those that are skipped. */
+const GROUP_CHARS_MAX = 16 * 1024 * 1024;
 const NAME_CHARS_MAX = 200;
 const TAG_CHARS_MAX = 100;
 /** A record over this is no contact: properties may have 16 KB. */
@@ -68,7 +70,8 @@ export async function* importContacts(
     else group.entries.push({ record, entry });
     group.end = record.end;
     group.line = record.nextLine;
-    if (group.entries.length + group.skipped.length < AT_ONCE) continue;
+    group.chars += record.raw.length;
+    if (group.entries.length + group.skipped.length < AT_ONCE && group.chars < GROUP_CHARS_MAX) continue;
     const next = commit(group, parts);
     // heard of when its turn comes
     next.catch(() => {});
@@ -83,6 +86,7 @@ export async function* importContacts(
 type Group = {
   entries: { record: CsvRecord; entry: ContactEntry }[];
   skipped: Skipped[];
+  chars: number;
   imported: number;
   /** Where the file goes on after it. */
   end: number;
@@ -90,7 +94,7 @@ type Group = {
 };
 
 function emptyGroup(): Group {
-  return { entries: [], skipped: [], imported: 0, end: 0, line: 0 };
+  return { entries: [], skipped: [], chars: 0, imported: 0, end: 0, line: 0 };
 }
 
 async function commit(group: Group, parts: ImportParts): Promise<Group> {
@@ -110,10 +114,10 @@ async function commit(group: Group, parts: ImportParts): Promise<Group> {
 /** The change that a record asks for, or why it is none. */
 function entryOf(record: CsvRecord, columns: readonly string[], parts: ImportParts): ContactEntry | string {
   const { fields } = record;
+  if (record.raw.length > ENTRY_BYTES_MAX) return "it is too long, or a quote in it is not closed";
   if (!fields) return "it cannot be read: quotes do not match, or it is not UTF-8";
   if (fields.length > columns.length)
     return `it has ${fields.length} fields, and there are ${columns.length} columns`;
-  if (record.raw.length > ENTRY_BYTES_MAX) return "it is too long";
   if (record.raw.includes("\0")) return "it holds a NUL";
   const given = new Map(columns.map((name, n) => [name, fields[n]?.trim() ?? ""]));
   const email = given.get("email") ?? "";
