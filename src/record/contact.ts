@@ -53,7 +53,8 @@ export type Fields = {
   lastName?: string | null;
   properties?: Properties | null;
   unsubscribed?: boolean;
-  tags?: readonly string[];
+  /** Those given are added. */
+  tags?: readonly string[] | null;
 };
 
 export type OptIn = {
@@ -194,7 +195,10 @@ function edit(
   fields: Fields,
   optIn: OptIn,
   setting: Setting,
-  tagging: { add: readonly string[]; remove: readonly string[] } = { add: fields.tags ?? [], remove: [] },
+  tagging: { add: readonly string[]; remove: readonly string[] } = {
+    add: fields.tags ?? [],
+    remove: fields.tags === null ? held.contact.tags : [],
+  },
 ): Changed {
   const { contact } = held;
   const properties = merged(contact.properties, fields.properties);

@@ -43,7 +43,7 @@ const fields: fc.Arbitrary<Fields> = fc.record(
     firstName: fc.option(fc.string({ maxLength: 3 })),
     properties: fc.option(properties),
     unsubscribed: fc.boolean(),
-    tags: fc.oneof(fc.array(tag, { maxLength: 4 }), manyTags),
+    tags: fc.oneof(fc.array(tag, { maxLength: 4 }), manyTags, fc.constant(null)),
   },
   { requiredKeys: [] },
 );
@@ -179,9 +179,10 @@ test("at most one mail in 24 hours, and three until one is answered", () => {
 });
 
 test("tags are sorted and unique, and the whole contact keeps its limits", () => {
-  always(() => ({ after }) => {
+  always(() => ({ after, asked: step, result }) => {
     if (!after) return;
     const { tags, properties: kept } = after.contact;
+    if ("fields" in step && step.fields.tags === null && result.kind === "changed") expect(tags).toEqual([]);
     expect(tags).toEqual([...new Set(tags)].sort());
     expect(tags.length).toBeLessThanOrEqual(TAGS_MAX);
     expect(Buffer.byteLength(JSON.stringify(kept))).toBeLessThanOrEqual(PROPERTIES_BYTES_MAX);
