@@ -174,6 +174,7 @@ function addNew(
   };
   const { unsubscribed, ...rest } = fields;
   const result = edit(held, rest, { consent: optIn.consent }, setting);
+  if (unsubscribed === true) withdraw(held, { source: "api", ...NOBODY, keyId: setting.keyId }, setting);
   const asks = status === "pending" || (status === "unsubscribed" && unsubscribed === false);
   if (result.kind === "changed" && asks) result.asks = ask(held, now);
   return { held, result };
