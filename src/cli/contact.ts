@@ -20,10 +20,12 @@ import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
 import {
   columnsOf,
+  EXPORTED_COLUMNS,
   type ImportParts,
   importContacts,
   type Progress,
   type Skipped,
+  tagsText,
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
@@ -173,20 +175,7 @@ async function exportFile(context: Context, file: string | undefined, { audience
   const write = async (line: string): Promise<void> => {
     if (!out.write(line)) await once(out, "drain");
   };
-  await write(
-    csvLine([
-      "email",
-      "first_name",
-      "last_name",
-      "status",
-      "unsubscribed",
-      "tags",
-      "properties",
-      "id",
-      "created_at",
-      "updated_at",
-    ]),
-  );
+  await write(csvLine(EXPORTED_COLUMNS));
   let after: string | null = null;
   for (;;) {
     const rows: Contact[] = await listContacts(context.sql, workspaceId, id, {
@@ -201,6 +190,7 @@ async function exportFile(context: Context, file: string | undefined, { audience
   if (out !== process.stdout) await new Promise<void>((resolve) => out.end(() => resolve()));
 }
 
+/** In the order of the columns. */
 function exported(contact: Contact): string[] {
   const { email, firstName, lastName, status, tags, properties, id, createdAt, updatedAt } = contact;
   return [
@@ -209,7 +199,7 @@ function exported(contact: Contact): string[] {
     lastName ?? "",
     status,
     String(status === "unsubscribed"),
-    tags.join(";"),
+    tagsText(tags),
     JSON.stringify(properties),
     id,
     createdAt.toISOString(),

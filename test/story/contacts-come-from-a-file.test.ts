@@ -117,6 +117,48 @@ test("a mark counts for the file it was made of, and one that cannot be read cou
   expect(ran.out).toBe("4 imported, 0 skipped.\n");
 });
 
+test("what one audience exports another takes in, and it stays the same", async () => {
+  const [from, into] = [await newAudience(), await newAudience()];
+  const people = [
+    {
+      email: "odd@x.example",
+      first_name: " Ann,\n",
+      last_name: '"O"',
+      tags: ["a;b", " c", "[", "d"],
+      properties: { visits: 3, deep: { list: [1, null, "x"] }, status: "gold" },
+    },
+    { email: "plain@x.example", tags: ["a", "b"] },
+    { email: "listed@x.example", tags: ['["a"]'] },
+    { email: "out@x.example", first_name: "Out", unsubscribed: true },
+  ];
+  for (const person of people) await client.post(`/audiences/${from}/contacts`, person);
+  const file = join(folder, "moved.csv");
+  expect((await postrider("contact", "export", file, "--audience", from)).status).toBe(0);
+  expect((await recordsOf(file)).map((fields) => fields[5])).toContain("a;b");
+  const ran = await postrider("contact", "import", file, "--audience", into);
+  expect(ran.out).toBe("4 imported, 0 skipped.\n");
+  const moved = { id: expect.any(String), created_at: expect.any(String), updated_at: expect.any(String) };
+  for (const { email } of people)
+    expect(await contact(into, email)).toEqual({ ...(await contact(from, email)), ...moved });
+});
+
+test("properties of an export that cannot be kept put the record aside", async () => {
+  const audience = await newAudience();
+  const file = join(folder, "forged.csv");
+  const head = "email,first_name,last_name,status,unsubscribed,tags,properties,id,created_at,updated_at\n";
+  const record = (email: string, properties: string) =>
+    `${email},,,,,,"${properties.replaceAll('"', '""')}",,,\n`;
+  const deep = `${'{"a":'.repeat(40)}1${"}".repeat(40)}`;
+  const bad = ["[1]", "none", '{"a":"\\u0000"}', '{"a":"\\ud800"}', deep];
+  writeFileSync(
+    file,
+    head + record("good@x.example", "{}") + bad.map((p) => record("b@x.example", p)).join(""),
+  );
+  const ran = await postrider("contact", "import", file, "--audience", audience);
+  expect(ran.out).toContain("1 imported, 5 skipped.");
+  expect(ran.err).toContain("line 3: properties is no JSON object");
+});
+
 test("in an audience with double opt-in contacts are pending, unless it is said where they agreed", async () => {
   const audience = await newAudience(true);
   const file = join(folder, "opt-in.csv");
