@@ -286,7 +286,7 @@ function fieldsOf({ first_name, last_name, unsubscribed, properties, tags }: Giv
     ...(last_name !== undefined && { lastName: last_name }),
     ...(properties !== undefined && { properties }),
     ...(typeof unsubscribed === "boolean" && { unsubscribed }),
-    ...(tags && { tags }),
+    ...(tags !== undefined && { tags }),
   };
 }
 

@@ -16,8 +16,8 @@ export async function writeLetters(
   drafts: readonly Draft[],
   onRefused: (n: number, refusal: Refusal) => void,
 ): Promise<Written[]> {
-  const versions = await fetchVersions(shelf, drafts);
   const budget = new RenderBudget(drafts[0]?.sender.now ?? 0);
+  const versions = await fetchVersions(shelf, drafts, budget);
   const written: Written[] = [];
   for (const [n, draft] of drafts.entries()) {
     try {
@@ -34,12 +34,13 @@ export async function writeLetters(
 async function fetchVersions(
   shelf: Pick<Shelf, "fetch">,
   drafts: readonly Draft[],
+  budget: RenderBudget,
 ): Promise<Map<string, Compiled>> {
   const refs = drafts.flatMap(({ body }) => body.template?.id ?? []);
   const [first] = drafts;
   if (refs.length === 0 || !first) return new Map();
   try {
-    return await shelf.fetch(first.sender.workspaceId, refs);
+    return await shelf.fetch(first.sender.workspaceId, refs, budget);
   } catch (error) {
     if (error instanceof TemplateFault)
       throw refuse("validation_error", `A template fails: ${words(error)}.`);

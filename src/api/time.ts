@@ -10,6 +10,10 @@ const UNIT_MS: Record<string, number> = {
   day: 86_400_000,
 };
 
+/** An offset can lead out of the years that four digits write, and the record keeps no others. */
+const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
+const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
+
 /** Milliseconds, or null when the text is no time. */
 export function parseTime(text: string, now: number): number | null {
   const trimmed = text.trim();
@@ -26,7 +30,8 @@ export function parseInstant(text: string): number | null {
   const trimmed = text.trim();
   if (!RFC3339.test(trimmed)) return null;
   const time = Date.parse(trimmed.replace(" ", "T").toUpperCase());
-  if (Number.isNaN(time)) return null;
+  // NaN is in no range
+  if (!(time >= FIRST_MS && time <= LAST_MS)) return null;
   // Date accepts 30 February and moves it to March
   const day = Number(trimmed.slice(8, 10));
   const local = new Date(`${trimmed.slice(0, 10)}T00:00:00Z`);

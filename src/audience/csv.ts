@@ -1,7 +1,8 @@
 /**
  * Comma-separated values (RFC 4180) as a stream: records with the number of their first line and the byte after their
  * end, so that a reader can begin again there. Takes CRLF and LF, quotes around any field, and line breaks within
- * them. What is not UTF-8, or has text after a closing quote, is a record without fields, not the end of the stream.
+ * them. What is not UTF-8, has text after a closing quote or is over 1 MB is a record without fields, not the end of the
+ * stream; of what is too long only the beginning is kept, and the next line is the next record.
  */
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -13,9 +14,11 @@ export type CsvRecord = {
   line: number;
   /** null: it cannot be read. */
   fields: string[] | null;
+  /** As it came, up to 1 MB. */
   raw: string;
   /** Of the byte after it. */
   end: number;
+  nextLine: number;
 };
 
 /** `from` and `line` are where the chunks begin in the file. */
@@ -24,49 +27,67 @@ export async function* csvRecords(
   from = 0,
   line = 1,
 ): AsyncGenerator<CsvRecord> {
-  let rest: Buffer = Buffer.alloc(0);
+  const open = new OpenRecord();
   let end = from;
   let at = line;
+  let first = line;
   const take = (bytes: Buffer): CsvRecord | null => {
-    end += bytes.byteLength;
-    const first = at;
-    for (const byte of bytes) if (byte === LF) at++;
-    const raw = textOf(bytes);
-    if (raw === "") return null;
-    return {
-      line: first,
-      fields: raw === null ? null : fieldsOf(raw),
-      raw: raw ?? bytes.toString("latin1"),
-      end,
-    };
+    const { fields, raw } = open.close(bytes);
+    const record = { line: first, fields, raw, end, nextLine: at };
+    first = at;
+    return raw === "" ? null : record;
   };
-  let scanned = 0;
   let isQuoted = false;
   let isFieldStart = true;
   let wasQuote = false;
   for await (const chunk of chunks) {
-    rest = rest.byteLength === 0 ? chunk : Buffer.concat([rest, chunk]);
     let begin = 0;
-    for (let n = scanned; n < rest.byteLength; n++) {
-      const byte = rest[n];
+    for (let n = 0; n < chunk.byteLength; n++) {
+      const byte = chunk[n];
       // a quote opens only where a field begins, or again right after it closed: anywhere else it is a slip
       if (byte === QUOTE) isQuoted = !isQuoted && (isFieldStart || wasQuote);
       isFieldStart = !isQuoted && (byte === COMMA || byte === LF);
       wasQuote = byte === QUOTE;
+      if (byte !== LF) continue;
+      at++;
       // a quote that nobody closed must not swallow the file
-      const isOver = byte === LF && (!isQuoted || n - begin > RECORD_BYTES_MAX);
-      if (!isOver) continue;
-      const record = take(rest.subarray(begin, n + 1));
+      if (isQuoted && open.bytes + n - begin <= RECORD_BYTES_MAX) continue;
+      end += open.bytes + n + 1 - begin;
+      const record = take(chunk.subarray(begin, n + 1));
       begin = n + 1;
       isQuoted = false;
       isFieldStart = true;
       if (record) yield record;
     }
-    rest = rest.subarray(begin);
-    scanned = rest.byteLength;
+    open.add(chunk.subarray(begin));
   }
-  const last = rest.byteLength > 0 ? take(rest) : null;
+  end += open.bytes;
+  const last = take(Buffer.alloc(0));
   if (last) yield last;
+}
+
+/** The record that is being read: of one that is too long, no more is held than may be. */
+class OpenRecord {
+  /** As long as it is so far. */
+  bytes = 0;
+  #pieces: Buffer[] = [];
+
+  add(piece: Buffer): void {
+    const room = Math.max(0, RECORD_BYTES_MAX - this.bytes);
+    if (room > 0 && piece.byteLength > 0) this.#pieces.push(piece.subarray(0, room));
+    this.bytes += piece.byteLength;
+  }
+
+  close(last: Buffer): { fields: string[] | null; raw: string } {
+    this.add(last);
+    const bytes = this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces);
+    const isWhole = this.bytes <= RECORD_BYTES_MAX;
+    [this.bytes, this.#pieces] = [0, []];
+    if (!isWhole) return { fields: null, raw: bytes.toString("utf8") };
+    const text = textOf(bytes);
+    if (text === null) return { fields: null, raw: bytes.toString("latin1") };
+    return { fields: fieldsOf(text), raw: text };
+  }
 }
 
 export function csvLine(fields: readonly string[]): string {

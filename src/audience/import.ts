@@ -3,7 +3,9 @@
  * record that cannot be a contact is handed back with its line and the reason, and the others go on.
  *
  * The first record names the columns: `email`, and as wanted `first_name`, `last_name`, `unsubscribed`, `tags` (with
- * semicolons between); every other column is a property of its name. An empty field leaves what is known as it is.
+ * semicolons between, or as a JSON array); every other column is a property of its name. An empty field leaves what is
+ * known as it is. In a file that `contact export` wrote, `properties` are all of them as JSON, and what belongs to the
+ * audience it comes from is passed over: status, id and times.
  */
 import { identity, parseMailbox } from "../address.ts";
 import { newId } from "../ids.ts";
@@ -13,10 +15,29 @@ import type { CsvRecord } from "./csv.ts";
 
 /** In one commit: of more, what is collected outlives young garbage and costs a tenth more. */
 const AT_ONCE = 1_000;
+/** Of records, also those that are skipped. */
+const GROUP_CHARS_MAX = 16 * 1024 * 1024;
 const NAME_CHARS_MAX = 200;
 const TAG_CHARS_MAX = 100;
 /** A record over this is no contact: properties may have 16 KB. */
 const ENTRY_BYTES_MAX = 64 * 1024;
+
+const JSON_DEPTH_MAX = 32;
+
+/** Of an export; a file that has all of them is taken for one. */
+export const EXPORTED_COLUMNS = [
+  "email",
+  "first_name",
+  "last_name",
+  "status",
+  "unsubscribed",
+  "tags",
+  "properties",
+  "id",
+  "created_at",
+  "updated_at",
+];
+const OF_ITS_AUDIENCE = ["status", "id", "created_at", "updated_at"];
 
 export type ImportParts = {
   commit: ContactCommit;
@@ -29,7 +50,7 @@ export type ImportParts = {
 
 export type Skipped = { record: CsvRecord; reason: string };
 
-/** So far: everything before `end` is committed or skipped. */
+/** So far: everything before `end` is committed or skipped; 0 where nothing was read. */
 export type Progress = { imported: number; skipped: number; end: number; line: number };
 
 /** The names of the columns, or what is wrong with them. */
@@ -53,21 +74,24 @@ export async function* importContacts(
   onSkip: (skipped: Skipped) => void,
 ): AsyncGenerator<Progress> {
   const progress: Progress = { imported: 0, skipped: 0, end: 0, line: 0 };
+  const isExported = EXPORTED_COLUMNS.every((name) => columns.includes(name));
   let group = emptyGroup();
   let underWay: Promise<Group> | null = null;
   const note = ({ imported, skipped, end, line }: Group): Progress => {
     for (const one of skipped) onSkip(one);
     progress.imported += imported;
     progress.skipped += skipped.length;
-    return { ...progress, ...(end > 0 && { end, line }) };
+    if (end > 0) Object.assign(progress, { end, line });
+    return { ...progress };
   };
   for await (const record of records) {
-    const entry = entryOf(record, columns, parts);
+    const entry = entryOf(record, { columns, isExported }, parts);
     if (typeof entry === "string") group.skipped.push({ record, reason: entry });
     else group.entries.push({ record, entry });
     group.end = record.end;
-    group.line = record.line + record.raw.split("\n").length;
-    if (group.entries.length < AT_ONCE) continue;
+    group.line = record.nextLine;
+    group.chars += record.raw.length;
+    if (group.entries.length + group.skipped.length < AT_ONCE && group.chars < GROUP_CHARS_MAX) continue;
     const next = commit(group, parts);
     // heard of when its turn comes
     next.catch(() => {});
@@ -82,6 +106,7 @@ export async function* importContacts(
 type Group = {
   entries: { record: CsvRecord; entry: ContactEntry }[];
   skipped: Skipped[];
+  chars: number;
   imported: number;
   /** Where the file goes on after it. */
   end: number;
@@ -89,7 +114,7 @@ type Group = {
 };
 
 function emptyGroup(): Group {
-  return { entries: [], skipped: [], imported: 0, end: 0, line: 0 };
+  return { entries: [], skipped: [], chars: 0, imported: 0, end: 0, line: 0 };
 }
 
 async function commit(group: Group, parts: ImportParts): Promise<Group> {
@@ -106,20 +131,28 @@ async function commit(group: Group, parts: ImportParts): Promise<Group> {
   return group;
 }
 
+type Layout = { columns: readonly string[]; isExported: boolean };
+
 /** The change that a record asks for, or why it is none. */
-function entryOf(record: CsvRecord, columns: readonly string[], parts: ImportParts): ContactEntry | string {
+function entryOf(
+  record: CsvRecord,
+  { columns, isExported }: Layout,
+  parts: ImportParts,
+): ContactEntry | string {
   const { fields } = record;
+  if (record.raw.length > ENTRY_BYTES_MAX) return "it is too long, or a quote in it is not closed";
   if (!fields) return "it cannot be read: quotes do not match, or it is not UTF-8";
   if (fields.length > columns.length)
     return `it has ${fields.length} fields, and there are ${columns.length} columns`;
-  if (record.raw.length > ENTRY_BYTES_MAX) return "it is too long";
   if (record.raw.includes("\0")) return "it holds a NUL";
-  const given = new Map(columns.map((name, n) => [name, fields[n]?.trim() ?? ""]));
+  const given = new Map(columns.map((name, n) => [name, fields[n] ?? ""]));
+  // spaces that an export wrote are somebody's
+  if (!isExported) for (const [name, value] of given) given.set(name, value.trim());
   const email = given.get("email") ?? "";
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null || email.endsWith(">"))
     return `\`${email.slice(0, 100)}\` is no address`;
-  const read = readFields(given);
+  const read = readFields(given, isExported);
   if (typeof read === "string") return read;
   const now = parts.now();
   const who = { identity: identity(mailbox.address) };
@@ -136,9 +169,9 @@ function entryOf(record: CsvRecord, columns: readonly string[], parts: ImportPar
   };
 }
 
-function readFields(given: ReadonlyMap<string, string>): Fields | string {
+function readFields(given: ReadonlyMap<string, string>, isExported: boolean): Fields | string {
   const fields: Fields = {};
-  const properties: [string, string][] = [];
+  const properties: [string, unknown][] = [];
   for (const [name, value] of given) {
     if (value === "" || name === "email") continue;
     if (name === "first_name" || name === "last_name") {
@@ -150,15 +183,54 @@ function readFields(given: ReadonlyMap<string, string>): Fields | string {
       // a list that says `false` of somebody who has unsubscribed here does not undo it
       if (/^(true|yes|1)$/i.test(value)) fields.unsubscribed = true;
     } else if (name === "tags") {
-      const tags = value
-        .split(";")
-        .map((tag) => tag.trim())
-        .filter((tag) => tag !== "");
+      const tags = tagsOf(value);
       if (tags.some((tag) => tag.length > TAG_CHARS_MAX))
         return `a tag has more than ${TAG_CHARS_MAX} characters`;
       fields.tags = tags;
-    } else if (name !== "") properties.push([name, value]);
+    } else if (isExported && name === "properties") {
+      const read = storableJson(value);
+      if (typeof read !== "object" || read === null || Array.isArray(read))
+        return "properties is no JSON object that can be kept";
+      properties.push(...Object.entries(read));
+    } else if (isExported && OF_ITS_AUDIENCE.includes(name)) continue;
+    else if (name !== "") properties.push([name, value]);
   }
   if (properties.length > 0) fields.properties = Object.fromEntries(properties);
   return fields;
+}
+
+/** Tags in one field: with semicolons between, as JSON where that would not come back as it was. */
+export function tagsText(tags: readonly string[]): string {
+  const text = tags.join(";");
+  const back = tagsOf(text);
+  const isSame = back.length === tags.length && back.every((tag, n) => tag === tags[n]);
+  return isSame ? text : JSON.stringify(tags);
+}
+
+function tagsOf(text: string): string[] {
+  const listed = text.trimStart().startsWith("[") ? storableJson(text) : undefined;
+  if (Array.isArray(listed) && listed.every((tag) => typeof tag === "string" && tag !== "")) return listed;
+  return text
+    .split(";")
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== "");
+}
+
+/** undefined: it is no JSON, or what the record cannot keep. */
+function storableJson(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isStorable(value, JSON_DEPTH_MAX) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isStorable(value: unknown, depth: number): boolean {
+  if (typeof value === "string") return !value.includes("\0") && value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  return (
+    depth > 0 &&
+    Object.entries(value).every(([name, one]) => isStorable(name, 0) && isStorable(one, depth - 1))
+  );
 }

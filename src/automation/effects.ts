@@ -19,8 +19,8 @@ import { writeLetter } from "./letter.ts";
 import type { Plan } from "./plans.ts";
 
 const TAG_ENTRY_BYTES = 500;
-/** Letters that are written before others get their turn on this thread. */
-const LETTERS_PER_TURN = 50;
+/** How long letters are written before others get their turn on this thread; one may take as long as a request's. */
+const TURN_MS_MAX = 10;
 const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
 
 export type EffectParts = {
@@ -82,8 +82,12 @@ export class Effects {
       refs.length === 0 ? new Map<string, Compiled>() : await this.#parts.shelf.fetch(workspaceId, refs);
     let written: { run: ClaimedRun; email: NewEmail }[] = [];
     let bytes = 0;
-    for (const [n, send] of sends.entries()) {
-      if (n > 0 && n % LETTERS_PER_TURN === 0) await turn();
+    let began = performance.now();
+    for (const send of sends) {
+      if (performance.now() - began >= TURN_MS_MAX) {
+        await turn();
+        began = performance.now();
+      }
       const { run } = send.traveller;
       const letter = this.#write(send, saved);
       if ("reason" in letter) {

@@ -2,7 +2,8 @@
  * Spans and moments as people write them in a document: `2h`, `7d`; an instant with an offset, a local time with its
  * time zone, or a time of day that comes round again.
  *
- * Promises: a local time that the clocks skip is the moment after the gap, one that they repeat is the first of the two.
+ * Promises: a local time that the clocks skip is the moment after the gap, one that they repeat is the first of the two;
+ * no moment is outside of the years that the record keeps.
  */
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 const DAY_MS = 86_400_000;
@@ -10,6 +11,13 @@ const SPAN = /^(\d{1,9})(s|m|h|d|w)$/;
 const TIME_OF_DAY = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const LOCAL = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:\d{2})?$/;
 const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})$/;
+
+/** An offset can lead out of the years that four digits write. */
+const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
+const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
+/** Where the offset is a zone's own, whole years are left out: Date.UTC takes those below 100 for the twentieth century. */
+const LOCAL_FIRST_MS = Date.parse("0101-01-01T00:00:00Z");
+const LOCAL_LAST_MS = Date.parse("9998-12-31T23:59:59Z");
 
 /** Milliseconds, or null when the text is no span. */
 export function parseSpan(text: string): number | null {
@@ -24,8 +32,8 @@ export function momentKind(text: string): MomentKind | null {
   if (TIME_OF_DAY.test(text)) return "time of day";
   const day = (LOCAL.exec(text) ?? INSTANT.exec(text))?.[1];
   if (day === undefined || !isDay(day)) return null;
-  if (LOCAL.test(text)) return Number.isNaN(localMs(text)) ? null : "local time";
-  return Number.isNaN(instantMs(text)) ? null : "instant";
+  if (LOCAL.test(text)) return isWithin(localMs(text), LOCAL_FIRST_MS, LOCAL_LAST_MS) ? "local time" : null;
+  return isWithin(instantMs(text), FIRST_MS, LAST_MS) ? "instant" : null;
 }
 
 export function isTimeZone(name: string): boolean {
@@ -106,6 +114,11 @@ function localMs(text: string): number {
 
 function instantMs(text: string): number {
   return Date.parse(text.replace(" ", "T").toUpperCase());
+}
+
+/** NaN is within nothing. */
+function isWithin(ms: number, first: number, last: number): boolean {
+  return ms >= first && ms <= last;
 }
 
 /** Date accepts 30 February and moves it to March. */

@@ -1,11 +1,16 @@
 /** `postrider contact show | import | export`: people of an audience, in the hands of an operator. */
 
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import {
+  closeSync,
   createReadStream,
   createWriteStream,
   existsSync,
+  openSync,
   readFileSync,
+  readSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -15,17 +20,19 @@ import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
 import {
   columnsOf,
+  EXPORTED_COLUMNS,
   type ImportParts,
   importContacts,
   type Progress,
   type Skipped,
+  tagsText,
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
 import { type Audience, findAudienceAnywhere } from "../record/audiences.ts";
-import type { Contact, GivenConsent } from "../record/contact.ts";
+import type { Consent, Contact, GivenConsent } from "../record/contact.ts";
 import { contactCommit } from "../record/contactcommit.ts";
-import { findContact, listConsents, listContacts } from "../record/contacts.ts";
+import { holdContacts, listConsents, listContacts } from "../record/contacts.ts";
 import {
   CommandError,
   type Context,
@@ -41,6 +48,7 @@ import { readId } from "./workspace.ts";
 const COMMIT_MS_MAX = 10_000;
 const PAGE = 1_000;
 const SKIPS_SHOWN = 20;
+const HEAD_BYTES = 64 * 1024;
 
 type Of = { audience: string };
 type ImportOptions = Of & { consent?: string; restart?: boolean; skipped?: string };
@@ -79,12 +87,17 @@ export function contactCommand(): Command {
 async function show(context: Context, who: { identity: string } | { id: string }, options: Of & Output) {
   const { sql } = context;
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
-  const contact = await findContact(sql, { workspaceId, audienceId, who });
-  if (!contact) throw new CommandError("There is no such contact in this audience.");
+  // archived ones too: what they agreed to is kept
+  const [held] = await holdContacts(sql, [{ workspaceId, audienceId, who }]);
+  if (!held) throw new CommandError("There is no such contact in this audience.");
+  const { contact } = held;
   const consents = await listConsents(sql, workspaceId, contact.id);
   const { identity: _, ...shown } = contact;
+  const { email, id, status, updatedAt, archivedAt } = contact;
   const facts = [
-    `${contact.email} (${contact.id}) is ${contact.status} since ${time(contact.updatedAt)}`,
+    archivedAt
+      ? `${email} (${id}) is archived since ${time(archivedAt)}, and was ${status}`
+      : `${email} (${id}) is ${status} since ${time(updatedAt)}`,
     `name: ${[contact.firstName, contact.lastName].filter(Boolean).join(" ") || "-"}`,
     `tags: ${contact.tags.join(", ") || "-"}`,
     `properties: ${JSON.stringify(contact.properties)}`,
@@ -101,8 +114,16 @@ async function show(context: Context, who: { identity: string } | { id: string }
       ]),
       ["consent", "source", "when", "address", "user agent", "version", "key"],
     ),
+    ...consents.flatMap(wordingOf),
   ];
   say(options, { ...shown, consents }, facts.join("\n"));
+}
+
+/** What somebody agreed to, in full. */
+function wordingOf({ kind, capturedAt, wording, textVersion }: Consent): string[] {
+  if (wording === null) return [];
+  const version = textVersion === null ? "" : `, version ${textVersion}`;
+  return ["", `text, ${kind} ${time(capturedAt)}${version}:`, wording.replace(/^/gm, "  ")];
 }
 
 async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {
@@ -110,7 +131,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
   if (!existsSync(file)) throw new CommandError(`There is no file ${file}.`);
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
   const size = statSync(file).size;
-  const mark = new Bookmark(`${file}.progress`, { audienceId, size });
+  const mark = new Bookmark(`${file}.progress`, { audienceId, size, head: headOf(file) });
   const before = options.restart ? null : mark.read();
   const commit = contactCommit(
     { connect: context.connectCommits, timeoutMs: COMMIT_MS_MAX },
@@ -135,7 +156,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
       last = progress;
       // what is skipped is on file before the mark says that it was dealt with
       await skips.flush();
-      mark.write(progress);
+      if (progress.end > 0) mark.write(progress);
       bar.show(progress);
     }
     mark.clear();
@@ -154,20 +175,7 @@ async function exportFile(context: Context, file: string | undefined, { audience
   const write = async (line: string): Promise<void> => {
     if (!out.write(line)) await once(out, "drain");
   };
-  await write(
-    csvLine([
-      "email",
-      "first_name",
-      "last_name",
-      "status",
-      "unsubscribed",
-      "tags",
-      "properties",
-      "id",
-      "created_at",
-      "updated_at",
-    ]),
-  );
+  await write(csvLine(EXPORTED_COLUMNS));
   let after: string | null = null;
   for (;;) {
     const rows: Contact[] = await listContacts(context.sql, workspaceId, id, {
@@ -182,6 +190,7 @@ async function exportFile(context: Context, file: string | undefined, { audience
   if (out !== process.stdout) await new Promise<void>((resolve) => out.end(() => resolve()));
 }
 
+/** In the order of the columns. */
 function exported(contact: Contact): string[] {
   const { email, firstName, lastName, status, tags, properties, id, createdAt, updatedAt } = contact;
   return [
@@ -190,7 +199,7 @@ function exported(contact: Contact): string[] {
     lastName ?? "",
     status,
     String(status === "unsubscribed"),
-    tags.join(";"),
+    tagsText(tags),
     JSON.stringify(properties),
     id,
     createdAt.toISOString(),
@@ -207,7 +216,7 @@ async function audienceOf({ sql }: Context, id: string): Promise<Audience> {
 async function readColumns(file: string): Promise<{ names: string[]; end: number; line: number }> {
   for await (const header of csvRecords(createReadStream(file))) {
     try {
-      return { names: columnsOf(header), end: header.end, line: header.line + header.raw.split("\n").length };
+      return { names: columnsOf(header), end: header.end, line: header.nextLine };
     } catch (error) {
       throw new CommandError(`${file}: ${error instanceof Error ? error.message : error}.`);
     }
@@ -233,28 +242,61 @@ function readWho(text: string): { identity: string } | { id: string } {
   return { identity: identity(mailbox.address) };
 }
 
-/** How far an import got, beside its file: only for the same file into the same audience. */
+type Marked = { audienceId: string; size: number; head: string };
+
+/**
+ * How far an import got, beside its file: only for the same file, by its size and how it begins, into the same audience.
+ * A mark that is there is whole, whenever the import was killed.
+ */
 class Bookmark {
   readonly #path: string;
-  readonly #of: { audienceId: string; size: number };
+  readonly #of: Marked;
 
-  constructor(path: string, of: { audienceId: string; size: number }) {
+  constructor(path: string, of: Marked) {
     this.#path = path;
     this.#of = of;
   }
 
   read(): Progress | null {
     if (!existsSync(this.#path)) return null;
-    const { audienceId, size, ...progress } = JSON.parse(readFileSync(this.#path, "utf8"));
-    return audienceId === this.#of.audienceId && size === this.#of.size ? progress : null;
+    const mark = progressOf(readFileSync(this.#path, "utf8"));
+    if (!mark) process.stderr.write(`${this.#path} cannot be read: the import begins at the beginning.\n`);
+    if (!mark || mark.audienceId !== this.#of.audienceId) return null;
+    const { size, head, audienceId: _, ...progress } = mark;
+    return size === this.#of.size && head === this.#of.head ? progress : null;
   }
 
   write(progress: Progress): void {
-    writeFileSync(this.#path, JSON.stringify({ ...this.#of, ...progress }));
+    const fresh = `${this.#path}.new`;
+    writeFileSync(fresh, JSON.stringify({ ...this.#of, ...progress }));
+    renameSync(fresh, this.#path);
   }
 
   clear(): void {
     rmSync(this.#path, { force: true });
+  }
+}
+
+function progressOf(text: string): (Marked & Progress) | null {
+  try {
+    const { audienceId, size, head, imported, skipped, end, line } = JSON.parse(text);
+    const counts = [size, imported, skipped, end, line];
+    const isWhole = counts.every((count) => Number.isSafeInteger(count) && count >= 0);
+    return isWhole ? { audienceId, size, head, imported, skipped, end, line } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What a file begins with, as a hash: tells files of one size apart without reading them whole. */
+function headOf(file: string): string {
+  const head = Buffer.alloc(HEAD_BYTES);
+  const opened = openSync(file, "r");
+  try {
+    const bytes = readSync(opened, head, 0, HEAD_BYTES, 0);
+    return createHash("sha256").update(head.subarray(0, bytes)).digest("hex");
+  } finally {
+    closeSync(opened);
   }
 }
 

@@ -53,7 +53,8 @@ export type Fields = {
   lastName?: string | null;
   properties?: Properties | null;
   unsubscribed?: boolean;
-  tags?: readonly string[];
+  /** Those given are added. */
+  tags?: readonly string[] | null;
 };
 
 export type OptIn = {
@@ -173,6 +174,7 @@ function addNew(
   };
   const { unsubscribed, ...rest } = fields;
   const result = edit(held, rest, { consent: optIn.consent }, setting);
+  if (unsubscribed === true) withdraw(held, { source: "api", ...NOBODY, keyId: setting.keyId }, setting);
   const asks = status === "pending" || (status === "unsubscribed" && unsubscribed === false);
   if (result.kind === "changed" && asks) result.asks = ask(held, now);
   return { held, result };
@@ -194,7 +196,10 @@ function edit(
   fields: Fields,
   optIn: OptIn,
   setting: Setting,
-  tagging: { add: readonly string[]; remove: readonly string[] } = { add: fields.tags ?? [], remove: [] },
+  tagging: { add: readonly string[]; remove: readonly string[] } = {
+    add: fields.tags ?? [],
+    remove: fields.tags === null ? held.contact.tags : [],
+  },
 ): Changed {
   const { contact } = held;
   const properties = merged(contact.properties, fields.properties);

@@ -11,14 +11,14 @@ import { faultOf } from "./parse.ts";
 import { WORK_UNITS_MAX } from "./price.ts";
 
 const REQUEST_RENDER_MS_MAX = 100;
-const REQUEST_OUTPUT_CHARS_MAX = 4 * 1024 * 1024;
+const REQUEST_OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
-/** What the rendering of one request, or of one step of a run, may take. */
+/** What the templates of one request, or of one step of a run, may take: to compile what is not at hand, and to render. */
 export class RenderBudget {
   /** The time that `now` stands for in a template. */
   readonly now: number;
   #msLeft = REQUEST_RENDER_MS_MAX;
-  #charsLeft = REQUEST_OUTPUT_CHARS_MAX;
+  #bytesLeft = REQUEST_OUTPUT_BYTES_MAX;
 
   constructor(now: number) {
     this.now = now;
@@ -32,10 +32,10 @@ export class RenderBudget {
     this.#msLeft = Math.max(0, this.#msLeft - ms);
   }
 
-  takeOutput(chars: number): void {
-    if (chars > this.#charsLeft)
-      throw new Error(`the templates of a request may write ${REQUEST_OUTPUT_CHARS_MAX} characters at most`);
-    this.#charsLeft -= chars;
+  takeOutput(bytes: number): void {
+    if (bytes > this.#bytesLeft)
+      throw new Error(`the templates of a request may write ${REQUEST_OUTPUT_BYTES_MAX} bytes at most`);
+    this.#bytesLeft -= bytes;
   }
 }
 
@@ -99,10 +99,11 @@ function storable(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed();
 }
 
-function outOfTime(part: CompiledPart["part"]): TemplateFault {
-  return new TemplateFault(`the templates of a request may take ${REQUEST_RENDER_MS_MAX} ms at most`, {
-    part,
-  });
+export function outOfTime(part?: CompiledPart["part"]): TemplateFault {
+  return new TemplateFault(
+    `the templates of a request may take ${REQUEST_RENDER_MS_MAX} ms at most`,
+    part && { part },
+  );
 }
 
 class Output {
@@ -116,7 +117,7 @@ class Output {
   /** Values come as text; only the markup that tags write themselves may be something else. */
   write(value: unknown): void {
     const text = typeof value === "string" ? value : String(value ?? "");
-    this.#budget.takeOutput(text.length);
+    this.#budget.takeOutput(Buffer.byteLength(text));
     this.buffer += text;
   }
 }

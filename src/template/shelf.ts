@@ -6,6 +6,7 @@ import type { Sql } from "../record/connect.ts";
 import { within } from "../record/groupcommit.ts";
 import { currentVersions, readVersions, type VersionRef, type VersionText } from "../record/templates.ts";
 import { type Compiled, compile } from "./compile.ts";
+import { outOfTime, type RenderBudget } from "./render.ts";
 
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 /** Measured: a piece takes 1 KB once compiled, whatever its length, and has two braces at least. */
@@ -23,8 +24,16 @@ export class Shelf {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The compiled versions to send, by the names they were asked for; those that do not exist are missing. */
-  async fetch(workspaceId: string, refs: readonly string[]): Promise<Map<string, Compiled>> {
+  /**
+   * The compiled versions to send, by the names they were asked for; those that do not exist are missing. What has to be
+   * compiled is charged to the budget, and throws a TemplateFault once it is spent. The first is free: one large template
+   * must not be refused for having been away from the shelf.
+   */
+  async fetch(
+    workspaceId: string,
+    refs: readonly string[],
+    budget: RenderBudget | null = null,
+  ): Promise<Map<string, Compiled>> {
     const current = await within(
       currentVersions(this.#sql, workspaceId, [...new Set(refs)]),
       this.#timeoutMs,
@@ -38,8 +47,11 @@ export class Shelf {
     }
     if (unread.length > 0) {
       const read = await within(readVersions(this.#sql, workspaceId, unread), this.#timeoutMs);
-      for (const version of read) {
+      for (const [n, version] of read.entries()) {
+        if (budget?.msLeft === 0) throw outOfTime();
+        const began = performance.now();
         known.set(keyOf(version), this.#take(keyOf(version)) ?? this.#compile(version));
+        if (n > 0) budget?.takeTime(performance.now() - began);
         await turn();
       }
     }

@@ -1,5 +1,5 @@
 /** The command line as an operator runs it: a process of its own, with the settings of an engine of the test. */
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { type EngineOptions, settingsOf } from "./engine.ts";
@@ -9,16 +9,21 @@ const COMMAND = fileURLToPath(new URL("../../src/cli/postrider.ts", import.meta.
 export type Ran = { status: number | null; out: string; err: string };
 
 export type CommandLine = {
+  /** Under way, for whoever wants to interfere. */
+  begin(...args: string[]): ChildProcessWithoutNullStreams;
   postrider(...args: string[]): Promise<Ran>;
   /** What it says as JSON; it has to succeed. */
   json<T>(...args: string[]): Promise<T>;
 };
 
 export function commandLine(options: EngineOptions = {}): CommandLine {
-  async function postrider(...args: string[]): Promise<Ran> {
-    const child = spawn(process.execPath, ["--import", "tsx", COMMAND, ...args], {
+  function begin(...args: string[]): ChildProcessWithoutNullStreams {
+    return spawn(process.execPath, ["--import", "tsx", COMMAND, ...args], {
       env: { PATH: process.env.PATH, ...settingsOf(options) },
     });
+  }
+  async function postrider(...args: string[]): Promise<Ran> {
+    const child = begin(...args);
     const ran: Ran = { status: null, out: "", err: "" };
     child.stdout.on("data", (chunk) => {
       ran.out += chunk;
@@ -29,6 +34,7 @@ export function commandLine(options: EngineOptions = {}): CommandLine {
     return new Promise((resolve) => child.once("close", (status) => resolve({ ...ran, status })));
   }
   return {
+    begin,
     postrider,
     async json<T>(...args: string[]): Promise<T> {
       const { status, out, err } = await postrider(...args, "--json");

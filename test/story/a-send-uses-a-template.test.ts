@@ -201,6 +201,25 @@ describe("a batch uses templates", () => {
   });
 });
 
+describe("templates that are not at hand", () => {
+  // tens of ms each to compile, nothing to render, and all of them more than the shelf keeps
+  const piece = "{{ a | upcase | default: 'x' | downcase | append: 'b' }}";
+  const part = `{% if 1 == 2 %}${piece.repeat(4_000)}{% endif %}`;
+  const names = Array.from({ length: 8 }, (_, n) => `heavy${n}`);
+
+  test("are compiled on the budget of the request, one of them for nothing", async () => {
+    for (const name of names)
+      await put(name, { html: part, text: part, subject: "s", from: "a@example.com" });
+    const alone = await ws.client.post("/emails", withTemplate("heavy0", { a: "a" }));
+    expect(alone.status).toBe(200);
+    const batch = names.map((name) => withTemplate(name, { a: "a" }));
+    expect(await ws.client.post("/emails/batch", batch)).toMatchObject({
+      status: 422,
+      body: { name: "validation_error", message: expect.stringMatching(/^A template fails: .* 100 ms/) },
+    });
+  });
+});
+
 describe("an idempotent send stands", () => {
   test("when its template has gone since", async () => {
     await put("gone", { html: "x", subject: "s", from: "a@example.com" });

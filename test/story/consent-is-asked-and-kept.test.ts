@@ -93,6 +93,14 @@ test("unsubscribed:false subscribes nobody who is pending or unsubscribed: they 
   expect((await consents("no@x.example")).map(({ kind }) => kind)).toEqual(["withdrawn", "confirmed"]);
 });
 
+test("one who is new and unsubscribed leaves a record of it", async () => {
+  await add("out-at-once@x.example", { unsubscribed: true });
+  expect((await contact("out-at-once@x.example")).status).toBe("unsubscribed");
+  expect(await consents("out-at-once@x.example")).toMatchObject([
+    { kind: "withdrawn", source: "api", keyId: workspace.keyId },
+  ]);
+});
+
 test("a consent record stands in for the confirmation, with the full permission", async () => {
   const consent = {
     source: "paper form",

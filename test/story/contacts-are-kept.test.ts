@@ -79,6 +79,17 @@ test("adding a known contact changes what is given, clears what is null, adds ta
   expect(body.properties).toEqual({ one: 1, three: { deep: [1] } });
 });
 
+test("null clears the tags, whether a contact is added again or changed", async () => {
+  const path = `/audiences/${audience}/contacts`;
+  const tagsOf = async () => (await client.get<Contact>(`${path}/untagged@x.example`)).body.tags;
+  await client.post(path, { email: "untagged@x.example", tags: ["a", "b"] });
+  await client.post(path, { email: "untagged@x.example", tags: null });
+  expect(await tagsOf()).toEqual([]);
+  await client.call("PATCH", `${path}/untagged@x.example`, { tags: ["c"] });
+  await client.call("PATCH", `${path}/untagged@x.example`, { tags: null });
+  expect(await tagsOf()).toEqual([]);
+});
+
 test("64 requests for one new contact make one, and nothing of them is lost", async () => {
   const path = `/audiences/${audience}/contacts`;
   const answers = await Promise.all(
@@ -206,6 +217,14 @@ test.each([
   [{ email: "a@x.example", double_opt_in: false }, "missing_required_field"],
   [{ email: "a@x.example", consent: { source: "form" } }, "missing_required_field"],
   [{ email: "a@x.example", consent: { source: "form", captured_at: "yesterday" } }, "validation_error"],
+  [
+    { email: "a@x.example", consent: { source: "form", captured_at: "0000-01-01T00:00:00Z" } },
+    "validation_error",
+  ],
+  [
+    { email: "a@x.example", consent: { source: "form", captured_at: "9999-12-31T23:59:59-01:00" } },
+    "validation_error",
+  ],
 ])("what is wrong is named: %j", async (body, name) => {
   const refused = await client.post<Refusal>(`/audiences/${audience}/contacts`, body);
   expect(refused).toMatchObject({ status: 422, body: { name } });

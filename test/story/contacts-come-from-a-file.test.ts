@@ -1,7 +1,9 @@
 /** `postrider contact import | export | show`: files of contacts, with what is wrong in them. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { csvRecords } from "../../src/audience/csv.ts";
 import { commandLine } from "../rig/command.ts";
@@ -11,7 +13,7 @@ import type { Client } from "../rig/workspace.ts";
 let engine: Engine;
 let client: Client;
 let folder: string;
-const { postrider, json } = commandLine();
+const { begin, postrider, json } = commandLine();
 beforeAll(async () => {
   engine = await startEngine(["api"]);
   client = (await engine.workspace()).client;
@@ -65,23 +67,96 @@ test("contacts are imported, what is none is put aside with its line, and all of
   ]);
 });
 
-test("an import that was broken off goes on where it was", async () => {
+test("an import that is killed goes on where it was, and everybody is there at the end", async () => {
   const audience = await newAudience();
-  const file = join(folder, "half.csv");
-  const rows = Array.from({ length: 100 }, (_, n) => `n${n}@x.example`);
+  const file = join(folder, "killed.csv");
+  const count = 20_000;
+  const rows = Array.from({ length: count }, (_, n) => `n${n}@x.example`);
   writeFileSync(file, `email\n${rows.join("\n")}\n`);
-  const end = "email\n".length + rows.slice(0, 50).join("\n").length + 1;
-  const size = readFileSync(file).byteLength;
+  const marked = appearanceOf(`${file}.progress`);
+  const killed = begin("contact", "import", file, "--audience", audience);
+  const ended = once(killed, "close");
+  await marked;
+  killed.kill("SIGKILL");
+  expect(await ended).toEqual([null, "SIGKILL"]);
+  const mark = JSON.parse(readFileSync(`${file}.progress`, "utf8"));
+  expect(mark.imported).toBeGreaterThan(0);
+  expect(mark.imported).toBeLessThan(count);
+  const ran = await postrider("contact", "import", file, "--audience", audience);
+  expect(ran.out).toBe(`${count - mark.imported} imported, 0 skipped (begun again at line ${mark.line}).\n`);
+  const [{ people } = { people: 0 }] = await engine.sql<{ people: number }[]>`
+    select count(*)::int as people from contact where audience_id = ${audience}`;
+  expect(people).toBe(count);
+  expect(existsSync(`${file}.progress`)).toBe(false);
+});
+
+test("a mark counts for the file it was made of, and one that cannot be read counts for none", async () => {
+  const audience = await newAudience();
+  const file = join(folder, "marked.csv");
+  const rows = (letter: string) => Array.from({ length: 4 }, (_, n) => `${letter}${n}@x.example\n`);
+  const importing = () => postrider("contact", "import", file, "--audience", audience);
+  writeFileSync(file, `email\n${rows("a").join("")}`);
+  const text = readFileSync(file);
+  const mark = {
+    audienceId: audience,
+    size: text.byteLength,
+    head: createHash("sha256").update(text).digest("hex"),
+    imported: 2,
+    skipped: 0,
+    end: "email\n".length + rows("a").slice(0, 2).join("").length,
+    line: 4,
+  };
+  writeFileSync(`${file}.progress`, JSON.stringify(mark));
+  expect((await importing()).out).toBe("2 imported, 0 skipped (begun again at line 4).\n");
+  writeFileSync(`${file}.progress`, JSON.stringify(mark));
+  writeFileSync(file, `email\n${rows("b").join("")}`);
+  expect((await importing()).out).toBe("4 imported, 0 skipped.\n");
+  writeFileSync(`${file}.progress`, "");
+  const ran = await importing();
+  expect(ran.err).toContain("cannot be read");
+  expect(ran.out).toBe("4 imported, 0 skipped.\n");
+});
+
+test("what one audience exports another takes in, and it stays the same", async () => {
+  const [from, into] = [await newAudience(), await newAudience()];
+  const people = [
+    {
+      email: "odd@x.example",
+      first_name: " Ann,\n",
+      last_name: '"O"',
+      tags: ["a;b", " c", "[", "d"],
+      properties: { visits: 3, deep: { list: [1, null, "x"] }, status: "gold" },
+    },
+    { email: "plain@x.example", tags: ["a", "b"] },
+    { email: "listed@x.example", tags: ['["a"]'] },
+    { email: "out@x.example", first_name: "Out", unsubscribed: true },
+  ];
+  for (const person of people) await client.post(`/audiences/${from}/contacts`, person);
+  const file = join(folder, "moved.csv");
+  expect((await postrider("contact", "export", file, "--audience", from)).status).toBe(0);
+  expect((await recordsOf(file)).map((fields) => fields[5])).toContain("a;b");
+  const ran = await postrider("contact", "import", file, "--audience", into);
+  expect(ran.out).toBe("4 imported, 0 skipped.\n");
+  const moved = { id: expect.any(String), created_at: expect.any(String), updated_at: expect.any(String) };
+  for (const { email } of people)
+    expect(await contact(into, email)).toEqual({ ...(await contact(from, email)), ...moved });
+});
+
+test("properties of an export that cannot be kept put the record aside", async () => {
+  const audience = await newAudience();
+  const file = join(folder, "forged.csv");
+  const head = "email,first_name,last_name,status,unsubscribed,tags,properties,id,created_at,updated_at\n";
+  const record = (email: string, properties: string) =>
+    `${email},,,,,,"${properties.replaceAll('"', '""')}",,,\n`;
+  const deep = `${'{"a":'.repeat(40)}1${"}".repeat(40)}`;
+  const bad = ["[1]", "none", '{"a":"\\u0000"}', '{"a":"\\ud800"}', deep];
   writeFileSync(
-    `${file}.progress`,
-    JSON.stringify({ audienceId: audience, size, imported: 50, skipped: 0, end, line: 52 }),
+    file,
+    head + record("good@x.example", "{}") + bad.map((p) => record("b@x.example", p)).join(""),
   );
   const ran = await postrider("contact", "import", file, "--audience", audience);
-  expect(ran.out).toBe("50 imported, 0 skipped (begun again at line 52).\n");
-  expect((await client.get(`/audiences/${audience}/contacts/n49@x.example`)).status).toBe(404);
-  expect((await client.get(`/audiences/${audience}/contacts/n50@x.example`)).status).toBe(200);
-  const again = await postrider("contact", "import", file, "--audience", audience);
-  expect(again.out).toBe("100 imported, 0 skipped.\n");
+  expect(ran.out).toContain("1 imported, 5 skipped.");
+  expect(ran.err).toContain("line 3: properties is no JSON object");
 });
 
 test("in an audience with double opt-in contacts are pending, unless it is said where they agreed", async () => {
@@ -100,6 +175,29 @@ test("in an audience with double opt-in contacts are pending, unless it is said 
     audience,
   );
   expect(shown.consents).toMatchObject([{ kind: "given", source: "the old shop" }]);
+});
+
+test("what somebody agreed to is shown in its words, also when the contact is archived", async () => {
+  const audience = await newAudience();
+  const who = "agreed@x.example";
+  await client.post(`/audiences/${audience}/contacts`, {
+    email: who,
+    consent: {
+      source: "form",
+      captured_at: "2026-01-05T10:00:00Z",
+      text: "Yes, write to me.\nTwice a week.",
+      text_version: "7b",
+    },
+  });
+  const shown = await postrider("contact", "show", who, "--audience", audience);
+  expect(shown.out).toContain("is subscribed since");
+  expect(shown.out).toContain(
+    "text, given 2026-01-05T10:00:00.000Z, version 7b:\n  Yes, write to me.\n  Twice a week.\n",
+  );
+  await client.call("DELETE", `/audiences/${audience}/contacts/${who}`);
+  const archived = await postrider("contact", "show", who, "--audience", audience);
+  expect(archived.out).toMatch(/is archived since .*, and was subscribed\n/);
+  expect(archived.out).toContain("Yes, write to me.");
 });
 
 test.each([
@@ -121,6 +219,17 @@ async function newAudience(doubleOptIn = false): Promise<string> {
 
 async function contact(audience: string, email: string): Promise<Contact> {
   return (await client.get<Contact>(`/audiences/${audience}/contacts/${email}`)).body;
+}
+
+/** Resolves once there is such a file. */
+function appearanceOf(path: string): Promise<void> {
+  return new Promise((resolve) => {
+    const watcher = watch(dirname(path), (_, name) => {
+      if (name !== basename(path)) return;
+      watcher.close();
+      resolve();
+    });
+  });
 }
 
 async function recordsOf(file: string): Promise<string[][]> {

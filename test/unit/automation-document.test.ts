@@ -35,6 +35,16 @@ describe("what is wrong is said with its path", () => {
     [steps({ wait: "400d" }), "steps[0].wait must be at most 365 days."],
     [steps({ wait: { until: "25:00" } }), /^steps\[0\]\.wait\.until must be an ISO time/],
     [steps({ wait: { until: "2026-02-30T10:00:00Z" } }), /^steps\[0\]\.wait\.until must be an ISO time/],
+    [steps({ wait: { until: "0000-01-01T00:00:00Z" } }), /^steps\[0\]\.wait\.until must be an ISO time/],
+    [steps({ wait: { until: "9999-12-31T23:59:59-01:00" } }), /^steps\[0\]\.wait\.until must be an ISO time/],
+    [
+      steps({ wait: { until: "9999-12-31T23:00", timezone: "America/Lima" } }),
+      /^steps\[0\]\.wait\.until must be an ISO time/,
+    ],
+    [
+      steps({ wait: { until: "0000-06-01T23:00", timezone: "Europe/Berlin" } }),
+      /^steps\[0\]\.wait\.until must be an ISO time/,
+    ],
     [steps({ wait: { until: "2026-12-01T10:00" } }), /^steps\[0\]\.wait\.until must have an offset/],
     [steps({ wait: { until: "09:00", timezone: "Mars/Dome" } }), /^steps\[0\]\.wait\.timezone must be/],
     [steps({ wait: "1h", send: SEND }), "steps[0] must have exactly one of wait, send, tag, split."],

@@ -1,0 +1,64 @@
+/** Comma-separated values as they come: in chunks cut anywhere, and with lines that nobody ended. */
+import { expect, test } from "vitest";
+import { type CsvRecord, csvRecords } from "../../src/audience/csv.ts";
+
+const MB = 1024 * 1024;
+
+test.each([1, 2, 3, 7, 1_000])("records are the same in chunks of %i bytes", async (bytes) => {
+  const text = '\uFEFFemail,name\r\n"a@x","Two\nlines, ""quoted"""\n\nb@x,ö\nc@x,last';
+  const records = await recordsOf(cut(Buffer.from(text), bytes));
+  expect(records.map(({ fields }) => fields)).toEqual([
+    ["email", "name"],
+    ["a@x", 'Two\nlines, "quoted"'],
+    ["b@x", "ö"],
+    ["c@x", "last"],
+  ]);
+  expect(records.map(({ line, nextLine }) => [line, nextLine])).toEqual([
+    [1, 2],
+    [2, 4],
+    [5, 6],
+    [6, 6],
+  ]);
+  for (const [n, { end, nextLine }] of records.entries())
+    expect(await recordsOf(cut(Buffer.from(text).subarray(end), bytes), end, nextLine)).toEqual(
+      records.slice(n + 1),
+    );
+});
+
+test("a line without an end is a record that cannot be read, and is not held", async () => {
+  const before = process.memoryUsage().arrayBuffers;
+  const records = await recordsOf(lineOf(128 * MB, "a@x\n", "\nb@x\n"));
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 * MB);
+  expect(records.map(({ fields, line }) => [fields, line])).toEqual([
+    [["a@x"], 1],
+    [null, 2],
+    [["b@x"], 3],
+  ]);
+  expect(records[1]?.raw).toHaveLength(MB);
+  expect(records[2]?.end).toBe(128 * MB + 9);
+});
+
+test("a quote that nobody closed ends with the line that is over 1 MB", async () => {
+  const line = "c@x,a name\n";
+  const lines = Math.ceil(MB / line.length);
+  const records = await recordsOf(cut(Buffer.from(`"open\n${line.repeat(lines)}last@x\n`), 65_536));
+  expect(records.at(0)?.fields).toBeNull();
+  expect(records.at(-1)).toMatchObject({ fields: ["last@x"], line: lines + 2 });
+  expect(records.length).toBeLessThan(5);
+});
+
+async function recordsOf(chunks: AsyncIterable<Buffer>, from?: number, line?: number): Promise<CsvRecord[]> {
+  const records: CsvRecord[] = [];
+  for await (const record of csvRecords(chunks, from, line)) records.push(record);
+  return records;
+}
+
+async function* cut(text: Buffer, bytes: number): AsyncGenerator<Buffer> {
+  for (let n = 0; n < text.byteLength; n += bytes) yield text.subarray(n, n + bytes);
+}
+
+async function* lineOf(bytes: number, before: string, after: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(before);
+  for (let n = 0; n < bytes; n += MB) yield Buffer.alloc(MB, "x");
+  yield Buffer.from(after);
+}
