@@ -5,7 +5,8 @@
  * The first record names the columns: `email`, and as wanted `first_name`, `last_name`, `unsubscribed`, `tags` (with
  * semicolons between, or as a JSON array); every other column is a property of its name. An empty field leaves what is
  * known as it is. In a file that `contact export` wrote, `properties` are all of them as JSON, and what belongs to the
- * audience it comes from is passed over: status, id and times.
+ * audience it comes from is passed over: status, id and times. Who is pending there stays out, unless it is said where they
+ * agreed.
  */
 import { identity, parseMailbox } from "../address.ts";
 import { newId } from "../ids.ts";
@@ -152,6 +153,8 @@ function entryOf(
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null || email.endsWith(">"))
     return `\`${email.slice(0, 100)}\` is no address`;
+  if (isExported && given.get("status") === "pending" && !parts.consent)
+    return "they have not confirmed, and nothing says where else they agreed (--consent)";
   const read = readFields(given, isExported);
   if (typeof read === "string") return read;
   const now = parts.now();

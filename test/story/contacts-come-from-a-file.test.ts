@@ -142,6 +142,28 @@ test("what one audience exports another takes in, and it stays the same", async 
     expect(await contact(into, email)).toEqual({ ...(await contact(from, email)), ...moved });
 });
 
+test("who never confirmed is not taken along as subscribed", async () => {
+  const [from, into] = [await newAudience(true), await newAudience()];
+  await client.post(`/audiences/${from}/contacts`, { email: "asked@x.example" });
+  const file = join(folder, "pending.csv");
+  await postrider("contact", "export", file, "--audience", from);
+  const ran = await postrider("contact", "import", file, "--audience", into);
+  expect(ran.out).toContain("0 imported, 1 skipped.");
+  expect(ran.err).toContain("line 2: they have not confirmed");
+  const agreed = await postrider(
+    "contact",
+    "import",
+    file,
+    "--audience",
+    into,
+    "--restart",
+    "--consent",
+    "the old shop",
+  );
+  expect(agreed.out).toContain("1 imported, 0 skipped.");
+  expect(await contact(into, "asked@x.example")).toMatchObject({ status: "subscribed" });
+});
+
 test("properties of an export that cannot be kept put the record aside", async () => {
   const audience = await newAudience();
   const file = join(folder, "forged.csv");
