@@ -4,13 +4,15 @@
  * before the last was answered). How long callers wait at a given rate is openloop.ts' business.
  */
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isInstalled } from "./installed.ts";
+import type { Bench } from "./machine.ts";
 import type { Distribution } from "./scenario.ts";
+import { endChild } from "./sink.ts";
 
 export type Request = {
   url: string;
@@ -30,11 +32,14 @@ export type Load = {
   latency: Distribution["points"];
 };
 
+/** Where what is written goes with the rest, and what is started ends with the rest. */
+type Place = Pick<Bench, "folder" | "endings">;
+
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
 
 /** Unless 2xx is expected no status is a failure: a 422 is what some scenarios ask for. */
-export async function load(request: Request, expects2xx = true): Promise<Load> {
-  const loaded = isInstalled("wrk") ? await byWrk(request) : await byAutocannon(request);
+export async function load(bench: Place, request: Request, expects2xx = true): Promise<Load> {
+  const loaded = isInstalled("wrk") ? await byWrk(bench, request) : await byAutocannon(request);
   return expects2xx ? loaded : { ...loaded, failures: 0 };
 }
 
@@ -48,9 +53,8 @@ const REPORT = `done = function(summary, latency)
   io.write("]}\\n")
 end`;
 
-async function byWrk({ url, key, body, connections, seconds }: Request): Promise<Load> {
-  const folder = mkdtempSync(join(tmpdir(), "postrider-load-"));
-  const script = join(folder, "request.lua");
+async function byWrk(bench: Place, { url, key, body, connections, seconds }: Request): Promise<Load> {
+  const script = join(bench.folder, `load-${randomUUID()}.lua`);
   const lines = [`wrk.headers["authorization"] = "Bearer ${key}"`];
   if (body !== null) {
     const bodies = [body].flat().map((one) => `[==[${one}]==]`);
@@ -62,13 +66,18 @@ async function byWrk({ url, key, body, connections, seconds }: Request): Promise
     );
   }
   writeFileSync(script, [...lines, REPORT].join("\n"));
-  const child = spawn("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, "-s", script, url]);
+  const child = spawn("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, "-s", script, url], {
+    stdio: ["ignore", "pipe", "ignore"],
+    detached: true, // Ctrl-C is ours to pass on
+  });
+  const end = bench.endings.add(() => endChild(child));
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     said += text;
   });
   await once(child, "close");
-  rmSync(folder, { recursive: true, force: true });
+  await end();
+  rmSync(script, { force: true });
   const found = /^RESULT (.*)$/m.exec(said);
   if (!found) throw new Error(`wrk said nothing about ${url}:\n${said}`);
   const result = JSON.parse(found[1] as string) as {

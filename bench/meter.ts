@@ -131,7 +131,8 @@ function ticks(pid: number): number {
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
 }
 
-function tree(pid: number): number[] {
+/** A process and all that came from it and live. */
+export function tree(pid: number): number[] {
   const children = read(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
   return [pid, ...children.flatMap(tree)];
 }

@@ -17,13 +17,13 @@ const accept: Scenario = {
     const { key } = await bench.workspace();
     const api = await bench.role("api");
     const url = `${api.url}/api/v1/emails`;
-    await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds: WARMUP_SECONDS });
+    await load(bench, { url: `${url}/batch`, key, body: BATCH, connections: 16, seconds: WARMUP_SECONDS });
     const before = cpuSeconds(api.pid);
-    const batches = await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds });
+    const batches = await load(bench, { url: `${url}/batch`, key, body: BATCH, connections: 16, seconds });
     const cpu = cpuSeconds(api.pid) - before;
     const floor = await unnestFloor(bench, seconds);
     const beforeSingles = cpuSeconds(api.pid);
-    const singles = await load({ url, key, body: ONE, connections: 50, seconds });
+    const singles = await load(bench, { url, key, body: ONE, connections: 50, seconds });
     const cpuOfSingles = cpuSeconds(api.pid) - beforeSingles;
     const perSecond = batches.perSecond * (1 - batches.failures / batches.requests) * BATCH_EMAILS;
     return {

@@ -14,11 +14,11 @@ const CONNECTIONS = 32;
 
 type Cost = { perSecond: number; cpuMicros: number; latency: [number, number][] };
 
-async function cost(role: Role, path: string, key: string, seconds: number): Promise<Cost> {
+async function cost(bench: Bench, role: Role, path: string, key: string, seconds: number): Promise<Cost> {
   const request = { url: role.url + path, key, body: null, connections: CONNECTIONS };
-  await load({ ...request, seconds: WARMUP_SECONDS }, false);
+  await load(bench, { ...request, seconds: WARMUP_SECONDS }, false);
   const before = cpuSeconds(role.pid);
-  const { requests, perSecond, latency } = await load({ ...request, seconds }, false);
+  const { requests, perSecond, latency } = await load(bench, { ...request, seconds }, false);
   return { perSecond, cpuMicros: ((cpuSeconds(role.pid) - before) / requests) * 1e6, latency };
 }
 
@@ -26,7 +26,10 @@ async function compare(bench: Bench, { seconds }: Run, bare: string, path: strin
   const { key } = await bench.workspace();
   const [api, floor] = [await bench.role("api"), await bench.program("bare", "bare.mjs")];
   const target = path.includes("{id}") ? path.replace("{id}", await anEmail(api, key)) : path;
-  const [ours, theirs] = [await cost(api, target, key, seconds), await cost(floor, bare, key, seconds)];
+  const [ours, theirs] = [
+    await cost(bench, api, target, key, seconds),
+    await cost(bench, floor, bare, key, seconds),
+  ];
   return {
     figures: [
       figure("requests", ours.perSecond, "/s"),

@@ -39,9 +39,9 @@ const contacts: Scenario = {
         tags: ["customer"],
       }),
     );
-    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
+    await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
     const before = cpuSeconds(api.pid);
-    const upserts = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
+    const upserts = await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds });
     const cpu = cpuSeconds(api.pid) - before;
     const floor = await upsertFloor(bench, seconds, CONNECTIONS);
     const perSecond = upserts.perSecond * (1 - upserts.failures / upserts.requests);

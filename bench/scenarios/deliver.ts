@@ -51,7 +51,7 @@ export async function deliverRun(
     bench.role("keeper"),
   ]);
   const url = `${api.url}/api/v1/emails/batch`;
-  await load({ url, key, body, connections: 4, seconds: WARMUP_SECONDS });
+  await load(bench, { url, key, body, connections: 4, seconds: WARMUP_SECONDS });
   await until(
     "the mail of the warm-up left",
     async () => (await bench.sql`select 1 from bag limit 1`).length === 0,
@@ -60,7 +60,7 @@ export async function deliverRun(
   const meter = bench.meter();
   const began = performance.now();
   const telling = setInterval(() => tell(`${bench.sink.count()} e-mails in the sink`), 250);
-  const sent = await load({ url, key, body, connections: 8, seconds });
+  const sent = await load(bench, { url, key, body, connections: 8, seconds });
   const mails = (sent.requests - sent.failures) * BATCH_EMAILS;
   await until("everything was delivered", async () => (await delivered(bench)) - already >= mails);
   const perSecond = mails / ((performance.now() - began) / 1000);

@@ -37,14 +37,14 @@ const events: Scenario = {
     const api = await bench.role("api");
     const { key } = workspace;
     const url = `${api.url}/api/v1/events`;
-    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
+    await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
     const cpuSoFar = () => [cpuSeconds(api.pid), cpuSeconds(bench.postgres.pid)] as const;
     const before = cpuSoFar();
-    const tracked = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
+    const tracked = await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds });
     const [apiCpu, postgresCpu] = cpuSoFar().map(
       (cpu, n) => ((cpu - (before[n] as number)) * 1000) / tracked.requests,
     ) as [number, number];
-    const singles = await load({
+    const singles = await load(bench, {
       url: `${api.url}/api/v1/emails`,
       key,
       body: ONE,

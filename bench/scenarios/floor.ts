@@ -96,7 +96,7 @@ const floor: Scenario = {
     const bare = await bench.program("bare", "bare.mjs");
     const request = { key: "", body: null, connections: CONNECTIONS };
     const loadFor = (path: string, length: number) =>
-      load({ ...request, url: bare.url + path, seconds: length }, false);
+      load(bench, { ...request, url: bare.url + path, seconds: length }, false);
     await loadFor("/bare", WARMUP_SECONDS);
     const plain = await loadFor("/bare", seconds);
     await loadFor("/evalsha", WARMUP_SECONDS);
