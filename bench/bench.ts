@@ -17,8 +17,9 @@ import { ratiosOf } from "./ratios.ts";
 import { page } from "./report/page.ts";
 import { addFigures, addResult, aligned, emptyResults, readResults, shown, table } from "./results.ts";
 import type { Result, Run, Scenario } from "./scenario.ts";
-import type { SinkKind } from "./sink.ts";
+import type { Sink, SinkKind } from "./sink.ts";
 import { expectDeployment, takeBack, targetAt } from "./target.ts";
+import { versions } from "./versions.ts";
 
 const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
 const INTERRUPTED_EXIT = 130;
@@ -45,6 +46,8 @@ const TARGET_RATE_DEFAULT = 5;
 
 const scenarios = await findScenarios();
 const endings = new Endings();
+/** Those that took mail so far. */
+const sinks = new Set<Sink["kind"]>();
 const program = new Command("bench")
   .argument("[scenarios...]", "names of the list below; without any, all of them")
   .addHelpText("after", `\nScenarios:\n${aligned(scenarios.map(({ name, does }) => [`  ${name}`, does]))}`)
@@ -91,7 +94,10 @@ async function run(names: string[], options: Options): Promise<void> {
   for (const file of [options.json, options.html]) if (file !== undefined) expectWritable(file);
   if (options.target && options.key) await expectDeployment(options.target, options.key);
   else build();
-  const results = emptyResults({ scenarios: chosen.map((one) => one.name), ...withoutKey(options) });
+  const results = emptyResults(
+    { scenarios: chosen.map((one) => one.name), ...withoutKey(options) },
+    versions(),
+  );
   const progress = new Progress(chosen.length * options.runs);
   for (let n = 1; n <= options.runs; n++) {
     for (const scenario of chosen) {
@@ -103,6 +109,7 @@ async function run(names: string[], options: Options): Promise<void> {
       for (const word of result.skipped ?? []) process.stdout.write(`${scenario.name}: skipped ${word}\n`);
     }
     addFigures(results, "ratios", ratiosOf(results.rows, n));
+    results.versions = versions(sinks); // a peer is installed when it is first run
   }
   process.stdout.write(`\n${table(results.rows)}\n\n${JSON.stringify(results.machine)}\n`);
   if (earlier) process.stdout.write(`\n${compared(earlier, results)}\n`);
@@ -131,7 +138,9 @@ async function once(scenario: Scenario, options: Options, progress: Progress): P
       return result;
     }
     const profiles = profile ? join(PROFILES, scenario.name) : null;
-    return await scenario.run(await startBench({ sink, latencyMs, profiles }, endings), run);
+    const bench = await startBench({ sink, latencyMs, profiles }, endings);
+    sinks.add(bench.sink.kind);
+    return await scenario.run(bench, run);
   } finally {
     await endings.end();
   }

@@ -65,6 +65,11 @@ export const haraka: Peer = {
   },
 };
 
+/** null: it is not installed. */
+export function harakaVersion(): string | null {
+  return existsSync(PROGRAM) ? VERSION : null;
+}
+
 function install(): void {
   if (existsSync(PROGRAM)) return;
   mkdirSync(HOME, { recursive: true });
