@@ -11,7 +11,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { isInstalled } from "./installed.ts";
 import type { Bench } from "./machine.ts";
-import type { Distribution } from "./scenario.ts";
+import { type Distribution, type Figure, figure } from "./scenario.ts";
 import { endChild } from "./sink.ts";
 
 export type Request = {
@@ -27,7 +27,10 @@ export type Load = {
   perSecond: number;
   p50Ms: number;
   p99Ms: number;
+  /** Of these requests, those that were answered otherwise than 2xx. */
   failures: number;
+  /** Beside them: connections that failed, and requests that waited too long. */
+  unanswered: number;
   /** Quantile and milliseconds. */
   latency: Distribution["points"];
 };
@@ -35,6 +38,7 @@ export type Load = {
 /** Where what is written goes with the rest, and what is started ends with the rest. */
 type Place = Pick<Bench, "folder" | "endings">;
 
+const ANSWER_SECONDS_MAX = 10;
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
 
 /** Unless 2xx is expected no status is a failure: a 422 is what some scenarios ask for. */
@@ -45,8 +49,9 @@ export async function load(bench: Place, request: Request, expects2xx = true): P
 
 /** What wrk prints when it has ended, instead of words for people. */
 const REPORT = `done = function(summary, latency)
-  io.write(string.format("RESULT {\\"requests\\":%d,\\"us\\":%d,\\"failures\\":%d,\\"latency\\":[",
-    summary.requests, summary.duration, summary.errors.status))
+  local errors = summary.errors
+  io.write(string.format("RESULT {\\"requests\\":%d,\\"us\\":%d,\\"failures\\":%d,\\"unanswered\\":%d,\\"latency\\":[",
+    summary.requests, summary.duration, errors.status, errors.connect + errors.read + errors.write + errors.timeout))
   for n, percent in ipairs({${QUANTILES.map((one) => one * 100).join(",")}}) do
     io.write(n > 1 and "," or "", latency:percentile(percent))
   end
@@ -66,7 +71,8 @@ async function byWrk(bench: Place, { url, key, body, connections, seconds }: Req
     );
   }
   writeFileSync(script, [...lines, REPORT].join("\n"));
-  const child = spawn("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, "-s", script, url], {
+  const how = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", `${ANSWER_SECONDS_MAX}s`];
+  const child = spawn("wrk", [...how, "-s", script, url], {
     stdio: ["ignore", "pipe", "ignore"],
     detached: true, // Ctrl-C is ours to pass on
   });
@@ -84,6 +90,7 @@ async function byWrk(bench: Place, { url, key, body, connections, seconds }: Req
     requests: number;
     us: number;
     failures: number;
+    unanswered: number;
     latency: number[];
   };
   const latency = QUANTILES.map((one, n): [number, number] => [one, (result.latency[n] as number) / 1000]);
@@ -91,6 +98,7 @@ async function byWrk(bench: Place, { url, key, body, connections, seconds }: Req
     requests: result.requests,
     perSecond: result.requests / (result.us / 1e6),
     failures: result.failures,
+    unanswered: result.unanswered,
     ...ofLatency(latency),
   };
 }
@@ -100,14 +108,17 @@ type Autocannon = (options: object) => Promise<{
   requests: { total: number; average: number };
   latency: { p50: number; p75: number; p90: number; p97_5: number; p99: number; p99_9: number };
   non2xx: number;
+  /** Timeouts included. */
+  errors: number;
 }>;
 
 async function byAutocannon({ url, key, body, connections, seconds }: Request): Promise<Load> {
   const autocannon = createRequire(import.meta.url)("autocannon") as Autocannon;
-  const { requests, latency, non2xx } = await autocannon({
+  const { requests, latency, non2xx, errors } = await autocannon({
     url,
     connections,
     duration: seconds,
+    timeout: ANSWER_SECONDS_MAX,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     ...(body === null ? {} : { requests: [body].flat().map((one) => ({ method: "POST", body: one })) }),
   });
@@ -116,6 +127,7 @@ async function byAutocannon({ url, key, body, connections, seconds }: Request): 
     requests: requests.total,
     perSecond: requests.average,
     failures: non2xx,
+    unanswered: errors,
     ...ofLatency([
       [0.5, p50],
       [0.75, p75],
@@ -125,6 +137,12 @@ async function byAutocannon({ url, key, body, connections, seconds }: Request): 
       [0.999, p99_9],
     ]),
   };
+}
+
+/** What every scenario shows of the loads it measured. */
+export function unansweredOf(...loads: readonly Pick<Load, "unanswered">[]): Figure {
+  const all = loads.reduce((sum, { unanswered }) => sum + unanswered, 0);
+  return figure("requests without an answer", all, "");
 }
 
 function ofLatency(latency: Load["latency"]): Pick<Load, "latency" | "p50Ms" | "p99Ms"> {

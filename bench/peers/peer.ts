@@ -118,14 +118,17 @@ function overHttp(
 ): (wanted: Wanted) => Promise<Given> {
   return async ({ seconds }) => {
     const began = performance.now();
-    const { requests, failures } = await load(bench, {
+    const { requests, failures, unanswered } = await load(bench, {
       url,
       key,
       body: BATCH,
       connections: HTTP_CONNECTIONS,
       seconds,
     });
-    if (failures > 0) throw new Error(`${failures} of ${requests} batches were refused.`);
+    if (failures + unanswered > 0)
+      throw new Error(
+        `Of ${requests} batches ${failures} were refused, and ${unanswered} more not answered.`,
+      );
     return { mails: requests * BATCH_EMAILS, seconds: (performance.now() - began) / 1000 };
   };
 }

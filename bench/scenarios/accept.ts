@@ -4,7 +4,16 @@
  * bounded rate, scheduled for weeks ahead and canceled in the end.
  */
 import { unnestFloor } from "../inserts.ts";
-import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
+import {
+  BATCH,
+  BATCH_EMAILS,
+  load,
+  ONE,
+  quantile,
+  quantilesOf,
+  unansweredOf,
+  WARMUP_SECONDS,
+} from "../load.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
 import { figure, type Scenario } from "../scenario.ts";
@@ -37,6 +46,7 @@ const accept: Scenario = {
         figure("single sends p99", singles.p99Ms, "ms", "under 50"),
         figure("api CPU per thousand single sends", (cpuOfSingles * 1000) / singles.requests, "s"),
         figure("refused", batches.failures + singles.failures, ""),
+        unansweredOf(batches, singles),
       ],
       distributions: [
         { name: "answer to a batch of 100", unit: "ms", points: batches.latency },

@@ -11,7 +11,7 @@ import { newId } from "../../src/ids.ts";
 import { insertAudience } from "../../src/record/audiences.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { contactCommit } from "../../src/record/contactcommit.ts";
-import { load, WARMUP_SECONDS } from "../load.ts";
+import { load, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { figure, type Scenario } from "../scenario.ts";
@@ -56,6 +56,7 @@ const contacts: Scenario = {
         figure("api CPU per thousand upserts", (cpu * 1000) / upserts.requests, "s"),
         figure("imported", imported, "/s", "at least 20,000"),
         figure("refused", upserts.failures, ""),
+        unansweredOf(upserts),
       ],
       distributions: [{ name: "answer to an upsert", unit: "ms", points: upserts.latency }],
     };

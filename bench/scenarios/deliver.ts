@@ -13,6 +13,7 @@ import {
   quantile,
   quantilesOf,
   SENDER_DOMAIN,
+  unansweredOf,
   WARMUP_SECONDS,
 } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
@@ -26,6 +27,8 @@ export type Delivered = {
   perSecond: number;
   acceptedPerSecond: number;
   mails: number;
+  refused: number;
+  unanswered: number;
   metered: Metered;
   latency: [number, number][];
 };
@@ -66,7 +69,8 @@ export async function deliverRun(
   const perSecond = mails / ((performance.now() - began) / 1000);
   clearInterval(telling);
   const acceptedPerSecond = (sent.perSecond * BATCH_EMAILS * mails) / (sent.requests * BATCH_EMAILS);
-  return { perSecond, acceptedPerSecond, mails, metered: meter.stop(), latency: sent.latency };
+  const { failures: refused, unanswered, latency } = sent;
+  return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered: meter.stop(), latency };
 }
 
 export async function delivered(bench: Bench): Promise<number> {
@@ -90,7 +94,7 @@ const signed: Scenario = {
 };
 
 export function resultOf(
-  { perSecond, acceptedPerSecond, mails, metered, latency }: Delivered,
+  { perSecond, acceptedPerSecond, mails, refused, unanswered, metered, latency }: Delivered,
   wanted?: string,
 ): Result {
   return {
@@ -98,6 +102,8 @@ export function resultOf(
       figure("e-mails", perSecond, "/s", wanted),
       figure("accepted meanwhile", acceptedPerSecond, "/s"),
       ...costFigures(metered, mails),
+      figure("batches refused", refused, ""),
+      unansweredOf({ unanswered }),
     ],
     distributions: [{ name: "answer to a batch of 100", unit: "ms", points: latency }],
     courses: metered.courses,

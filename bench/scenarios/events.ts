@@ -4,7 +4,7 @@
  */
 import { newId } from "../../src/ids.ts";
 import { audienceOf } from "../audience.ts";
-import { load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
+import { load, ONE, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
@@ -65,6 +65,8 @@ const events: Scenario = {
         figure("events p50", tracked.p50Ms, "ms"),
         figure("events p99", tracked.p99Ms, "ms", "under 60"),
         figure("events refused", tracked.failures, ""),
+        figure("single sends refused", singles.failures, ""),
+        unansweredOf(tracked, singles),
         figure("api CPU per thousand events", apiCpu, "s"),
         figure("postgres CPU per thousand events", postgresCpu, "s"),
         figure("single sends beside them", singles.perSecond, "/s"),

@@ -10,7 +10,7 @@ import { Queue, Worker } from "bullmq";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { unnestFloor } from "../inserts.ts";
 import { finishedMessage } from "../letter.ts";
-import { LOOP_WARMUP_SECONDS, load, WARMUP_SECONDS } from "../load.ts";
+import { LOOP_WARMUP_SECONDS, load, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { CPU_FLOOR } from "../ratios.ts";
@@ -121,6 +121,7 @@ const floor: Scenario = {
         figure("jobs through BullMQ", done, "/s"),
         figure("messages by pipelined SMTP", sent, "/s"),
         figure("RSA-2048 signatures", signed, "/s"),
+        unansweredOf(plain, evalsha),
       ],
       distributions: [
         { name: "answer, bare", unit: "ms", points: plain.latency },
