@@ -43,8 +43,13 @@ export class Meter {
     this.#timer = setInterval(() => this.#sample(), SAMPLE_EVERY_MS);
   }
 
-  stop(): Metered {
+  /** For good, whether anybody wants to know or not. */
+  end(): void {
     clearInterval(this.#timer);
+  }
+
+  stop(): Metered {
+    this.end();
     this.#sample();
     return {
       seconds: (performance.now() - this.#began) / 1000,

@@ -32,11 +32,13 @@ export type Results = {
   courses: (Course & { scenario: string })[];
   exhibits: Exhibit[];
   skipped: string[];
+  /** Scenarios that ended in an error, each with its run and what it said. */
+  failed: string[];
 };
 
 export function emptyResults(options: object, versions: Results["versions"] = {}): Results {
   const base = { format: FORMAT, machine: machine(), versions, options };
-  return { ...base, rows: [], distributions: [], courses: [], exhibits: [], skipped: [] };
+  return { ...base, rows: [], distributions: [], courses: [], exhibits: [], skipped: [], failed: [] };
 }
 
 /** The JSON file of an earlier run. */

@@ -15,6 +15,7 @@ import type { Bench } from "../machine.ts";
 import { costFigures, Meter, type Watched } from "../meter.ts";
 import { type Exhibit, figure, type Result, type Run } from "../scenario.ts";
 import { endChild } from "../sink.ts";
+import { telling } from "../telling.ts";
 import { until } from "../until.ts";
 
 export class NotHere extends Error {}
@@ -55,12 +56,14 @@ export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Resul
     [...started.processes, { name: SINK, pid: bench.sink.pid }],
     [{ name: "e-mails in the sink", read: () => bench.sink.count() }],
   );
-  const telling = setInterval(() => run.tell(`${peer.name}: ${bench.sink.count() - already} e-mails`), 250);
+  bench.endings.add(() => meter.end());
+  const tell = () => run.tell(`${peer.name}: ${bench.sink.count() - already} e-mails`);
+  const endTelling = telling(bench.endings, tell);
   const began = performance.now();
   const { mails, seconds } = await give({ warmup: false, seconds: run.seconds, perSecond });
   await arrival(bench, mails, already);
   const passed = (performance.now() - began) / 1000;
-  clearInterval(telling);
+  await endTelling();
   const metered = meter.stop();
   await started.stop();
   return {

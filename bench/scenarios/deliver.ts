@@ -19,6 +19,7 @@ import {
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, type Metered } from "../meter.ts";
 import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
+import { telling } from "../telling.ts";
 import { until } from "../until.ts";
 
 const IDLE_MAILS = 200;
@@ -62,12 +63,12 @@ export async function deliverRun(
   const already = await delivered(bench);
   const meter = bench.meter();
   const began = performance.now();
-  const telling = setInterval(() => tell(`${bench.sink.count()} e-mails in the sink`), 250);
+  const endTelling = telling(bench.endings, () => tell(`${bench.sink.count()} e-mails in the sink`));
   const sent = await load(bench, { url, key, body, connections: 8, seconds });
   const mails = (sent.requests - sent.failures) * BATCH_EMAILS;
   await until("everything was delivered", async () => (await delivered(bench)) - already >= mails);
   const perSecond = mails / ((performance.now() - began) / 1000);
-  clearInterval(telling);
+  await endTelling();
   const acceptedPerSecond = (sent.perSecond * BATCH_EMAILS * mails) / (sent.requests * BATCH_EMAILS);
   const { failures: refused, unanswered, latency } = sent;
   return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered: meter.stop(), latency };

@@ -1,16 +1,7 @@
 /** A bench that is interrupted in the middle of a load leaves no process and no folder behind. Each takes some seconds. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { watch } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,6 +13,8 @@ import { tree } from "../../bench/meter.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** What wrk's stand-in leaves where it is watched for. */
 const WORD = "wrk-runs";
+/** It takes six seconds when nobody else uses the machine. */
+const BENCH_MS_MAX = 90_000;
 let folder: string;
 
 beforeEach(() => {
@@ -29,9 +22,8 @@ beforeEach(() => {
   chmodSync(folder, 0o755); // Postgres runs as a user of its own
   for (const one of ["programs", "words", "left"]) mkdirSync(join(folder, one), { mode: 0o755 });
   const wrk = spawnSync("which", ["wrk"], { encoding: "utf8" }).stdout.trim();
-  const script = `#!/bin/sh\n: > ${join(folder, "words", WORD)}\nexec ${wrk} "$@"\n`;
-  writeFileSync(join(folder, "programs/wrk.new"), script, { mode: 0o755 });
-  renameSync(join(folder, "programs/wrk.new"), join(folder, "programs/wrk"));
+  const script = `#!/bin/sh\n[ "$1" = -v ] || : > ${join(folder, "words", WORD)}\nexec ${wrk} "$@"\n`;
+  writeFileSync(join(folder, "programs/wrk"), script, { mode: 0o755 });
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -47,7 +39,7 @@ test.runIf(isInstalled("wrk")).each(["SIGINT to all of its group", "SIGTERM to i
         TMPDIR: join(folder, "left"),
         PATH: `${join(folder, "programs")}:${process.env.PATH}`,
       },
-      stdio: ["ignore", "ignore", "inherit"],
+      stdio: "ignore",
       detached: true,
     });
     const pid = bench.pid as number;
@@ -63,4 +55,5 @@ test.runIf(isInstalled("wrk")).each(["SIGINT to all of its group", "SIGTERM to i
     const left = readdirSync(join(folder, "left"));
     expect(left.filter((one) => !one.startsWith("tsx-"))).toEqual([]); // tsx caches what it compiled
   },
+  BENCH_MS_MAX,
 );
