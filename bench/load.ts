@@ -13,6 +13,7 @@ import { isInstalled } from "./installed.ts";
 import type { Bench } from "./machine.ts";
 import { type Distribution, type Figure, figure } from "./scenario.ts";
 import { endChild } from "./sink.ts";
+import { telling } from "./telling.ts";
 
 export type Request = {
   url: string;
@@ -21,6 +22,8 @@ export type Request = {
   body: string | readonly string[] | null;
   connections: number;
   seconds: number;
+  /** Hears how many seconds have gone: neither generator says how many requests. */
+  tell?: (text: string) => void;
 };
 export type Load = {
   requests: number;
@@ -43,7 +46,13 @@ const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
 
 /** Unless 2xx is expected no status is a failure: a 422 is what some scenarios ask for. */
 export async function load(bench: Place, request: Request, expects2xx = true): Promise<Load> {
+  const { tell = () => {}, seconds } = request;
+  const began = performance.now();
+  const endTelling = telling(bench.endings, () =>
+    tell(`${Math.floor((performance.now() - began) / 1000)} of ${seconds} s`),
+  );
   const loaded = isInstalled("wrk") ? await byWrk(bench, request) : await byAutocannon(request);
+  await endTelling();
   return expects2xx ? loaded : { ...loaded, failures: 0 };
 }
 

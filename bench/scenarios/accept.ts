@@ -22,17 +22,32 @@ import { aim, harmless, takeBack } from "../target.ts";
 const accept: Scenario = {
   name: "accept",
   does: "batches of 100 and single sends, accepted and committed, against bare unnest inserts of the same rows",
-  async run(bench, { seconds }) {
+  async run(bench, { seconds, tell }) {
     const { key } = await bench.workspace();
     const api = await bench.role("api");
     const url = `${api.url}/api/v1/emails`;
-    await load(bench, { url: `${url}/batch`, key, body: BATCH, connections: 16, seconds: WARMUP_SECONDS });
+    await load(bench, {
+      url: `${url}/batch`,
+      key,
+      body: BATCH,
+      connections: 16,
+      seconds: WARMUP_SECONDS,
+      tell,
+    });
     const before = cpuSeconds(api.pid);
-    const batches = await load(bench, { url: `${url}/batch`, key, body: BATCH, connections: 16, seconds });
+    const batches = await load(bench, {
+      url: `${url}/batch`,
+      key,
+      body: BATCH,
+      connections: 16,
+      seconds,
+      tell,
+    });
     const cpu = cpuSeconds(api.pid) - before;
+    tell("inserts");
     const floor = await unnestFloor(bench, seconds);
     const beforeSingles = cpuSeconds(api.pid);
-    const singles = await load(bench, { url, key, body: ONE, connections: 50, seconds });
+    const singles = await load(bench, { url, key, body: ONE, connections: 50, seconds, tell });
     const cpuOfSingles = cpuSeconds(api.pid) - beforeSingles;
     const perSecond = batches.perSecond * (1 - batches.failures / batches.requests) * BATCH_EMAILS;
     return {

@@ -14,22 +14,26 @@ const CONNECTIONS = 32;
 
 type Cost = { perSecond: number; cpuMicros: number; unanswered: number; latency: [number, number][] };
 
-async function cost(bench: Bench, role: Role, path: string, key: string, seconds: number): Promise<Cost> {
-  const request = { url: role.url + path, key, body: null, connections: CONNECTIONS };
+type Measuring = { bench: Bench; key: string; run: Run };
+
+async function cost(
+  { bench, key, run: { seconds, tell } }: Measuring,
+  role: Role,
+  path: string,
+): Promise<Cost> {
+  const request = { url: role.url + path, key, body: null, connections: CONNECTIONS, tell };
   await load(bench, { ...request, seconds: WARMUP_SECONDS }, false);
   const before = cpuSeconds(role.pid);
   const { requests, perSecond, unanswered, latency } = await load(bench, { ...request, seconds }, false);
   return { perSecond, cpuMicros: ((cpuSeconds(role.pid) - before) / requests) * 1e6, unanswered, latency };
 }
 
-async function compare(bench: Bench, { seconds }: Run, bare: string, path: string): Promise<Result> {
+async function compare(bench: Bench, run: Run, bare: string, path: string): Promise<Result> {
   const { key } = await bench.workspace();
   const [api, floor] = [await bench.role("api"), await bench.program("bare", "bare.mjs")];
   const target = path.includes("{id}") ? path.replace("{id}", await anEmail(api, key)) : path;
-  const [ours, theirs] = [
-    await cost(bench, api, target, key, seconds),
-    await cost(bench, floor, bare, key, seconds),
-  ];
+  const measuring = { bench, key, run };
+  const [ours, theirs] = [await cost(measuring, api, target), await cost(measuring, floor, bare)];
   return {
     figures: [
       figure("requests", ours.perSecond, "/s"),

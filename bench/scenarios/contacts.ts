@@ -39,10 +39,11 @@ const contacts: Scenario = {
         tags: ["customer"],
       }),
     );
-    await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
+    await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS, tell });
     const before = cpuSeconds(api.pid);
-    const upserts = await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds });
+    const upserts = await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds, tell });
     const cpu = cpuSeconds(api.pid) - before;
+    tell("bare upserts");
     const floor = await upsertFloor(bench, seconds, CONNECTIONS);
     const perSecond = upserts.perSecond * (1 - upserts.failures / upserts.requests);
     const imported = await importRate(bench, workspace, tell);
