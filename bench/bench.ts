@@ -13,12 +13,22 @@ import { Endings } from "./endings.ts";
 import { startBench } from "./machine.ts";
 import { hottest } from "./profile.ts";
 import { Progress } from "./progress.ts";
-import { ratiosOf } from "./ratios.ts";
+import { type Measured, ratiosOf } from "./ratios.ts";
 import { page } from "./report/page.ts";
-import { addFigures, addResult, aligned, emptyResults, readResults, shown, table } from "./results.ts";
+import {
+  addFigures,
+  addResult,
+  aligned,
+  emptyResults,
+  type Results,
+  readResults,
+  shown,
+  table,
+} from "./results.ts";
 import type { Result, Run, Scenario } from "./scenario.ts";
-import type { SinkKind } from "./sink.ts";
+import type { Sink, SinkKind } from "./sink.ts";
 import { expectDeployment, takeBack, targetAt } from "./target.ts";
+import { versions } from "./versions.ts";
 
 const PROFILES = fileURLToPath(new URL("out/profiles", import.meta.url));
 const INTERRUPTED_EXIT = 130;
@@ -45,6 +55,8 @@ const TARGET_RATE_DEFAULT = 5;
 
 const scenarios = await findScenarios();
 const endings = new Endings();
+/** Those that took mail so far. */
+const sinks = new Set<Sink["kind"]>();
 const program = new Command("bench")
   .argument("[scenarios...]", "names of the list below; without any, all of them")
   .addHelpText("after", `\nScenarios:\n${aligned(scenarios.map(({ name, does }) => [`  ${name}`, does]))}`)
@@ -91,25 +103,60 @@ async function run(names: string[], options: Options): Promise<void> {
   for (const file of [options.json, options.html]) if (file !== undefined) expectWritable(file);
   if (options.target && options.key) await expectDeployment(options.target, options.key);
   else build();
-  const results = emptyResults({ scenarios: chosen.map((one) => one.name), ...withoutKey(options) });
+  const results = emptyResults(
+    { scenarios: chosen.map((one) => one.name), ...withoutKey(options) },
+    versions(),
+  );
   const progress = new Progress(chosen.length * options.runs);
   for (let n = 1; n <= options.runs; n++) {
+    const round: Measured[] = [];
     for (const scenario of chosen) {
       progress.begin(`${scenario.name}, run ${n} of ${options.runs}`);
-      const result = await once(scenario, options, progress);
+      const result = await attempt(scenario, options, progress);
       progress.end();
-      addResult(results, scenario.name, result);
-      process.stdout.write(`${scenario.name}: ${result.figures.map(shown).join(", ")}\n`);
-      for (const word of result.skipped ?? []) process.stdout.write(`${scenario.name}: skipped ${word}\n`);
+      if ("failure" in result) {
+        process.stderr.write(`${scenario.name} failed: ${result.failure}\n`);
+        results.failed.push(`${scenario.name}, run ${n}: ${result.failure}`);
+      } else {
+        addResult(results, scenario.name, result);
+        round.push(...result.figures.map((one) => ({ ...one, scenario: scenario.name })));
+        process.stdout.write(`${scenario.name}: ${result.figures.map(shown).join(", ")}\n`);
+        for (const word of result.skipped ?? []) process.stdout.write(`${scenario.name}: skipped ${word}\n`);
+      }
+      results.versions = versions(sinks); // a peer is installed when it is first run
+      write(results, earlier, options);
     }
-    addFigures(results, "ratios", ratiosOf(results.rows, n));
+    addFigures(results, "ratios", ratiosOf(round));
+    write(results, earlier, options);
   }
   process.stdout.write(`\n${table(results.rows)}\n\n${JSON.stringify(results.machine)}\n`);
   if (earlier) process.stdout.write(`\n${compared(earlier, results)}\n`);
   if (options.profile)
     for (const { name } of chosen) process.stdout.write(`\n${name}\n\n${hottest(join(PROFILES, name))}\n`);
-  if (options.json) writeFileSync(options.json, JSON.stringify(results, null, 2));
-  if (options.html) writeFileSync(options.html, page(results, scenarios, earlier));
+  if (results.failed.length > 0) {
+    process.stdout.write(`\nFailed:\n${results.failed.join("\n")}\n`);
+    process.exit(1); // what failed may have left something that goes on
+  }
+}
+
+/** After every scenario, so that nothing that comes later can lose it. */
+function write(results: Results, earlier: Results | null, { json, html }: Options): void {
+  if (json) writeFileSync(json, JSON.stringify(results, null, 2));
+  if (html) writeFileSync(html, page(results, scenarios, earlier));
+}
+
+/** A scenario that fails takes nothing from the others. */
+async function attempt(
+  scenario: Scenario,
+  options: Options,
+  progress: Progress,
+): Promise<Result | { failure: string }> {
+  try {
+    return await once(scenario, options, progress);
+  } catch (error) {
+    endings.signal.throwIfAborted();
+    return { failure: error instanceof Error ? error.message.trim() : String(error) };
+  }
 }
 
 /** With stores of its own, so that no scenario finds what another left. */
@@ -131,7 +178,9 @@ async function once(scenario: Scenario, options: Options, progress: Progress): P
       return result;
     }
     const profiles = profile ? join(PROFILES, scenario.name) : null;
-    return await scenario.run(await startBench({ sink, latencyMs, profiles }, endings), run);
+    const bench = await startBench({ sink, latencyMs, profiles }, endings);
+    sinks.add(bench.sink.kind);
+    return await scenario.run(bench, run);
   } finally {
     await endings.end();
   }

@@ -8,6 +8,8 @@
 import { type Random, randomOf } from "../src/capacity/random.ts";
 
 export const CHANCE_MAX = 0.05;
+/** Of each side. */
+const ROUNDS_MIN = 4;
 const DEALS = 2_000;
 /** As a part of the figure: what scatters less is not measured better. */
 const SCATTER_MIN = 0.02;
@@ -17,12 +19,9 @@ const ROUNDING = 1e-9;
 /** Every figure has a value for each round of its side. */
 export type Sides = { before: readonly number[]; after: readonly number[] };
 
-/** Whether so few rounds can show anything: four on each side can, three cannot. */
+/** Whether so few rounds can show anything: of the deals of three and three, one in ten looks like the one there was. */
 export function canTell(before: number, after: number): boolean {
-  let deals = 1;
-  for (let n = 1; n <= after; n++) deals *= (before + n) / n;
-  // of two sides of equal size either may be called the first
-  return (before === after ? 2 : 1) / deals <= CHANCE_MAX;
+  return Math.min(before, after) >= ROUNDS_MIN;
 }
 
 export function chances(figures: readonly Sides[]): number[] {

@@ -2,11 +2,11 @@
  * What has changed against an earlier run. A change is called one only when neither chance nor the machine explains it.
  *
  * Chance: with four runs on each side the rounds of both are dealt anew (chance.ts); with fewer nobody can tell, so the
- * ranges must lie apart and the medians by more than a fifth.
+ * ranges must lie apart and the medians by more than half.
  *
  * The machine: in the floor nothing of ours can have changed, so what it moved, the machine did. A figure must differ as
  * it is, and also after its floor's move was taken off. Where no floor was measured in both, a fifth is taken for its move.
- * Memory, counts and ratios do not follow the speed of a machine.
+ * Memory, counts and ratios do not follow the speed of a machine; ratios are judged by chance as rates are.
  */
 import { CHANCE_MAX, canTell, chances, type Sides } from "./chance.ts";
 import { CPU_FLOOR, DELIVERY_FLOOR } from "./ratios.ts";
@@ -15,6 +15,8 @@ import { aligned, medianOf, type Results, type Row, rounded } from "./results.ts
 /** Less than this is nobody's business. */
 const DIFFERENCE_MIN = 0.05;
 const DIFFERENCE_MIN_UNKNOWN = 0.2;
+/** Single runs of one commit on a machine that others use too differed by a third, and by more beside a peer. */
+const DIFFERENCE_MIN_FEW_RUNS = 0.5;
 
 /** Grows with the length of a run, and says nothing beside another's. */
 export const TOTAL_UNIT = "s in all";
@@ -121,11 +123,10 @@ function differencesOf(all: readonly Sides[]): Difference[] {
 }
 
 function isLarge({ part, isApart, chance }: Difference, hasFloor: boolean): boolean {
-  const isKnown = hasFloor && chance !== null;
   // halved is as far as doubled
   const distance = part < 0 ? 1 / (1 + part) - 1 : part;
-  const isNoChance = chance === null ? isApart : chance <= CHANCE_MAX;
-  return isNoChance && distance > (isKnown ? DIFFERENCE_MIN : DIFFERENCE_MIN_UNKNOWN);
+  if (chance === null) return isApart && distance > DIFFERENCE_MIN_FEW_RUNS;
+  return chance <= CHANCE_MAX && distance > (hasFloor ? DIFFERENCE_MIN : DIFFERENCE_MIN_UNKNOWN);
 }
 
 function partOf(before: number, now: number): number {
@@ -180,7 +181,7 @@ function doubts(earlier: Results, later: Results): string[] {
   return [
     ...(canTell(rounds(earlier), rounds(later))
       ? []
-      : ["Too few runs to tell a change of less than a fifth from chance: take --runs 5 on both sides."]),
+      : ["Too few runs to see a change of less than half: take more (--runs 5) on both sides."]),
     ...(blind.size === 0
       ? []
       : [

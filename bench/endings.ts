@@ -7,6 +7,7 @@ type End = () => Promise<unknown> | unknown;
 export class Endings {
   readonly #ends: End[] = [];
   readonly #aborting = new AbortController();
+  #ending: Promise<void> | null = null;
 
   /** Aborted by an interruption: for what can be ended while it starts. */
   get signal(): AbortSignal {
@@ -39,7 +40,15 @@ export class Endings {
   }
 
   /** Everything has run its course: ends it in order, one after the other, and is ready for the next. */
-  async end(): Promise<void> {
+  end(): Promise<void> {
+    // an interruption and the scenario that it broke both come here, and whoever exits then must have waited for all
+    this.#ending ??= this.#endAll().finally(() => {
+      this.#ending = null;
+    });
+    return this.#ending;
+  }
+
+  async #endAll(): Promise<void> {
     for (let end = this.#ends.pop(); end; end = this.#ends.pop())
       // one that does not end well does not keep the others from ending
       await Promise.resolve(end()).catch((error: unknown) => process.stderr.write(`${error}\n`));

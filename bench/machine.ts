@@ -153,8 +153,8 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       const key = { ...name, algorithm: made.algorithm, publicKey: publicPartOf(made), sealedKey };
       await insertDomainKey(sql, key, "signing", new Date());
     },
-    meter: (into = sink) =>
-      new Meter(
+    meter(into = sink) {
+      const meter = new Meter(
         [
           ...running,
           { name: "postgres", pid: postgres.pid },
@@ -162,7 +162,10 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
           { name: "sink", pid: into.pid },
         ],
         [{ name: "e-mails in the sink", read: () => into.count() }],
-      ),
+      );
+      endings.add(() => meter.end());
+      return meter;
+    },
     async loseRedis() {
       process.kill(redisServer.pid, "SIGKILL");
       await redisServer.ended;

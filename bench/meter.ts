@@ -43,8 +43,13 @@ export class Meter {
     this.#timer = setInterval(() => this.#sample(), SAMPLE_EVERY_MS);
   }
 
-  stop(): Metered {
+  /** For good, whether anybody wants to know or not. */
+  end(): void {
     clearInterval(this.#timer);
+  }
+
+  stop(): Metered {
+    this.end();
     this.#sample();
     return {
       seconds: (performance.now() - this.#began) / 1000,
@@ -131,7 +136,8 @@ function ticks(pid: number): number {
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
 }
 
-function tree(pid: number): number[] {
+/** A process and all that came from it and live. */
+export function tree(pid: number): number[] {
   const children = read(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
   return [pid, ...children.flatMap(tree)];
 }

@@ -9,22 +9,29 @@ import { after } from "./until.ts";
 
 const SOCKETS_MAX = 256;
 const ANSWER_MS_MAX = 30_000;
+const NO_ANSWER = { status: 0, body: "" };
 /** Timers are this coarse: what has become due since the last look is sent at once. */
 const LOOK_EVERY_MS = 2;
 
 export type Shot = { url: string; key: string; method: "GET" | "POST" | "DELETE"; body: string | null };
+/** Status 0: it was given up without an answer, after `waitMs`. */
 export type Hit = { status: number; body: string; waitMs: number };
 export type Arrivals = {
   rate: number;
   count: number;
   /** Ends the arrivals; what was sent is still waited for. */
   signal?: AbortSignal;
+  /** After so long a silence a request is given up. */
+  answerMsMax?: number;
 };
 export type Fired = { waits: number[]; failures: number; perSecond: number };
 
-/** `next` says what to send; `onHit` hears every answer. A status below 200 or from 300 on is a failure. */
+/**
+ * `next` says what to send; `onHit` hears what became of every request. A status below 200 or from 300 on is a failure,
+ * and so is no answer.
+ */
 export async function openLoop(
-  { rate, count, signal }: Arrivals,
+  { rate, count, signal, answerMsMax = ANSWER_MS_MAX }: Arrivals,
   next: (n: number) => Shot,
   onHit: (hit: Hit, n: number) => void = () => {},
 ): Promise<Fired> {
@@ -41,19 +48,14 @@ export async function openLoop(
       continue;
     }
     const number = n++;
-    const answered = fire(next(number), agents).then(
-      ({ status, body }) => {
-        const waitMs = performance.now() - due;
-        waits.push(waitMs);
-        if (status < 200 || status > 299) failures++;
-        onHit({ status, body, waitMs }, number);
-      },
-      () => {
-        waits.push(performance.now() - due);
-        failures++;
-      },
-    );
-    answers.push(answered);
+    const answered = fire(next(number), agents, answerMsMax).catch(() => NO_ANSWER);
+    const noted = answered.then(({ status, body }) => {
+      const waitMs = performance.now() - due;
+      waits.push(waitMs);
+      if (status < 200 || status > 299) failures++;
+      onHit({ status, body, waitMs }, number);
+    });
+    answers.push(noted);
   }
   await Promise.all(answers);
   const perSecond = (waits.length - failures) / ((performance.now() - began) / 1000);
@@ -64,6 +66,7 @@ export async function openLoop(
 function fire(
   { url, key, method, body }: Shot,
   agents: { "http:": HttpAgent; "https:": HttpsAgent },
+  answerMsMax: number,
 ): Promise<{ status: number; body: string }> {
   const isTls = url.startsWith("https:");
   const headers = {
@@ -73,7 +76,7 @@ function fire(
       : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
   };
   return new Promise((resolve, reject) => {
-    const options = { method, headers, timeout: ANSWER_MS_MAX };
+    const options = { method, headers, timeout: answerMsMax };
     const request = isTls
       ? requestHttps(url, { ...options, agent: agents["https:"] })
       : requestHttp(url, { ...options, agent: agents["http:"] });

@@ -3,7 +3,6 @@
  * when both were measured.
  */
 import { BATCH_EMAILS } from "./load.ts";
-import type { Row } from "./results.ts";
 import { type Figure, figure } from "./scenario.ts";
 
 type Look = (scenario: string, name: string) => number | null;
@@ -96,10 +95,12 @@ function floorOfSigned(look: Look): number | null {
   return unsigned && signatures ? 1 / (1 / unsigned + 1 / signatures) : null;
 }
 
-/** Of the n-th run, from 1 on. */
-export function ratiosOf(rows: readonly Row[], n: number): Figure[] {
+export type Measured = Figure & { scenario: string };
+
+/** Of one round. */
+export function ratiosOf(round: readonly Measured[]): Figure[] {
   const look: Look = (scenario, name) =>
-    rows.find((row) => row.scenario === scenario && row.name === name)?.values[n - 1] ?? null;
+    round.find((one) => one.scenario === scenario && one.name === name)?.value ?? null;
   const floor = floorOfDelivery(look);
   return [
     ...(floor === null ? [] : [figure(DELIVERY_FLOOR, floor, "/s")]),

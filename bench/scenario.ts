@@ -11,7 +11,7 @@ export type Figure = {
   name: string;
   value: number;
   unit: string;
-  /** What issue or reader expects, in words. */
+  /** What a reader should expect, in words. */
   note?: string;
 };
 

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { newId } from "../src/ids.ts";
 import { connectRecord, type Sql } from "../src/record/connect.ts";
+import { LOOP_WARMUP_SECONDS } from "./load.ts";
 import type { Bench } from "./machine.ts";
 
 const KNOWN = 20_000;
@@ -13,12 +14,11 @@ export async function upsertFloor(bench: Bench, seconds: number, callers: number
   const sql = connectRecord(bench.postgres.url, "commits", 60_000);
   const end = bench.endings.add(() => sql.end());
   const ids = { workspaceId: randomUUID(), audienceId: randomUUID() };
-  const until = performance.now() + seconds * 1000;
   const waiting: (() => void)[] = [];
   let rows = 0;
   let sent = 0;
   let isOver = false;
-  const call = async (): Promise<void> => {
+  const call = async (until: number): Promise<void> => {
     while (performance.now() < until) {
       await new Promise<void>((resolve) => waiting.push(resolve));
       rows++;
@@ -43,7 +43,13 @@ export async function upsertFloor(bench: Bench, seconds: number, callers: number
     connection.release();
   };
   const committing = commit();
-  await Promise.all(Array.from({ length: callers }, call));
+  const callFor = async (length: number): Promise<void> => {
+    const until = performance.now() + length * 1000;
+    await Promise.all(Array.from({ length: callers }, () => call(until)));
+  };
+  await callFor(LOOP_WARMUP_SECONDS);
+  rows = 0;
+  await callFor(seconds);
   isOver = true;
   await committing;
   await end();

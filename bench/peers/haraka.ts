@@ -1,11 +1,14 @@
 /**
  * Haraka 3.1 from npm, installed once into ~/.cache/postrider, as an instance of its own that relays everything to the
- * sink. It answers after its queue file is synced. One process for each core, and every limit that would slow it lifted.
+ * sink. It answers after its queue file is synced. One process for each core, with the engine's own flags
+ * for Node, and every limit that would slow it lifted.
  */
-import { spawn, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { NODE_FLAGS } from "../../src/embedded/child.ts";
 import { freePort } from "../../src/embedded/port.ts";
 import type { Bench } from "../machine.ts";
 import { endChild } from "../sink.ts";
@@ -16,6 +19,8 @@ const VERSION = "3.1.6";
 const BEFORE = "2026-06-01";
 const HOME = join(homedir(), ".cache/postrider", `haraka-${VERSION}`);
 const PROGRAM = join(HOME, "node_modules/Haraka/bin/haraka");
+/** Its own, which it does not start without. */
+const DEFAULTS = join(HOME, "node_modules/Haraka/config/connection.ini");
 const INSTALL_MS_MAX = 120_000;
 
 function files(port: number, sinkPort: number): Record<string, string> {
@@ -42,7 +47,7 @@ export const haraka: Peer = {
   name: "Haraka",
   async start(bench: Bench) {
     expectSmtpSource();
-    install();
+    await install(bench);
     const folder = join(bench.folder, "haraka");
     const port = await freePort();
     const written = files(port, bench.sink.port);
@@ -50,11 +55,16 @@ export const haraka: Peer = {
       mkdirSync(dirname(join(folder, name)), { recursive: true });
       writeFileSync(join(folder, name), text);
     }
-    // its own defaults, which it does not start without
-    copyFileSync(join(PROGRAM, "../../config/connection.ini"), join(folder, "config/connection.ini"));
-    const child = spawn(process.execPath, [PROGRAM, "-c", folder], { stdio: "ignore", detached: true });
+    copyFileSync(DEFAULTS, join(folder, "config/connection.ini"));
+    // its workers inherit the flags
+    const child = spawn(process.execPath, [...NODE_FLAGS, PROGRAM, "-c", folder], {
+      stdio: "ignore",
+      detached: true,
+    });
     const stop = bench.endings.add(() => endChild(child));
-    await untilGreeted("Haraka", port, child);
+    await untilGreeted("Haraka", port, child).catch((error: Error) => {
+      throw new NotHere(`${error.message}; without ${HOME} it is installed anew`);
+    });
     const text = Object.entries(written).map(([name, content]) => `${name}:\n${content}`);
     return {
       intake: { kind: "smtp", port },
@@ -65,15 +75,30 @@ export const haraka: Peer = {
   },
 };
 
-function install(): void {
-  if (existsSync(PROGRAM)) return;
+/** null: it is not installed. */
+export function harakaVersion(): string | null {
+  return isInstalled() ? VERSION : null;
+}
+
+/** An npm that was interrupted leaves packages without their files; the list of what it did it writes last. */
+function isInstalled(): boolean {
+  return [PROGRAM, DEFAULTS, join(HOME, "node_modules/.package-lock.json")].every((file) => existsSync(file));
+}
+
+async function install({ endings }: Bench): Promise<void> {
+  if (isInstalled()) return;
+  rmSync(HOME, { recursive: true, force: true });
   mkdirSync(HOME, { recursive: true });
   writeFileSync(join(HOME, "package.json"), '{ "private": true }\n');
   const wanted = [`Haraka@${VERSION}`, "--omit=optional", `--before=${BEFORE}`];
-  const { status } = spawnSync("npm", ["install", ...wanted, "--no-audit", "--no-fund"], {
+  const npm = spawn("npm", ["install", ...wanted, "--no-audit", "--no-fund"], {
     cwd: HOME,
     stdio: "ignore",
     timeout: INSTALL_MS_MAX,
+    detached: true, // Ctrl-C is ours to pass on
   });
-  if (status !== 0) throw new NotHere(`npm could not install Haraka@${VERSION}`);
+  const end = endings.add(() => endChild(npm));
+  await once(npm, "close").catch(() => {}); // whether npm is there or not: what counts is what it has left
+  await end();
+  if (!isInstalled()) throw new NotHere(`npm could not install Haraka@${VERSION}`);
 }

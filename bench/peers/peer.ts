@@ -14,6 +14,8 @@ import { BATCH, BATCH_EMAILS, load } from "../load.ts";
 import type { Bench } from "../machine.ts";
 import { costFigures, Meter, type Watched } from "../meter.ts";
 import { type Exhibit, figure, type Result, type Run } from "../scenario.ts";
+import { endChild } from "../sink.ts";
+import { telling } from "../telling.ts";
 import { until } from "../until.ts";
 
 export class NotHere extends Error {}
@@ -41,7 +43,7 @@ const DRAIN_SAMPLE_MS = 20;
 export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Result> {
   const started = await peer.start(bench);
   const give =
-    started.intake.kind === "smtp" ? overSmtp(started.intake.port, bench) : overHttp(started.intake);
+    started.intake.kind === "smtp" ? overSmtp(started.intake.port, bench) : overHttp(started.intake, bench);
   await arrival(bench, await give({ warmup: true, seconds: 1, perSecond: 0 }).then(({ mails }) => mails), 0);
   const before = bench.sink.count();
   const trial = performance.now();
@@ -54,12 +56,14 @@ export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Resul
     [...started.processes, { name: SINK, pid: bench.sink.pid }],
     [{ name: "e-mails in the sink", read: () => bench.sink.count() }],
   );
-  const telling = setInterval(() => run.tell(`${peer.name}: ${bench.sink.count() - already} e-mails`), 250);
+  bench.endings.add(() => meter.end());
+  const tell = () => run.tell(`${peer.name}: ${bench.sink.count() - already} e-mails`);
+  const endTelling = telling(bench.endings, tell);
   const began = performance.now();
   const { mails, seconds } = await give({ warmup: false, seconds: run.seconds, perSecond });
   await arrival(bench, mails, already);
   const passed = (performance.now() - began) / 1000;
-  clearInterval(telling);
+  await endTelling();
   const metered = meter.stop();
   await started.stop();
   return {
@@ -97,28 +101,37 @@ function overSmtp(port: number, bench: Bench): (wanted: Wanted) => Promise<Given
     const flow = ["-d", "-s", String(SESSIONS), "-m", String(mails)];
     const child = spawn("smtp-source", [...flow, ...sender, `127.0.0.1:${port}`], {
       stdio: ["ignore", "ignore", "pipe"],
+      detached: true, // Ctrl-C is ours to pass on
     });
+    const end = bench.endings.add(() => endChild(child));
     let said = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       said += text;
     });
     const [status] = (await once(child, "close")) as [number | null];
+    await end();
     if (status !== 0) throw new Error(`smtp-source ended with ${status}: ${said}`);
     return { mails, seconds: (performance.now() - began) / 1000 };
   };
 }
 
-function overHttp({ url, key }: { url: string; key: string }): (wanted: Wanted) => Promise<Given> {
+function overHttp(
+  { url, key }: { url: string; key: string },
+  bench: Bench,
+): (wanted: Wanted) => Promise<Given> {
   return async ({ seconds }) => {
     const began = performance.now();
-    const { requests, failures } = await load({
+    const { requests, failures, unanswered } = await load(bench, {
       url,
       key,
       body: BATCH,
       connections: HTTP_CONNECTIONS,
       seconds,
     });
-    if (failures > 0) throw new Error(`${failures} of ${requests} batches were refused.`);
+    if (failures + unanswered > 0)
+      throw new Error(
+        `Of ${requests} batches ${failures} were refused, and ${unanswered} more not answered.`,
+      );
     return { mails: requests * BATCH_EMAILS, seconds: (performance.now() - began) / 1000 };
   };
 }

@@ -97,15 +97,19 @@ export const postfix: Peer = {
     });
     const stop = bench.endings.add(() => endChild(child));
     await untilGreeted("Postfix", port, child);
-    const version = /= (.*)/.exec(said("postconf", "-c", config, "-d", "mail_version"))?.[1];
     return {
       intake: { kind: "smtp", port },
       processes: [{ name: "postfix", pid: child.pid as number }],
-      exhibits: [{ name: `Postfix ${version}: main.cf and master.cf`, text: `${main}\n${master}` }],
+      exhibits: [{ name: `Postfix ${postfixVersion()}: main.cf and master.cf`, text: `${main}\n${master}` }],
       stop,
     };
   },
 };
+
+/** null: it is not installed. */
+export function postfixVersion(): string | null {
+  return /= (.*)/.exec(said("postconf", "-d", "mail_version"))?.[1] ?? null;
+}
 
 /** Postfix makes its own queue folders, with the owners it wants. */
 function makeQueue(config: string): void {

@@ -53,9 +53,10 @@ const FLOORS: readonly Part[] = FLOORS_OF_DELIVERY.map(({ name, emails }) => ({
 const TILES_MAX = 6;
 
 export function page(results: Results, scenarios: readonly Scenario[], earlier: Results | null): string {
-  const { machine, versions, options, rows, skipped } = results;
+  const { machine, versions, options, rows } = results;
   const run = options as { seconds: number; runs: number; scenarios: string[] };
   const chosen = scenarios.filter(({ name }) => run.scenarios.includes(name));
+  const missing = [...results.skipped, ...results.failed.map((one) => `failed: ${one}`)];
   const body = [
     `<header><h1>Postrider bench</h1><p>${escaped(String(machine.cpu))}, ${machine.cores} cores, ${machine.memory_gb} GB · commit ${escaped(String(machine.commit))} · ${escaped(String(machine.at).slice(0, 16).replace("T", " "))} UTC · ${plural(run.runs, "run")} of ${run.seconds} s for each load</p></header>`,
     tiles(rows),
@@ -65,8 +66,8 @@ export function page(results: Results, scenarios: readonly Scenario[], earlier: 
     section("Over time", chosen, (name) => coursesOf(results, name, "rate")),
     section("Memory", chosen, (name) => coursesOf(results, name, "memory")),
     `<section><h2>Every figure</h2>${chosen.map(({ name, does }) => figuresOf(rows, name, does)).join("")}${figuresOf(rows, "ratios", "ours beside floors and peers of the same run")}</section>`,
-    skipped.length > 0
-      ? `<section><h2>Not measured</h2><ul>${skipped.map((one) => `<li>${escaped(one)}</li>`).join("")}</ul></section>`
+    missing.length > 0
+      ? `<section><h2>Not measured</h2><ul>${missing.map((one) => `<li>${escaped(one)}</li>`).join("")}</ul></section>`
       : "",
     `<section><h2>Conditions</h2>${facts({ ...machine, ...versions, ...choices(options) })}${results.exhibits
       .map(

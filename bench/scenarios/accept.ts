@@ -4,7 +4,16 @@
  * bounded rate, scheduled for weeks ahead and canceled in the end.
  */
 import { unnestFloor } from "../inserts.ts";
-import { BATCH, BATCH_EMAILS, load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
+import {
+  BATCH,
+  BATCH_EMAILS,
+  load,
+  ONE,
+  quantile,
+  quantilesOf,
+  unansweredOf,
+  WARMUP_SECONDS,
+} from "../load.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
 import { figure, type Scenario } from "../scenario.ts";
@@ -13,17 +22,32 @@ import { aim, harmless, takeBack } from "../target.ts";
 const accept: Scenario = {
   name: "accept",
   does: "batches of 100 and single sends, accepted and committed, against bare unnest inserts of the same rows",
-  async run(bench, { seconds }) {
+  async run(bench, { seconds, tell }) {
     const { key } = await bench.workspace();
     const api = await bench.role("api");
     const url = `${api.url}/api/v1/emails`;
-    await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds: WARMUP_SECONDS });
+    await load(bench, {
+      url: `${url}/batch`,
+      key,
+      body: BATCH,
+      connections: 16,
+      seconds: WARMUP_SECONDS,
+      tell,
+    });
     const before = cpuSeconds(api.pid);
-    const batches = await load({ url: `${url}/batch`, key, body: BATCH, connections: 16, seconds });
+    const batches = await load(bench, {
+      url: `${url}/batch`,
+      key,
+      body: BATCH,
+      connections: 16,
+      seconds,
+      tell,
+    });
     const cpu = cpuSeconds(api.pid) - before;
+    tell("inserts");
     const floor = await unnestFloor(bench, seconds);
     const beforeSingles = cpuSeconds(api.pid);
-    const singles = await load({ url, key, body: ONE, connections: 50, seconds });
+    const singles = await load(bench, { url, key, body: ONE, connections: 50, seconds, tell });
     const cpuOfSingles = cpuSeconds(api.pid) - beforeSingles;
     const perSecond = batches.perSecond * (1 - batches.failures / batches.requests) * BATCH_EMAILS;
     return {
@@ -37,6 +61,7 @@ const accept: Scenario = {
         figure("single sends p99", singles.p99Ms, "ms", "under 50"),
         figure("api CPU per thousand single sends", (cpuOfSingles * 1000) / singles.requests, "s"),
         figure("refused", batches.failures + singles.failures, ""),
+        unansweredOf(batches, singles),
       ],
       distributions: [
         { name: "answer to a batch of 100", unit: "ms", points: batches.latency },

@@ -3,7 +3,7 @@
  * all), beside a bare handler that makes one EVALSHA of similar size. status: GET of an e-mail, beside that and a select.
  * Against a deployment: the same requests at a bounded rate, how long they wait.
  */
-import { load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
+import { load, ONE, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Role } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
@@ -12,21 +12,28 @@ import { aim, harmless, type Target } from "../target.ts";
 
 const CONNECTIONS = 32;
 
-type Cost = { perSecond: number; cpuMicros: number; latency: [number, number][] };
+type Cost = { perSecond: number; cpuMicros: number; unanswered: number; latency: [number, number][] };
 
-async function cost(role: Role, path: string, key: string, seconds: number): Promise<Cost> {
-  const request = { url: role.url + path, key, body: null, connections: CONNECTIONS };
-  await load({ ...request, seconds: WARMUP_SECONDS }, false);
+type Measuring = { bench: Bench; key: string; run: Run };
+
+async function cost(
+  { bench, key, run: { seconds, tell } }: Measuring,
+  role: Role,
+  path: string,
+): Promise<Cost> {
+  const request = { url: role.url + path, key, body: null, connections: CONNECTIONS, tell };
+  await load(bench, { ...request, seconds: WARMUP_SECONDS }, false);
   const before = cpuSeconds(role.pid);
-  const { requests, perSecond, latency } = await load({ ...request, seconds }, false);
-  return { perSecond, cpuMicros: ((cpuSeconds(role.pid) - before) / requests) * 1e6, latency };
+  const { requests, perSecond, unanswered, latency } = await load(bench, { ...request, seconds }, false);
+  return { perSecond, cpuMicros: ((cpuSeconds(role.pid) - before) / requests) * 1e6, unanswered, latency };
 }
 
-async function compare(bench: Bench, { seconds }: Run, bare: string, path: string): Promise<Result> {
+async function compare(bench: Bench, run: Run, bare: string, path: string): Promise<Result> {
   const { key } = await bench.workspace();
   const [api, floor] = [await bench.role("api"), await bench.program("bare", "bare.mjs")];
   const target = path.includes("{id}") ? path.replace("{id}", await anEmail(api, key)) : path;
-  const [ours, theirs] = [await cost(api, target, key, seconds), await cost(floor, bare, key, seconds)];
+  const measuring = { bench, key, run };
+  const [ours, theirs] = [await cost(measuring, api, target), await cost(measuring, floor, bare)];
   return {
     figures: [
       figure("requests", ours.perSecond, "/s"),
@@ -34,6 +41,7 @@ async function compare(bench: Bench, { seconds }: Run, bare: string, path: strin
       figure("CPU per request", ours.cpuMicros, "us"),
       figure("CPU per request of the floor", theirs.cpuMicros, "us"),
       figure("CPU against the floor", ours.cpuMicros / theirs.cpuMicros, "x", "at most 2"),
+      unansweredOf(ours, theirs),
     ],
     distributions: [
       { name: "answer", unit: "ms", points: ours.latency },

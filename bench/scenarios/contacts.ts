@@ -11,7 +11,7 @@ import { newId } from "../../src/ids.ts";
 import { insertAudience } from "../../src/record/audiences.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { contactCommit } from "../../src/record/contactcommit.ts";
-import { load, WARMUP_SECONDS } from "../load.ts";
+import { load, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { figure, type Scenario } from "../scenario.ts";
@@ -39,10 +39,11 @@ const contacts: Scenario = {
         tags: ["customer"],
       }),
     );
-    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
+    await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS, tell });
     const before = cpuSeconds(api.pid);
-    const upserts = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
+    const upserts = await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds, tell });
     const cpu = cpuSeconds(api.pid) - before;
+    tell("bare upserts");
     const floor = await upsertFloor(bench, seconds, CONNECTIONS);
     const perSecond = upserts.perSecond * (1 - upserts.failures / upserts.requests);
     const imported = await importRate(bench, workspace, tell);
@@ -56,6 +57,7 @@ const contacts: Scenario = {
         figure("api CPU per thousand upserts", (cpu * 1000) / upserts.requests, "s"),
         figure("imported", imported, "/s", "at least 20,000"),
         figure("refused", upserts.failures, ""),
+        unansweredOf(upserts),
       ],
       distributions: [{ name: "answer to an upsert", unit: "ms", points: upserts.latency }],
     };

@@ -13,11 +13,13 @@ import {
   quantile,
   quantilesOf,
   SENDER_DOMAIN,
+  unansweredOf,
   WARMUP_SECONDS,
 } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, type Metered } from "../meter.ts";
 import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
+import { telling } from "../telling.ts";
 import { until } from "../until.ts";
 
 const IDLE_MAILS = 200;
@@ -26,6 +28,8 @@ export type Delivered = {
   perSecond: number;
   acceptedPerSecond: number;
   mails: number;
+  refused: number;
+  unanswered: number;
   metered: Metered;
   latency: [number, number][];
 };
@@ -51,7 +55,7 @@ export async function deliverRun(
     bench.role("keeper"),
   ]);
   const url = `${api.url}/api/v1/emails/batch`;
-  await load({ url, key, body, connections: 4, seconds: WARMUP_SECONDS });
+  await load(bench, { url, key, body, connections: 4, seconds: WARMUP_SECONDS });
   await until(
     "the mail of the warm-up left",
     async () => (await bench.sql`select 1 from bag limit 1`).length === 0,
@@ -59,14 +63,15 @@ export async function deliverRun(
   const already = await delivered(bench);
   const meter = bench.meter();
   const began = performance.now();
-  const telling = setInterval(() => tell(`${bench.sink.count()} e-mails in the sink`), 250);
-  const sent = await load({ url, key, body, connections: 8, seconds });
+  const endTelling = telling(bench.endings, () => tell(`${bench.sink.count()} e-mails in the sink`));
+  const sent = await load(bench, { url, key, body, connections: 8, seconds });
   const mails = (sent.requests - sent.failures) * BATCH_EMAILS;
   await until("everything was delivered", async () => (await delivered(bench)) - already >= mails);
   const perSecond = mails / ((performance.now() - began) / 1000);
-  clearInterval(telling);
+  await endTelling();
   const acceptedPerSecond = (sent.perSecond * BATCH_EMAILS * mails) / (sent.requests * BATCH_EMAILS);
-  return { perSecond, acceptedPerSecond, mails, metered: meter.stop(), latency: sent.latency };
+  const { failures: refused, unanswered, latency } = sent;
+  return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered: meter.stop(), latency };
 }
 
 export async function delivered(bench: Bench): Promise<number> {
@@ -90,7 +95,7 @@ const signed: Scenario = {
 };
 
 export function resultOf(
-  { perSecond, acceptedPerSecond, mails, metered, latency }: Delivered,
+  { perSecond, acceptedPerSecond, mails, refused, unanswered, metered, latency }: Delivered,
   wanted?: string,
 ): Result {
   return {
@@ -98,6 +103,8 @@ export function resultOf(
       figure("e-mails", perSecond, "/s", wanted),
       figure("accepted meanwhile", acceptedPerSecond, "/s"),
       ...costFigures(metered, mails),
+      figure("batches refused", refused, ""),
+      unansweredOf({ unanswered }),
     ],
     distributions: [{ name: "answer to a batch of 100", unit: "ms", points: latency }],
     courses: metered.courses,

@@ -1,10 +1,11 @@
 /**
  * events: over 50 connections, each with one matching automation: the event, its entry and its run committed; then runs
  * of wait, send, tag and split that come due while everything they mail is delivered, and how late they were taken up.
+ * sleepers: what a million runs that sleep cost Redis, and how late others wake beside them.
  */
 import { newId } from "../../src/ids.ts";
 import { audienceOf } from "../audience.ts";
-import { load, ONE, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
+import { load, ONE, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { costFigures, cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
@@ -31,26 +32,28 @@ const events: Scenario = {
   name: "events",
   does: "events that each start a run, over 50 connections, beside single sends; then how late sleeping runs wake",
   async run(bench, run) {
-    const { seconds } = run;
+    const { seconds, tell } = run;
     const workspace = await bench.workspace();
     const bodies = await audienceOf(bench, workspace, [{ wait: "30d" }]);
     const api = await bench.role("api");
     const { key } = workspace;
     const url = `${api.url}/api/v1/events`;
-    await load({ url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS });
+    await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds: WARMUP_SECONDS, tell });
     const cpuSoFar = () => [cpuSeconds(api.pid), cpuSeconds(bench.postgres.pid)] as const;
     const before = cpuSoFar();
-    const tracked = await load({ url, key, body: bodies, connections: CONNECTIONS, seconds });
+    const tracked = await load(bench, { url, key, body: bodies, connections: CONNECTIONS, seconds, tell });
     const [apiCpu, postgresCpu] = cpuSoFar().map(
       (cpu, n) => ((cpu - (before[n] as number)) * 1000) / tracked.requests,
     ) as [number, number];
-    const singles = await load({
+    const singles = await load(bench, {
       url: `${api.url}/api/v1/emails`,
       key,
       body: ONE,
       connections: CONNECTIONS,
       seconds,
+      tell,
     });
+    tell("the backlog of runs takes its first step");
     await startRoles(bench);
     const backlog = await drained(bench);
     const woken = await wake(bench, run, url);
@@ -65,6 +68,8 @@ const events: Scenario = {
         figure("events p50", tracked.p50Ms, "ms"),
         figure("events p99", tracked.p99Ms, "ms", "under 60"),
         figure("events refused", tracked.failures, ""),
+        figure("single sends refused", singles.failures, ""),
+        unansweredOf(tracked, singles),
         figure("api CPU per thousand events", apiCpu, "s"),
         figure("postgres CPU per thousand events", postgresCpu, "s"),
         figure("single sends beside them", singles.perSecond, "/s"),

@@ -31,7 +31,7 @@ const memory: Scenario = {
     for (let n = 1; n <= LOADS; n++) {
       tell(`load ${n} of ${LOADS}`);
       const meter = bench.meter();
-      const { requests, failures } = await load({ url, key, body: BATCH, connections: 8, seconds });
+      const { requests, failures } = await load(bench, { url, key, body: BATCH, connections: 8, seconds });
       mails += (requests - failures) * BATCH_EMAILS;
       await until("the mail left", async () => !(await bagsLeft(bench)));
       const { courses } = meter.stop();

@@ -64,32 +64,42 @@ test("whoever compares a hundred figures of the same is misled once in twenty ti
   expect(misled.length).toBeLessThanOrEqual(1);
 });
 
-test("three runs on each side tell nothing of chance, so ranges must lie apart by more than a fifth", () => {
-  expect(verdict([100, 101, 102], [118, 119, 120])).toBe("no clear change");
-  expect(verdict([100, 101, 102], [130, 131, 132])).toBe("better");
-  expect(verdict([100, 110, 140], [130, 131, 132])).toBe("no clear change");
-  expect(verdict([100], [118])).toBe("no clear change");
-  expect(verdict([100], [125])).toBe("better");
+test("three runs on each side tell nothing of chance, so medians must differ by half, with ranges apart", () => {
+  expect(verdict([100, 101, 102], [140, 141, 142])).toBe("no clear change");
+  expect(verdict([100, 101, 102], [160, 161, 162])).toBe("better");
+  expect(verdict([100, 110, 170], [170, 171, 172])).toBe("no clear change");
+  expect(verdict([100], [135])).toBe("no clear change");
+  expect(verdict([100], [70])).toBe("no clear change");
+  expect(verdict([100], [155])).toBe("better");
+  expect(verdict([100], [60])).toBe("worse");
+  expect(verdict([100], [101, 102, 103, 135, 140])).toBe("no clear change");
+});
+
+test("a ratio to a peer of a single run is judged as a rate is", () => {
+  expect(verdict([8], [5.6], "x")).toBe("no clear change");
+  expect(verdict([8], [5], "x")).toBe("less");
 });
 
 test("too few runs are said to be too few", () => {
   const [earlier, later] = [runsOf([100, 104, 99], "/s"), runsOf([103, 98, 101], "/s")];
-  expect(compared(earlier, later)).toMatch(/: No clear change in 1 figures\. Too few runs/);
+  expect(compared(earlier, later)).toMatch(
+    /: No clear change in 1 figures\. Too few runs to see a change of less than half: take more \(--runs 5\)/,
+  );
 });
 
 test("what the floor of its scenario moved is the machine's", () => {
-  const [earlier, later] = [runsOf([100, 101, 102], "/s"), runsOf([150, 151, 152], "/s")];
+  const [earlier, later] = [runsOf([100, 101, 102], "/s"), runsOf([200, 201, 202], "/s")];
   addFigures(earlier, "a scenario", [figure("rows of the floor", 1_000, "/s")]);
-  addFigures(later, "a scenario", [figure("rows of the floor", 1_500, "/s")]);
+  addFigures(later, "a scenario", [figure("rows of the floor", 2_000, "/s")]);
   expect(changes(earlier, later).map((change) => change.verdict)).toEqual(["no clear change"]);
-  expect(compared(earlier, later)).toMatch(/moved floors by itself \(a scenario: rows of the floor \+50%\)/);
+  expect(compared(earlier, later)).toMatch(/moved floors by itself \(a scenario: rows of the floor \+100%\)/);
 });
 
 test("what another scenario's floor moved excuses nothing", () => {
-  const [earlier, later] = [runsOf([100, 101, 102], "/s"), runsOf([150, 151, 152], "/s")];
+  const [earlier, later] = [runsOf([100, 101, 102], "/s"), runsOf([200, 201, 202], "/s")];
   for (const [results, floor] of [
     [earlier, 1_000],
-    [later, 1_500],
+    [later, 2_000],
   ] as const) {
     addFigures(results, "another", [figure("rows of the floor", floor, "/s")]);
     addFigures(results, "ratios", [figure("floors of delivery in a row", 1_000, "/s")]);
@@ -98,9 +108,9 @@ test("what another scenario's floor moved excuses nothing", () => {
 });
 
 test("memory does not follow the speed of the machine", () => {
-  const [earlier, later] = [runsOf([100, 101, 102], "MB"), runsOf([150, 151, 152], "MB")];
+  const [earlier, later] = [runsOf([100, 101, 102], "MB"), runsOf([200, 201, 202], "MB")];
   addFigures(earlier, "ratios", [figure("floors of delivery in a row", 1_000, "/s")]);
-  addFigures(later, "ratios", [figure("floors of delivery in a row", 1_500, "/s")]);
+  addFigures(later, "ratios", [figure("floors of delivery in a row", 2_000, "/s")]);
   expect(changes(earlier, later).map((change) => change.verdict)).toEqual(["worse"]);
 });
 

@@ -2,12 +2,15 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { openLoop, type Shot } from "../../bench/openloop.ts";
+import { type Hit, openLoop, type Shot } from "../../bench/openloop.ts";
 
 const RATE = 400;
 const HELD = 40;
 let server: ReturnType<typeof createServer>;
-afterEach(() => server.close());
+afterEach(() => {
+  server.closeAllConnections();
+  server.close();
+});
 
 test("arrivals go on while the server stalls, and each wait counts from when it was due", async () => {
   const held: ServerResponse[] = [];
@@ -36,6 +39,39 @@ test("what is not answered 2xx is a failure, and is heard all the same", async (
   );
   expect(failures).toBe(5);
   expect(heard).toEqual([503, 503, 503, 503, 503]);
+});
+
+test("what is never answered is heard as status 0, with the time until it was given up", async () => {
+  const answerMsMax = 200;
+  let came = 0;
+  const shot = await serve((response) => {
+    if (++came % 2 === 0) response.end("{}");
+  });
+  const heard: Hit[] = [];
+  const arrivals = { rate: RATE, count: 10, answerMsMax };
+  const { failures, waits } = await openLoop(
+    arrivals,
+    () => shot,
+    (hit) => heard.push(hit),
+  );
+  const lost = heard.filter(({ status }) => status === 0);
+  expect(failures).toBe(5);
+  expect(lost).toHaveLength(5);
+  expect(Math.min(...lost.map(({ waitMs }) => waitMs))).toBeGreaterThanOrEqual(answerMsMax);
+  expect(waits.filter((wait) => wait >= answerMsMax)).toHaveLength(5);
+});
+
+test("a connection that is cut is a failure with status 0", async () => {
+  const shot = await serve((response) => response.destroy());
+  const heard: number[] = [];
+  const arrivals = { rate: RATE, count: 3 };
+  const { failures } = await openLoop(
+    arrivals,
+    () => shot,
+    ({ status }) => heard.push(status),
+  );
+  expect(failures).toBe(3);
+  expect(heard).toEqual([0, 0, 0]);
 });
 
 test("an interruption ends the arrivals, and what was sent is waited for", async () => {

@@ -1,7 +1,7 @@
 /**
  * The usual stack, accepting: node:http, one row inserted per e-mail and one BullMQ job per e-mail, answered when both
- * are there. Written as a team that knows its tools would in a week: rows of a batch go in at once over a pool, jobs
- * with `addBulk`, keys are looked up once and kept, the rate is counted in Redis.
+ * are there. Written as a team that knows its tools would in a week: rows of a batch go in at once in one
+ * transaction, jobs with `addBulk`, keys are looked up once and kept, the rate is counted in Redis.
  */
 import { createHash, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -68,9 +68,9 @@ function isValid(mail) {
 
 async function accept(caller, mails) {
   const rows = mails.map((mail) => ({ id: randomUUID(), mail }));
-  await Promise.all(
+  await sql.begin((tx) =>
     rows.map(
-      ({ id, mail }) => sql`
+      ({ id, mail }) => tx`
         insert into usual_email (id, key_id, sender, recipient, subject, html, body, status)
         values (${id}, ${caller}, ${mail.from}, ${mail.to}, ${mail.subject}, ${mail.html ?? null}, ${mail.text ?? null}, 'accepted')`,
     ),
