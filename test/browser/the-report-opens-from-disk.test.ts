@@ -63,6 +63,7 @@ test.runIf(HAS_CHROMIUM)("nothing was asked for but the file, and nothing compla
 test("what it says of the comparison is there without a browser too", () => {
   const html = readFileSync(file, "utf8");
   expect(html).toMatch(/<td>deliver<\/td><td class="name">CPU per thousand e-mails<\/td>.*<td>worse<\/td>/);
+  expect(html).toContain("failed: caps: the record did not answer &lt;in&gt; time");
 });
 
 /** In pixels of the screen, as the charts are drawn. */
@@ -92,6 +93,7 @@ function reported(): Parameters<typeof page> {
     },
   ];
   later.exhibits = [{ name: "</details><script>alert(1)</script>", text: "a = <b>\n" }];
+  later.failed = ["caps: the record did not answer <in> time"];
   const unused = () => Promise.reject(new Error("nothing runs here"));
   const scenarios = [
     { name: "accept", does: "takes mail", run: unused },
