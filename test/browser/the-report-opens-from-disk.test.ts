@@ -63,7 +63,7 @@ test.runIf(HAS_CHROMIUM)("nothing was asked for but the file, and nothing compla
 test("what it says of the comparison is there without a browser too", () => {
   const html = readFileSync(file, "utf8");
   expect(html).toMatch(/<td>deliver<\/td><td class="name">CPU per thousand e-mails<\/td>.*<td>worse<\/td>/);
-  expect(html).toContain("failed: caps: the record did not answer &lt;in&gt; time");
+  expect(html).toContain("failed: caps: the record did not answer &#60;in&#62; time");
 });
 
 /** In pixels of the screen, as the charts are drawn. */
