@@ -11,13 +11,15 @@ import type { Policy } from "../capacity/policy.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/line.ts";
-import { type Bag, firstRow, noteEpoch } from "../record/bags.ts";
+import { type Bag, firstRow, noteEpoch, unqueue } from "../record/bags.ts";
 import { type BrakeLimits, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
+import { LEASE_SECONDS } from "../record/claimbag.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
 import {
   accountsToRelease,
+  askTime,
   countQueued,
   endExpiredLeases,
   onlyOne,
@@ -27,13 +29,13 @@ import {
   release,
   strays,
   type TickName,
-  unqueue,
   unqueueOtherEpochs,
   workspacesWithStrays,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { Sight } from "./sight.ts";
 
 const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
@@ -72,6 +74,7 @@ export class Keeper {
   readonly #ticks: readonly Tick[];
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
+  readonly #sight = new Sight();
   #isStopped = false;
   #auditAt = new Map<number, { workspaceId: string; id: string }>();
   #audits = 0;
@@ -134,8 +137,13 @@ export class Keeper {
     return false;
   }
 
+  /** Leases that ran out are taken back, unless their holders may have been unable to renew them. */
   async leases(): Promise<boolean> {
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, STRAY_BAGS_MAX));
+    const askedAt = performance.now();
+    const seenAt = await askTime(this.#parts.sql);
+    const inSightMs = this.#sight.note(seenAt.getTime(), askedAt, performance.now());
+    if (inSightMs < LEASE_SECONDS * 1_000) return false;
+    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, seenAt, STRAY_BAGS_MAX));
     return (ended ?? 0) >= STRAY_BAGS_MAX;
   }
 

@@ -72,6 +72,7 @@ export async function dropOldClaims(sql: Tx | Sql, now: Date, most: number): Pro
   const rows = await sql`
     delete from claim where (workspace_id, scope, key) in (
       select workspace_id, scope, key from claim
-      where created_at <= ${now}::timestamptz - make_interval(hours => ${CLAIM_HOURS}) limit ${most}) returning 1`;
+      where created_at <= ${now}::timestamptz - make_interval(hours => ${CLAIM_HOURS})
+      limit ${most} for update skip locked) returning 1`;
   return rows.length;
 }

@@ -7,7 +7,7 @@
  * quota: it waits for the month to turn; and submitted twice under one id it is written once.
  */
 import { newId } from "../ids.ts";
-import { type Bag, insertBags, pack } from "./bags.ts";
+import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
 import { type Claim, dropClaims, takeClaims } from "./claims.ts";
 import type { Sql, Statement } from "./connect.ts";
 import { type Due, insertDue } from "./due.ts";
@@ -108,7 +108,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
     const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
-    writes.push(insertEmails(tx, this.#accepted, this.#now));
+    writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), this.#now));
     const emails = this.#accepted.map((one) => one.email);
     writes.push(insertBodies(tx, emails));
     if (this.#attachments.size > 0)
@@ -143,9 +143,14 @@ class MailTransaction implements Transaction<Submission, Judged> {
       this.#verdicts.set(submission, verdict);
       if (claim && !holder && verdict.kind !== "accepted") untaken.push(claim);
     }
-    for (const [workspaceId, emails] of this.#going)
-      this.#bags.push(...pack(workspaceId, shardOf(workspaceId), emails, () => newId(this.#now.getTime())));
+    for (const [workspaceId, emails] of this.#going) this.#bags.push(...this.#pack(workspaceId, emails));
     return untaken;
+  }
+
+  #pack(workspaceId: string, emails: readonly NewEmail[]): Bag[] {
+    const grantedAt = this.#now.getTime();
+    const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt }));
+    return pack(workspaceId, shardOf(workspaceId), packable, () => newId(grantedAt));
   }
 
   #judge(submission: Submission, account: Account): Judged {

@@ -12,6 +12,11 @@ import { CAP_MIN } from "../plans.ts";
 
 export const BUCKET_MS = 300_000;
 export const HOUR_BUCKETS = 13;
+/**
+ * How long a place in the caps may wait to be used. Caps are about what receivers see: of mail that was granted hours
+ * ago and held up by an outage, no more than the caps may leave at once when that is over.
+ */
+export const GRANT_LIVES_MS = BUCKET_MS;
 const DAY_MS = 86_400_000;
 
 export type Ledger = {
@@ -181,6 +186,20 @@ export function charge(ledger: Ledger, bulk: boolean, granted: number): void {
   if (!bulk) return;
   ledger.capDayBulk += granted;
   ledger.hourBulk[slot] = (ledger.hourBulk[slot] ?? 0) + granted;
+}
+
+/** Undoes a charge of `at`, in the windows that still count it: what was granted then has not left. */
+export function giveBack(ledger: Ledger, bulk: boolean, granted: number, at: number): void {
+  const less = (used: number): number => Math.max(0, used - granted);
+  if (Math.floor(at / DAY_MS) === ledger.day) {
+    ledger.capDayUsed = less(ledger.capDayUsed);
+    if (bulk) ledger.capDayBulk = less(ledger.capDayBulk);
+  }
+  const bucket = Math.floor(at / BUCKET_MS);
+  if (bucket > ledger.bucket || ledger.bucket - bucket >= HOUR_BUCKETS) return;
+  const slot = bucket % HOUR_BUCKETS;
+  ledger.hourUsed[slot] = less(ledger.hourUsed[slot] ?? 0);
+  if (bulk) ledger.hourBulk[slot] = less(ledger.hourBulk[slot] ?? 0);
 }
 
 export function sum(slots: readonly number[]): number {
