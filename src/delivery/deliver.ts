@@ -182,10 +182,12 @@ export class Deliverer {
     await courier.close(deadlineMs);
     // what was answered until then has to be written, also when the courier took all of the time
     await settler.close(Math.max(NOTES_CLOSE_MS_MIN, until - performance.now()));
-    await atMost(RELEASE_MS_MAX, this.#idle());
+    const releaseUntil = performance.now() + RELEASE_MS_MAX;
+    await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();
     leases.close();
-    if (held.length > 0) await atMost(RELEASE_MS_MAX, releaseBags(sql, held).catch(onFault));
+    if (held.length > 0)
+      await atMost(releaseUntil - performance.now(), releaseBags(sql, held).catch(onFault));
   }
 
   /** Resolves when no claim and no give-back is under way. */

@@ -11,7 +11,11 @@
 import { CAP_MIN } from "../plans.ts";
 
 export const BUCKET_MS = 300_000;
-export const HOUR_BUCKETS = 13;
+/**
+ * The present bucket and the 13 before it: a full hour wherever in its bucket a place was given, and the five minutes
+ * for which it may wait to be used. So no hour at the receivers sees more than the cap.
+ */
+export const HOUR_BUCKETS = 14;
 /**
  * How long a place in the caps may wait to be used. Caps are about what receivers see: of mail that was granted hours
  * ago and held up by an outage, no more than the caps may leave at once when that is over.
@@ -27,7 +31,7 @@ export type Ledger = {
   capDayUsed: number;
   capDayBulk: number;
   bucket: number;
-  /** Slot `bucket % 13`. */
+  /** Slot `bucket % HOUR_BUCKETS`. */
   hourUsed: number[];
   hourBulk: number[];
   /** E-mails that wait for the caps, by class. */

@@ -14,6 +14,7 @@ import {
   bulkPart,
   charge,
   emptyLedger,
+  HOUR_BUCKETS,
   judge,
   type Ledger,
   take,
@@ -281,7 +282,7 @@ function history(seed: number, rules: Rules): void {
 function check(given: readonly Given[], { capDay, capHour, reservedShare }: Allowance, seed: number): void {
   const total = (some: readonly Given[]) => some.reduce((sum, one) => sum + one.weight, 0);
   for (const { bucket, day } of given) {
-    const hour = given.filter((one) => one.bucket <= bucket && one.bucket > bucket - 13);
+    const hour = given.filter((one) => one.bucket <= bucket && one.bucket > bucket - HOUR_BUCKETS);
     const whole = given.filter((one) => one.day === day);
     const windows: [string, readonly Given[], number][] = [
       ["hour", hour, capHour],
@@ -302,7 +303,7 @@ describe("the ledger, counted by hand", () => {
 
   test("and a ledger that forgets the bucket before would be caught", () => {
     const forgetful: typeof take = (ledger, allowance, bulk, weights) => {
-      const slot = ledger.bucket % 13;
+      const slot = ledger.bucket % HOUR_BUCKETS;
       ledger.hourUsed = ledger.hourUsed.map((used, n) => (n === slot ? used : 0));
       return take(ledger, allowance, bulk, weights);
     };
@@ -315,6 +316,8 @@ describe("the ledger, counted by hand", () => {
     const ledger = emptyLedger();
     advance(ledger, START);
     charge(ledger, true, 7);
-    expect([ledger.capDayUsed, ledger.capDayBulk, ledger.hourUsed[ledger.bucket % 13]]).toEqual([7, 7, 7]);
+    expect([ledger.capDayUsed, ledger.capDayBulk, ledger.hourUsed[ledger.bucket % HOUR_BUCKETS]]).toEqual([
+      7, 7, 7,
+    ]);
   });
 });
