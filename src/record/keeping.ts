@@ -65,8 +65,15 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
   if (found.length === 0) return { bags: [], moved: 0 };
   const lapsed = found.filter(({ isLapsed }) => isLapsed).map(({ workspaceId }) => workspaceId);
   const accounts = lapsed.length > 0 ? await lockAccounts(tx, [...new Set(lapsed)]) : [];
-  const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "deferred");
+  const locked = await lockEmails(tx, found, "skip");
+  const open = locked.filter(({ status }) => status === "deferred");
   const rows = await lockDue<DueRow & { grantedAt: Date | null }>(tx, open, "deferred", now);
+  // a late answer has settled what is not deferred any more
+  if (open.length < locked.length)
+    await deleteDue(
+      tx,
+      locked.filter(({ status }) => isFinal(status)),
+    );
   const accountOf = byWorkspace(accounts, now);
   const going: Going[] = [];
   const waiting: Waiting[] = [];
@@ -260,6 +267,12 @@ function withinMonth(
     if (room < 0) return n;
   }
   return rows.length;
+}
+
+const OPEN: readonly string[] = ["accepted", "scheduled", "waiting", "deferred"];
+
+function isFinal(status: string): boolean {
+  return !OPEN.includes(status);
 }
 
 /** Into bags. The e-mails are locked and open. */
