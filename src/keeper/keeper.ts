@@ -34,6 +34,7 @@ import {
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { transactionTime } from "../record/time.ts";
 
 const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
@@ -106,10 +107,10 @@ export class Keeper {
 
   /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
   async pack(): Promise<boolean> {
-    const now = this.#parts.clock.now();
-    const id = () => newId(now);
-    const deferred = await this.#only("pack", (tx) => packDeferred(tx, now, DUE_MAX, id));
-    const scheduled = await this.#only("pack", (tx) => packScheduled(tx, now, DUE_MAX, id));
+    const deferred = await this.#only("pack", (tx, now) => packDeferred(tx, now, DUE_MAX, () => newId(now)));
+    const scheduled = await this.#only("pack", (tx, now) =>
+      packScheduled(tx, now, DUE_MAX, () => newId(now)),
+    );
     await this.#lineUp([...(deferred?.bags ?? []), ...(scheduled?.bags ?? [])]);
     return (deferred?.moved ?? 0) + (scheduled?.moved ?? 0) >= DUE_MAX;
   }
@@ -117,10 +118,13 @@ export class Keeper {
   /** Mail that waited for the caps goes as far as there is room. */
   async release(): Promise<boolean> {
     const { sql, clock, reservations, onFault } = this.#parts;
-    const now = clock.now();
+    const given = clock.given();
     let isMore = false;
-    for (const workspaceId of await accountsToRelease(sql, now, RELEASE_WORKSPACES_MAX)) {
-      const released = await sql.begin((tx) => release(tx, workspaceId, now, DUE_MAX, () => newId(now)));
+    for (const workspaceId of await accountsToRelease(sql, given, RELEASE_WORKSPACES_MAX)) {
+      const released = await sql.begin(async (tx) => {
+        const now = await transactionTime(tx, given);
+        return release(tx, workspaceId, now, DUE_MAX, () => newId(now));
+      });
       await this.#lineUp(released.bags);
       if (released.handle) await reservations.forget(released.handle).catch(onFault);
       isMore ||= released.moved >= DUE_MAX;
@@ -159,17 +163,16 @@ export class Keeper {
 
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
-    const { brake, clock } = this.#parts;
-    await this.#only("brake", (tx) => watchBrake(tx, brake, new Date(clock.now())));
+    await this.#only("brake", (tx, now) => watchBrake(tx, this.#parts.brake, new Date(now)));
     return false;
   }
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, clock, policy, onCaps } = this.#parts;
+    const { sql, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
     this.#capsAt =
-      (await this.#only("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps))) ?? null;
+      (await this.#only("caps", (_, now) => judgeCaps(sql, policy(), from, now, onCaps))) ?? null;
     return this.#capsAt !== null;
   }
 
@@ -182,23 +185,23 @@ export class Keeper {
   }
 
   async partitions(): Promise<boolean> {
-    await this.#only("partitions", (tx) => makePartitions(tx, this.#parts.clock.now()));
+    await this.#only("partitions", (tx, now) => makePartitions(tx, now));
     return false;
   }
 
   async retention(): Promise<boolean> {
-    const { retention, clock } = this.#parts;
-    const now = clock.now();
-    const claims = await this.#only("retention", (tx) =>
+    const { retention } = this.#parts;
+    const claims = await this.#only("retention", (tx, now) =>
       dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
     );
-    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
+    await this.#only("retention", (tx, now) => dropOldPartitions(tx, retention, now));
     const attachments = await this.#only("retention", (tx) =>
       dropOldAttachments(tx, ATTACHMENTS_DROPPED_MAX),
     );
-    const before = new Date(now - retention.emails * DAY_MS);
-    const runs = await this.#only("retention", (tx) => dropOldRuns(tx, before, RUNS_DROPPED_MAX));
-    await this.#only("retention", (tx) => dropOldCounts(tx, now));
+    const runs = await this.#only("retention", (tx, now) =>
+      dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), RUNS_DROPPED_MAX),
+    );
+    await this.#only("retention", (tx, now) => dropOldCounts(tx, now));
     return (
       (claims ?? 0) >= CLAIMS_DROPPED_MAX ||
       (attachments ?? 0) >= ATTACHMENTS_DROPPED_MAX ||
@@ -237,8 +240,8 @@ export class Keeper {
     await line.recount(shard, epoch, await countQueued(sql, shard, epoch));
   }
 
-  #only<T>(name: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
-    return onlyOne(this.#parts.sql, name, run);
+  #only<T>(name: TickName, run: (tx: Tx, now: number) => Promise<T>): Promise<T | null> {
+    return onlyOne(this.#parts.sql, name, this.#parts.clock.given(), run);
   }
 
   #after(ms: number, tick: Tick): void {

@@ -8,6 +8,7 @@ import type { Sql, Tx } from "./connect.ts";
 import { advance, fullest, nextTurn, take, type WaitsFor } from "./ledger.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "./ledgers.ts";
 import { shardOf } from "./shards.ts";
+import { nowIn } from "./time.ts";
 
 const KEEPER_LOCKS = 7_165_100;
 
@@ -35,12 +36,21 @@ const TICKS: readonly TickName[] = [
   "caps",
 ];
 
-/** Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction. */
-export async function onlyOne<T>(sql: Sql, tick: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
+/**
+ * Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction, whose time
+ * (unless a test gives another) is the time of the tick.
+ */
+export async function onlyOne<T>(
+  sql: Sql,
+  tick: TickName,
+  given: number,
+  run: (tx: Tx, now: number) => Promise<T>,
+): Promise<T | null> {
   const lock = KEEPER_LOCKS + TICKS.indexOf(tick);
   const result = await sql.begin(async (tx) => {
-    const [row] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${lock}) as taken`;
-    return row?.taken ? { value: await run(tx) } : null;
+    const [row] = await tx<{ taken: boolean; now: Date }[]>`
+      select pg_try_advisory_xact_lock(${lock}) as taken, now() as now`;
+    return row?.taken ? { value: await run(tx, given || row.now.getTime()) } : null;
   });
   return (result as { value: T } | null)?.value ?? null;
 }
@@ -105,9 +115,9 @@ function placeOf({ ledger, allowance, ...account }: Account, { bulk, weight }: D
 }
 
 /** The workspaces for which room may have appeared. */
-export async function accountsToRelease(sql: Sql | Tx, now: number, most: number): Promise<string[]> {
+export async function accountsToRelease(sql: Sql | Tx, given: number, most: number): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
-    select workspace_id as "workspaceId" from ledger where next_release_at <= ${new Date(now)}
+    select workspace_id as "workspaceId" from ledger where next_release_at <= ${nowIn(sql, given)}
     order by next_release_at limit ${most}`;
   return rows.map((row) => row.workspaceId);
 }
