@@ -73,10 +73,10 @@ export class Stores {
   }
 
   #tellClock(fault: string | null): void {
-    if (fault === null) this.#log.info("the clock of this machine agrees with Postgres again");
+    if (fault === null) this.#log.info("The clock of this machine agrees with Postgres again.");
     else
       this.#log.error(
-        `The clock of this machine is ${fault}. Set it right (is NTP running?): until then this process is not ready.`,
+        `The clock of this machine is ${fault}, and one of them is wrong (does NTP run on both?). Until they agree this process is not ready.`,
       );
   }
 

@@ -180,7 +180,7 @@ function clockFinding(what: string, aheadMs: number): Finding {
   return {
     what,
     state: ms <= SKEW_MS_MAX ? "warn" : "fail",
-    detail: `${detail}: set it right (is NTP running?)`,
+    detail: `${detail}: one of them is wrong (does NTP run on both?)`,
   };
 }
 
