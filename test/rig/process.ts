@@ -59,6 +59,7 @@ export async function startProcess(
     freeze: () => void child.kill("SIGSTOP"),
     thaw: () => void child.kill("SIGCONT"),
     async setClock(offsetMs) {
+      if (options.wrongByMs === undefined) throw new Error("this process was started with a right clock");
       const answered = Promise.race([once(child, "message"), ended]);
       child.send({ kind: "set clock", offsetMs } satisfies SetClock);
       await answered;
