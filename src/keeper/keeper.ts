@@ -19,7 +19,6 @@ import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
 import {
   accountsToRelease,
-  askTime,
   countQueued,
   endExpiredLeases,
   onlyOne,
@@ -35,6 +34,7 @@ import {
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { clockTime, transactionTime } from "../record/time.ts";
 import { Sight } from "./sight.ts";
 
 const DUE_MAX = 5_000;
@@ -109,10 +109,10 @@ export class Keeper {
 
   /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
   async pack(): Promise<boolean> {
-    const now = this.#parts.clock.now();
-    const id = () => newId(now);
-    const deferred = await this.#only("pack", (tx) => packDeferred(tx, now, DUE_MAX, id));
-    const scheduled = await this.#only("pack", (tx) => packScheduled(tx, now, DUE_MAX, id));
+    const deferred = await this.#only("pack", (tx, now) => packDeferred(tx, now, DUE_MAX, () => newId(now)));
+    const scheduled = await this.#only("pack", (tx, now) =>
+      packScheduled(tx, now, DUE_MAX, () => newId(now)),
+    );
     await this.#lineUp([...(deferred?.bags ?? []), ...(scheduled?.bags ?? [])]);
     return (deferred?.moved ?? 0) + (scheduled?.moved ?? 0) >= DUE_MAX;
   }
@@ -120,10 +120,13 @@ export class Keeper {
   /** Mail that waited for the caps goes as far as there is room. */
   async release(): Promise<boolean> {
     const { sql, clock, reservations, onFault } = this.#parts;
-    const now = clock.now();
+    const given = clock.given();
     let isMore = false;
-    for (const workspaceId of await accountsToRelease(sql, now, RELEASE_WORKSPACES_MAX)) {
-      const released = await sql.begin((tx) => release(tx, workspaceId, now, DUE_MAX, () => newId(now)));
+    for (const workspaceId of await accountsToRelease(sql, given, RELEASE_WORKSPACES_MAX)) {
+      const released = await sql.begin(async (tx) => {
+        const now = await transactionTime(tx, given);
+        return release(tx, workspaceId, now, DUE_MAX, () => newId(now));
+      });
       await this.#lineUp(released.bags);
       if (released.handle) await reservations.forget(released.handle).catch(onFault);
       isMore ||= released.moved >= DUE_MAX;
@@ -140,10 +143,10 @@ export class Keeper {
   /** Leases that ran out are taken back, unless their holders may have been unable to renew them. */
   async leases(): Promise<boolean> {
     const askedAt = performance.now();
-    const seenAt = await askTime(this.#parts.sql);
-    const inSightMs = this.#sight.note(seenAt.getTime(), askedAt, performance.now());
+    const seenAt = await clockTime(this.#parts.sql);
+    const inSightMs = this.#sight.note(seenAt, askedAt, performance.now());
     if (inSightMs < LEASE_SECONDS * 1_000) return false;
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, seenAt, STRAY_BAGS_MAX));
+    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, new Date(seenAt), STRAY_BAGS_MAX));
     return (ended ?? 0) >= STRAY_BAGS_MAX;
   }
 
@@ -167,17 +170,16 @@ export class Keeper {
 
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
-    const { brake, clock } = this.#parts;
-    await this.#only("brake", (tx) => watchBrake(tx, brake, new Date(clock.now())));
+    await this.#only("brake", (tx, now) => watchBrake(tx, this.#parts.brake, new Date(now)));
     return false;
   }
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, clock, policy, onCaps } = this.#parts;
+    const { sql, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
     this.#capsAt =
-      (await this.#only("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps))) ?? null;
+      (await this.#only("caps", (_, now) => judgeCaps(sql, policy(), from, now, onCaps))) ?? null;
     return this.#capsAt !== null;
   }
 
@@ -190,23 +192,23 @@ export class Keeper {
   }
 
   async partitions(): Promise<boolean> {
-    await this.#only("partitions", (tx) => makePartitions(tx, this.#parts.clock.now()));
+    await this.#only("partitions", (tx, now) => makePartitions(tx, now));
     return false;
   }
 
   async retention(): Promise<boolean> {
-    const { retention, clock } = this.#parts;
-    const now = clock.now();
-    const claims = await this.#only("retention", (tx) =>
+    const { retention } = this.#parts;
+    const claims = await this.#only("retention", (tx, now) =>
       dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
     );
-    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
+    await this.#only("retention", (tx, now) => dropOldPartitions(tx, retention, now));
     const attachments = await this.#only("retention", (tx) =>
       dropOldAttachments(tx, ATTACHMENTS_DROPPED_MAX),
     );
-    const before = new Date(now - retention.emails * DAY_MS);
-    const runs = await this.#only("retention", (tx) => dropOldRuns(tx, before, RUNS_DROPPED_MAX));
-    await this.#only("retention", (tx) => dropOldCounts(tx, now));
+    const runs = await this.#only("retention", (tx, now) =>
+      dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), RUNS_DROPPED_MAX),
+    );
+    await this.#only("retention", (tx, now) => dropOldCounts(tx, now));
     return (
       (claims ?? 0) >= CLAIMS_DROPPED_MAX ||
       (attachments ?? 0) >= ATTACHMENTS_DROPPED_MAX ||
@@ -245,8 +247,8 @@ export class Keeper {
     await line.recount(shard, epoch, await countQueued(sql, shard, epoch));
   }
 
-  #only<T>(name: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
-    return onlyOne(this.#parts.sql, name, run);
+  #only<T>(name: TickName, run: (tx: Tx, now: number) => Promise<T>): Promise<T | null> {
+    return onlyOne(this.#parts.sql, name, this.#parts.clock.given(), run);
   }
 
   #after(ms: number, tick: Tick): void {

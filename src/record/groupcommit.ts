@@ -26,8 +26,11 @@ const FATE_POLL_MS = 50;
 export interface Transaction<Entry, Verdict> {
   /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
   read(tx: Sql): Promise<void>;
-  /** Decides every entry, and hands back what is executed before the commit, in this order. */
-  write(tx: Sql): Statement[];
+  /**
+   * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time of the
+   * transaction, in ms.
+   */
+  write(tx: Sql, now: number): Statement[];
   verdictOf(entry: Entry): Verdict;
   /** The transaction is committed, and every entry has its verdict. */
   committed(): void;
@@ -247,13 +250,14 @@ class Attempt<Entry, Verdict> {
         settled([
           // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
           tx`begin`.execute(),
-          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`.execute(),
+          tx<{ xid: string; now: Date }[]>`select pg_current_xact_id()::text as xid, now() as now`.execute(),
           this.#transaction.read(tx),
         ]),
         left(),
       );
-      this.xid = transaction?.xid ?? null;
-      const writes = this.#transaction.write(tx);
+      if (!transaction) throw new Error("Postgres answered a query without a row");
+      this.xid = transaction.xid;
+      const writes = this.#transaction.write(tx, transaction.now.getTime());
       this.commitWasSent = true;
       for (const write of writes) write.execute();
       const commit = tx`commit`.execute();

@@ -9,6 +9,7 @@ import { type EmailKey, lockEmails } from "./emails.ts";
 import { advance, fullest, GRANT_LIVES_MS, giveBack, nextTurn, take, type WaitsFor } from "./ledger.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "./ledgers.ts";
 import { shardOf } from "./shards.ts";
+import { nowIn, transactionTime } from "./time.ts";
 
 const KEEPER_LOCKS = 7_165_100;
 
@@ -36,12 +37,21 @@ const TICKS: readonly TickName[] = [
   "caps",
 ];
 
-/** Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction. */
-export async function onlyOne<T>(sql: Sql, tick: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
+/**
+ * Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction, whose time
+ * (unless a test gives another) is the time of the tick.
+ */
+export async function onlyOne<T>(
+  sql: Sql,
+  tick: TickName,
+  given: number,
+  run: (tx: Tx, now: number) => Promise<T>,
+): Promise<T | null> {
   const lock = KEEPER_LOCKS + TICKS.indexOf(tick);
   const result = await sql.begin(async (tx) => {
-    const [row] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${lock}) as taken`;
-    return row?.taken ? { value: await run(tx) } : null;
+    const [row] = await tx<{ taken: boolean; now: Date }[]>`
+      select pg_try_advisory_xact_lock(${lock}) as taken, now() as now`;
+    return row?.taken ? { value: await run(tx, given || row.now.getTime()) } : null;
   });
   return (result as { value: T } | null)?.value ?? null;
 }
@@ -131,11 +141,11 @@ export async function renewGrant(
     const open = (await lockEmails(tx, keys)).filter(
       ({ status, bagId }) => bagId === id && (status === "accepted" || status === "deferred"),
     );
-    const [held] = await tx<{ grantedAt: Date; now: Date }[]>`
-      select granted_at as "grantedAt", now() from bag
+    const [held] = await tx<{ grantedAt: Date }[]>`
+      select granted_at as "grantedAt" from bag
       where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
     if (!held) return null;
-    const now = given || held.now.getTime();
+    const now = await transactionTime(tx, given);
     const account = byWorkspace(accounts, now).get(workspaceId);
     if (!account) return new Set(emailIds); // its workspace is gone
     const rows = open.map(({ open: weight, ...email }) => ({ ...email, weight }));
@@ -194,9 +204,9 @@ async function lockDue<Row extends DueRow>(
 }
 
 /** The workspaces for which room may have appeared. */
-export async function accountsToRelease(sql: Sql | Tx, now: number, most: number): Promise<string[]> {
+export async function accountsToRelease(sql: Sql | Tx, given: number, most: number): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
-    select workspace_id as "workspaceId" from ledger where next_release_at <= ${new Date(now)}
+    select workspace_id as "workspaceId" from ledger where next_release_at <= ${nowIn(sql, given)}
     order by next_release_at limit ${most}`;
   return rows.map((row) => row.workspaceId);
 }
@@ -414,11 +424,6 @@ export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number)
 
 /** How long Postgres counts as seen. */
 const SEEN_SECONDS = 2;
-
-export async function askTime(sql: Sql): Promise<Date> {
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
-  return (row as { now: Date }).now;
-}
 
 /** The next bags that should be in line, after a position; for the audit that looks whether they are. */
 export async function queuedAfter(

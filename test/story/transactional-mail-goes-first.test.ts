@@ -91,7 +91,7 @@ async function automate({ id: workspaceId }: TestWorkspace, count: number): Prom
   const verdict = await commit.submit({
     workspaceId,
     version: null,
-    now,
+    given: now,
     bulk: true,
     counted: count,
     claim: null,
