@@ -14,7 +14,7 @@
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
-import type { Sql, Statement } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
@@ -25,12 +25,12 @@ const FATE_POLL_MS = 50;
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
   /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
-  read(tx: Sql): Promise<void>;
+  read(tx: Tx): Promise<void>;
   /**
    * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time of the
    * transaction, in ms.
    */
-  write(tx: Sql, now: number): Statement[];
+  write(tx: Tx, now: number): Statement[];
   verdictOf(entry: Entry): Verdict;
   /** The transaction is committed, and every entry has its verdict. */
   committed(): void;

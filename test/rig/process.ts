@@ -14,6 +14,8 @@ export type EngineProcess = {
   pid: number;
   /** Of its api, when it has one. */
   port: number | null;
+  /** False as soon as it has ended, by itself too. */
+  isRunning(): boolean;
   /** As a power cut would. */
   kill(): Promise<unknown>;
   /** It finishes what is under way; with its exit status, null when it had to be killed. */
@@ -54,6 +56,7 @@ export async function startProcess(
   return {
     pid: child.pid as number,
     port: report.port,
+    isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
     stop: () => end("SIGTERM"),
     freeze: () => void child.kill("SIGSTOP"),
