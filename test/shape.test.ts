@@ -9,7 +9,16 @@ import { expect, test } from "vitest";
 
 /** A part is a folder or a file right under src. It imports from lower ranks, and from itself; never from its own rank. */
 const RANKS = [
-  /* 0 */ ["config", "plans", "address", "ids", "clock", "automation/spans", "automation/filters"],
+  /* 0 */ [
+    "config",
+    "plans",
+    "address",
+    "ids",
+    "clock",
+    "stepsize",
+    "automation/spans",
+    "automation/filters",
+  ],
   /* 1 */ ["redis", "record"],
   /* 2 */ ["admission", "domain", "queue", "template", "capacity/policy", "automation/document"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
