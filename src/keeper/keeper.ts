@@ -1,7 +1,7 @@
 /**
- * The keeper: plain timers in every process that has the role. Each tick takes an advisory lock in Postgres, so that
- * it runs once in the fleet, and survives whatever Redis loses. What a tick moves is bounded; when it moved all it
- * may, it runs again at once.
+ * The keeper: plain timers in every process that has the role. A tick that is one transaction takes an advisory lock in
+ * it; one that takes several runs under a lease. So each runs once in the fleet, and survives whatever Redis loses.
+ * What a tick moves is bounded; when it moved all it may, it runs again at once.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -34,6 +34,7 @@ import {
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { type Lease, underLease } from "./lease.ts";
 
 const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
@@ -168,17 +169,18 @@ export class Keeper {
   async caps(): Promise<boolean> {
     const { sql, clock, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
-    this.#capsAt =
-      (await this.#only("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps))) ?? null;
+    this.#capsAt = await this.#leased("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps));
     return this.#capsAt !== null;
   }
 
   /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
-    const hasAudiences = await this.#only("erase", () => emptyAudiences(sql, clock));
-    const hasMail = await this.#only("erase", () => eraseMail(sql, null, clock));
-    return (hasAudiences ?? false) || (hasMail ?? false);
+    const isMore = await this.#leased("erase", async () => {
+      const hasAudiences = await emptyAudiences(sql, clock);
+      return (await eraseMail(sql, null, clock)) || hasAudiences;
+    });
+    return isMore ?? false;
   }
 
   async partitions(): Promise<boolean> {
@@ -239,6 +241,12 @@ export class Keeper {
 
   #only<T>(name: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
     return onlyOne(this.#parts.sql, name, run);
+  }
+
+  /** No transaction is open meanwhile. */
+  #leased<T>(name: TickName, work: (lease: Lease) => Promise<T>): Promise<T | null> {
+    const { sql, onFault } = this.#parts;
+    return underLease({ sql, onFault, isStopped: () => this.#isStopped }, name, work);
   }
 
   #after(ms: number, tick: Tick): void {

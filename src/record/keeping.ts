@@ -35,7 +35,10 @@ const TICKS: readonly TickName[] = [
   "caps",
 ];
 
-/** Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction. */
+/**
+ * Runs a tick that does all its work in this transaction, unless another process runs it now; null when it does. A tick
+ * that works on other connections takes a lease (ticklease.ts): Postgres ends a transaction that is idle meanwhile.
+ */
 export async function onlyOne<T>(sql: Sql, tick: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
   const lock = KEEPER_LOCKS + TICKS.indexOf(tick);
   const result = await sql.begin(async (tx) => {
