@@ -25,21 +25,18 @@ import {
   packScheduled,
   queuedAfter,
   release,
-  strays,
   type TickName,
   unqueue,
-  unqueueOtherEpochs,
-  workspacesWithStrays,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { type Lease, underLease } from "./lease.ts";
+import { GRACE_MS, Strays } from "./strays.ts";
 
 const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
-const STRAY_WORKSPACES_MAX = 1_000;
-const STRAY_BAGS_MAX = 1_000;
+const LEASES_MAX = 1_000;
 const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
 const CLAIMS_DROPPED_MAX = 5_000;
@@ -47,11 +44,11 @@ const RUNS_DROPPED_MAX = 5_000;
 /** Megabytes each, it may be. */
 const ATTACHMENTS_DROPPED_MAX = 500;
 const DAY_MS = 86_400_000;
-/** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
-const GRACE_MS = 2_000;
 
 export type KeeperParts = {
   sql: Sql;
+  /** Of a statement on `sql`. */
+  timeoutMs: number;
   line: Line;
   shards: number;
   reservations: Reservations;
@@ -71,6 +68,7 @@ type Tick = { name: TickName; everyMs: number; run(): Promise<boolean> };
 export class Keeper {
   readonly #parts: KeeperParts;
   readonly #ticks: readonly Tick[];
+  readonly #strays: Strays;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   #isStopped = false;
@@ -80,6 +78,9 @@ export class Keeper {
 
   constructor(parts: KeeperParts) {
     this.#parts = parts;
+    const slowMs = parts.timeoutMs / 2;
+    const { sql, line, clock } = parts;
+    this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
       { name: "release", everyMs: 500, run: () => this.release() },
@@ -131,13 +132,15 @@ export class Keeper {
 
   /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
   async queue(): Promise<boolean> {
-    for (let shard = 0; shard < this.#parts.shards; shard++) await this.#queueShard(shard);
-    return false;
+    let isMore = false;
+    for (let shard = 0; shard < this.#parts.shards; shard++)
+      isMore = (await this.#strays.queue(shard)) || isMore;
+    return isMore;
   }
 
   async leases(): Promise<boolean> {
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, STRAY_BAGS_MAX));
-    return (ended ?? 0) >= STRAY_BAGS_MAX;
+    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, LEASES_MAX));
+    return (ended ?? 0) >= LEASES_MAX;
   }
 
   /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
@@ -208,29 +211,17 @@ export class Keeper {
     );
   }
 
-  async #queueShard(shard: number): Promise<void> {
-    const { sql, line, clock } = this.#parts;
-    const epoch = await line.openEpoch(shard);
-    while ((await unqueueOtherEpochs(sql, shard, epoch, STRAY_BAGS_MAX)) >= STRAY_BAGS_MAX) {}
-    const workspaceIds = await workspacesWithStrays(sql, shard, STRAY_WORKSPACES_MAX);
-    if (workspaceIds.length === 0) return;
-    const rooms = await line.rooms(shard, workspaceIds);
-    const before = new Date(clock.now() - GRACE_MS);
-    for (const [n, workspaceId] of workspaceIds.entries()) {
-      const room = Math.min(rooms[n] ?? 0, STRAY_BAGS_MAX);
-      if (room === 0) continue;
-      await this.#queueBags(await strays(sql, shard, workspaceId, before, room));
-    }
-  }
-
   async #lineUp(bags: readonly Bag[]): Promise<void> {
     await this.#queueBags(bags.map(firstRow));
   }
 
-  async #queueBags(bags: readonly Lining[]): Promise<void> {
-    if (bags.length === 0) return;
-    for (const { epoch, queued } of await this.#parts.line.lineUp(bags))
+  /** Hands back how many found room. */
+  async #queueBags(bags: readonly Lining[]): Promise<number> {
+    if (bags.length === 0) return 0;
+    const lines = await this.#parts.line.lineUp(bags);
+    for (const { epoch, queued } of lines)
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
+    return lines.reduce((sum, { queued }) => sum + queued.length, 0);
   }
 
   async #recount(shard: number): Promise<void> {

@@ -242,11 +242,20 @@ export async function unqueueOtherEpochs(
   return rows.length;
 }
 
-/** Workspaces with bags that are not in line: a walk over the index that skips from one to the next. */
-export async function workspacesWithStrays(sql: Sql | Tx, shard: number, most: number): Promise<string[]> {
+/**
+ * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a walk over the
+ * index that skips from one to the next.
+ */
+export async function workspacesWithStrays(
+  sql: Sql | Tx,
+  shard: number,
+  after: string | null,
+  most: number,
+): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
     with recursive hop as (
       (select workspace_id from bag where shard = ${shard} and token is null and epoch is null
+         ${after === null ? sql`` : sql`and workspace_id > ${after}`}
        order by workspace_id limit 1)
       union all
       select (select b.workspace_id from bag b where b.shard = ${shard} and b.token is null and b.epoch is null

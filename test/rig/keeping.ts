@@ -25,6 +25,7 @@ export function handKeeper(
   const keyring = new Keyring({ redis: client, sql, serverSecret: "", clock });
   const keeper = new Keeper({
     sql,
+    timeoutMs: storeMs,
     line,
     shards: 1,
     reservations,
