@@ -296,6 +296,7 @@ async function startKeeperRole(
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
   const keeper = new Keeper({
     sql,
+    timeoutMs: config.storeTimeoutMs,
     line,
     shards: SHARDS,
     reservations,

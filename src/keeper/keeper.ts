@@ -1,7 +1,7 @@
 /**
- * The keeper: plain timers in every process that has the role. Each tick takes an advisory lock in Postgres, so that
- * it runs once in the fleet, and survives whatever Redis loses. What a tick moves is bounded; when it moved all it
- * may, it runs again at once.
+ * The keeper: plain timers in every process that has the role. A tick that is one transaction takes an advisory lock in
+ * it; one that takes several runs under a lease. So each runs once in the fleet, and survives whatever Redis loses.
+ * What a tick moves is bounded; when it moved all it may, it runs again at once.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -26,21 +26,19 @@ import {
   packScheduled,
   queuedAfter,
   release,
-  strays,
   type TickName,
-  unqueueOtherEpochs,
-  workspacesWithStrays,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { clockTime, transactionTime } from "../record/time.ts";
+import { type Lease, underLease } from "./lease.ts";
 import { Sight } from "./sight.ts";
+import { GRACE_MS, Strays } from "./strays.ts";
 
 const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
-const STRAY_WORKSPACES_MAX = 1_000;
-const STRAY_BAGS_MAX = 1_000;
+const LEASES_MAX = 1_000;
 const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
 const CLAIMS_DROPPED_MAX = 5_000;
@@ -48,11 +46,11 @@ const RUNS_DROPPED_MAX = 5_000;
 /** Megabytes each, it may be. */
 const ATTACHMENTS_DROPPED_MAX = 500;
 const DAY_MS = 86_400_000;
-/** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
-const GRACE_MS = 2_000;
 
 export type KeeperParts = {
   sql: Sql;
+  /** Of a statement on `sql`. */
+  timeoutMs: number;
   line: Line;
   shards: number;
   reservations: Reservations;
@@ -72,6 +70,7 @@ type Tick = { name: TickName; everyMs: number; run(): Promise<boolean> };
 export class Keeper {
   readonly #parts: KeeperParts;
   readonly #ticks: readonly Tick[];
+  readonly #strays: Strays;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   readonly #sight = new Sight();
@@ -82,6 +81,9 @@ export class Keeper {
 
   constructor(parts: KeeperParts) {
     this.#parts = parts;
+    const slowMs = parts.timeoutMs / 2;
+    const { sql, line, clock } = parts;
+    this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
       { name: "release", everyMs: 500, run: () => this.release() },
@@ -136,8 +138,10 @@ export class Keeper {
 
   /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
   async queue(): Promise<boolean> {
-    for (let shard = 0; shard < this.#parts.shards; shard++) await this.#queueShard(shard);
-    return false;
+    let isMore = false;
+    for (let shard = 0; shard < this.#parts.shards; shard++)
+      isMore = (await this.#strays.queue(shard)) || isMore;
+    return isMore;
   }
 
   /** Leases that ran out are taken back, unless their holders may have been unable to renew them. */
@@ -146,8 +150,8 @@ export class Keeper {
     const seenAt = await clockTime(this.#parts.sql);
     const inSightMs = this.#sight.note(seenAt, askedAt, performance.now());
     if (inSightMs < LEASE_SECONDS * 1_000) return false;
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, new Date(seenAt), STRAY_BAGS_MAX));
-    return (ended ?? 0) >= STRAY_BAGS_MAX;
+    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, new Date(seenAt), LEASES_MAX));
+    return (ended ?? 0) >= LEASES_MAX;
   }
 
   /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
@@ -176,19 +180,20 @@ export class Keeper {
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, policy, onCaps } = this.#parts;
+    const { sql, clock, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
-    this.#capsAt =
-      (await this.#only("caps", (_, now) => judgeCaps(sql, policy(), from, now, onCaps))) ?? null;
+    this.#capsAt = await this.#leased("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps));
     return this.#capsAt !== null;
   }
 
   /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
-    const hasAudiences = await this.#only("erase", () => emptyAudiences(sql, clock));
-    const hasMail = await this.#only("erase", () => eraseMail(sql, null, clock));
-    return (hasAudiences ?? false) || (hasMail ?? false);
+    const isMore = await this.#leased("erase", async () => {
+      const hasAudiences = await emptyAudiences(sql, clock);
+      return (await eraseMail(sql, null, clock)) || hasAudiences;
+    });
+    return isMore ?? false;
   }
 
   async partitions(): Promise<boolean> {
@@ -216,29 +221,17 @@ export class Keeper {
     );
   }
 
-  async #queueShard(shard: number): Promise<void> {
-    const { sql, line, clock } = this.#parts;
-    const epoch = await line.openEpoch(shard);
-    while ((await unqueueOtherEpochs(sql, shard, epoch, STRAY_BAGS_MAX)) >= STRAY_BAGS_MAX) {}
-    const workspaceIds = await workspacesWithStrays(sql, shard, STRAY_WORKSPACES_MAX);
-    if (workspaceIds.length === 0) return;
-    const rooms = await line.rooms(shard, workspaceIds);
-    const before = new Date(clock.now() - GRACE_MS);
-    for (const [n, workspaceId] of workspaceIds.entries()) {
-      const room = Math.min(rooms[n] ?? 0, STRAY_BAGS_MAX);
-      if (room === 0) continue;
-      await this.#queueBags(await strays(sql, shard, workspaceId, before, room));
-    }
-  }
-
   async #lineUp(bags: readonly Bag[]): Promise<void> {
     await this.#queueBags(bags.map(firstRow));
   }
 
-  async #queueBags(bags: readonly Lining[]): Promise<void> {
-    if (bags.length === 0) return;
-    for (const { epoch, queued } of await this.#parts.line.lineUp(bags))
+  /** Hands back how many found room. */
+  async #queueBags(bags: readonly Lining[]): Promise<number> {
+    if (bags.length === 0) return 0;
+    const lines = await this.#parts.line.lineUp(bags);
+    for (const { epoch, queued } of lines)
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
+    return lines.reduce((sum, { queued }) => sum + queued.length, 0);
   }
 
   async #recount(shard: number): Promise<void> {
@@ -249,6 +242,12 @@ export class Keeper {
 
   #only<T>(name: TickName, run: (tx: Tx, now: number) => Promise<T>): Promise<T | null> {
     return onlyOne(this.#parts.sql, name, this.#parts.clock.given(), run);
+  }
+
+  /** No transaction is open meanwhile. */
+  #leased<T>(name: TickName, work: (lease: Lease) => Promise<T>): Promise<T | null> {
+    const { sql, onFault } = this.#parts;
+    return underLease({ sql, onFault, isStopped: () => this.#isStopped }, name, work);
   }
 
   #after(ms: number, tick: Tick): void {

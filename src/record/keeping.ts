@@ -38,8 +38,9 @@ const TICKS: readonly TickName[] = [
 ];
 
 /**
- * Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction, whose time
- * (unless a test gives another) is the time of the tick.
+ * Runs a tick that does all its work in this transaction, unless another process runs it now; null when it does. A tick
+ * that works on other connections takes a lease (ticklease.ts): Postgres ends a transaction that is idle meanwhile. The
+ * time of the transaction (unless a test gives another) is the time of the tick.
  */
 export async function onlyOne<T>(
   sql: Sql,
@@ -370,11 +371,20 @@ export async function unqueueOtherEpochs(
   return rows.length;
 }
 
-/** Workspaces with bags that are not in line: a walk over the index that skips from one to the next. */
-export async function workspacesWithStrays(sql: Sql | Tx, shard: number, most: number): Promise<string[]> {
+/**
+ * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a walk over the
+ * index that skips from one to the next.
+ */
+export async function workspacesWithStrays(
+  sql: Sql | Tx,
+  shard: number,
+  after: string | null,
+  most: number,
+): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
     with recursive hop as (
       (select workspace_id from bag where shard = ${shard} and token is null and epoch is null
+         ${after === null ? sql`` : sql`and workspace_id > ${after}`}
        order by workspace_id limit 1)
       union all
       select (select b.workspace_id from bag b where b.shard = ${shard} and b.token is null and b.epoch is null

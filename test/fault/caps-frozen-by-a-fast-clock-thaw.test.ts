@@ -1,13 +1,13 @@
 /** What a process with a fast clock left behind before ledgers went by Postgres' time: windows eight hours ahead. */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const FAST_MS = 8 * 3_600_000;
-const BUCKET_MS = 300_000;
 const MIGRATION = new URL("../../src/record/migrations/0011_clocks.sql", import.meta.url);
 
 const clock = new MovableClock(Date.now());
@@ -47,7 +47,7 @@ test("they come back to the present, count what was used for an hour, and then l
 
   await hand.keeper.release();
   expect(await statuses(ws)).toEqual({ accepted: 50, waiting: 10 });
-  clock.advance(13 * BUCKET_MS);
+  clock.advance(HOUR_BUCKETS * BUCKET_MS);
   await hand.keeper.release();
   expect(await statuses(ws)).toEqual({ accepted: 60 });
 });
@@ -58,7 +58,7 @@ test("a commit brings them back too, and has them looked at", async () => {
   await send(ws, 60);
   clock.advance(-FAST_MS);
   await send(ws, 1);
-  clock.advance(13 * BUCKET_MS);
+  clock.advance(HOUR_BUCKETS * BUCKET_MS);
   await hand.keeper.release();
   expect(await statuses(ws)).toEqual({ accepted: 61 });
 });
