@@ -109,6 +109,18 @@ test("only the root reads the clock", () => {
   );
 });
 
+test("no script negates a variable", () => {
+  const negating = filesBelow(join(ROOT, "lua")).filter((file) =>
+    /(?:[=,({]|\breturn)\s*-[a-z_(]/i.test(
+      readFileSync(file, "utf8").replace(/--\[\[[\s\S]*?\]\]|--.*$/gm, ""),
+    ),
+  );
+  hold(
+    "Write `0 - n`: Lua sends the negative of zero as `-0`, which Redis does not take for an integer.",
+    negating.map((file) => relative(ROOT, file)),
+  );
+});
+
 test("there are no barrels", () => {
   const barrels = [...src, ...tests, ...bench].filter(
     ({ path, text }) => /(^|\/)index\.ts$/.test(path) || /^\s*export \* from/m.test(text),

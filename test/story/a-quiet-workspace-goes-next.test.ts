@@ -62,6 +62,17 @@ test("one workspace has so many bags in line and no more; those that left make r
   expect(second?.queued).toHaveLength(5);
 });
 
+test("bags that a lost line no longer counts may still leave it, and leave the counts at zero", async () => {
+  await redis.flushall();
+  const workspaceId = randomUUID();
+  await line.stepOut(0, [workspaceId]);
+  await line.lineUp(bagsOf(workspaceId, 1));
+  await line.stepOut(0, [workspaceId]);
+  await line.stepOut(0, [workspaceId, workspaceId]);
+  await line.stepOut(0, []);
+  expect(await redis.hgetall("{bags-0}:fairness")).toEqual({ virtual: "0", in_line: "0" });
+});
+
 test("a line that was lost begins a new epoch, with nobody in it", async () => {
   const before = await line.openEpoch(0);
   expect(await line.openEpoch(0)).toBe(before);
