@@ -4,8 +4,8 @@
  *
  * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces does so in
  * the order of their ids. Everything happens at the time of the transaction, whatever the clock of this process says.
- * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the
- * quota: it waits for the month to turn; and submitted twice under one id it is written once.
+ * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the quota: it waits for the
+ * month to turn; and submitted twice under one id it is written once.
  */
 import { newId } from "../ids.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";

@@ -3,7 +3,7 @@
  * idempotency keys hold. Caps, schedules, runs and keys go by Postgres' time all the same, and the process says what is
  * wrong with it.
  */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
 import { timeOfId } from "../../src/ids.ts";
 import { commandLine } from "../rig/command.ts";
@@ -140,6 +140,17 @@ test("it is not ready and says why, until its clock is set right", async () => {
   expect(await readyz(url)).toEqual({ status: 200, clock: "ok" });
   await fast.setClock(-60_000);
   expect((await readyz(url)).clock).toMatch(/^(60|59) s behind Postgres$/);
+});
+
+test("its log says so, once", async () => {
+  const rightNow = Date.now;
+  const wrong = vi.spyOn(Date, "now").mockImplementation(() => rightNow() + AHEAD_MS);
+  const engine = await startEngine(["api"], stores());
+  wrong.mockRestore();
+  await engine.stop();
+  expect(engine.complaints.map(({ msg }) => msg)).toEqual([
+    expect.stringContaining("The clock of this machine is 93600 s ahead of Postgres"),
+  ]);
 });
 
 type Finding = { what: string; state: string; detail: string };
