@@ -44,7 +44,8 @@ type Options = {
   json: string | null;
   rate: number;
   quietSeconds: number;
-  stopAtFirst: boolean;
+  /** The rules whose first violation ends it; `true`: any; null: it goes on. */
+  stopAtFirst: string[] | true | null;
 };
 
 const options = readOptions();
@@ -181,9 +182,10 @@ async function watch(
     note(history, sink);
     const open = await Promise.race([postgres.ask(countOpen).then(JSON.stringify), pause(2_000)]);
     tell(progressOf(history, `${open ?? "?"} open`));
-    if (!options.stopAtFirst) continue;
+    const { stopAtFirst } = options;
+    if (stopAtFirst === null) continue;
     const verdict = audit(history, null);
-    if (verdict.violations.length === 0) continue;
+    if (!verdict.violations.some(({ rule }) => stopAtFirst === true || stopAtFirst.includes(rule))) continue;
     end();
     return verdict;
   }
@@ -266,9 +268,14 @@ function readOptions(): Options {
       number(1),
       QUIET_MS_MAX / 1_000,
     )
-    .option("--stop-at-first", "ends with the first violation", false)
+    .option(
+      "--stop-at-first [rules]",
+      "ends with the first violation, or the first of these rules (with semicolons)",
+    )
     .parse();
-  const { faults = null, json = null, ...others } = command.opts<Partial<Options>>();
+  type Given = Omit<Partial<Options>, "stopAtFirst"> & { stopAtFirst?: string | true };
+  const { faults = null, json = null, stopAtFirst = null, ...others } = command.opts<Given>();
   if (faults !== null) kindsNamed(faults);
-  return { faults, json, ...others } as Options;
+  const rules = typeof stopAtFirst === "string" ? stopAtFirst.split(";") : stopAtFirst;
+  return { faults, json, stopAtFirst: rules, ...others } as Options;
 }
