@@ -77,6 +77,9 @@ async function main(): Promise<number> {
     if (stopped.signal.aborted) tell("interrupted");
     process.stdout.write(`${summaryOf(verdict)}\n`);
     return verdict.violations.length > 0 || stopped.signal.aborted ? 1 : 0;
+  } catch (error) {
+    console.error(error);
+    return 1;
   } finally {
     guard.disconnect();
     await gone;
@@ -86,35 +89,52 @@ async function main(): Promise<number> {
 async function campaign(folder: string): Promise<Verdict> {
   const { minutes, seed } = options;
   tell(`seed ${seed}, ${minutes} minutes, ${options.rate} operations a second, in ${folder}`);
+  const stage = await openStage(folder);
+  try {
+    return await play(stage);
+  } finally {
+    await stage.close();
+  }
+}
+
+/** Everything that a campaign needs, up and running. */
+async function openStage(folder: string) {
+  const { minutes, seed } = options;
   const [postgres, redis, sink] = await Promise.all([
     PostgresStore.start(folder),
     RedisStore.start(folder),
     openSink({ seed }),
   ]);
   const history = newHistory(sink);
-  const fleet = await Fleet.open({
-    folder,
-    postgres,
-    redis,
-    smtpUrl: `${sink.url}?pool=${CONNECTIONS}`,
-    secret: SECRET,
-    lives: history.lives,
-  });
+  const smtpUrl = `${sink.url}?pool=${CONNECTIONS}`;
+  const fleet = await Fleet.open({ folder, postgres, redis, smtpUrl, secret: SECRET, lives: history.lives });
   await fleet.start();
   await postgres.prepareFullDisk();
   const tenants = await makeTenants({ postgres, redis, secret: SECRET, minutes, random: randomOf(seed) });
   history.tenants = tenants.all;
+  const caller = new Caller();
+  return {
+    world: { postgres, redis, sink, fleet },
+    history,
+    tenants,
+    caller,
+    async close() {
+      fleet.killAll();
+      caller.close();
+      await Promise.all([sink.close(), fleet.close(), redis.stop(), postgres.stop("immediate")]);
+    },
+  };
+}
+
+type Stage = Awaited<ReturnType<typeof openStage>>;
+
+async function play(stage: Stage): Promise<Verdict> {
+  const { history, tenants, caller, world } = stage;
+  const { postgres, redis, sink, fleet } = world;
+  const { minutes, seed, rate } = options;
   const directly = { DATABASE_URL: postgres.url, REDIS_URL: redis.url, POSTRIDER_SECRET: SECRET };
   const raiser = new Raiser(tenants.capped, directly, history.caps);
-  const caller = new Caller();
-  const load = new Load({
-    seed,
-    perSecond: options.rate,
-    tenants,
-    fleet,
-    caller,
-    operations: history.operations,
-  });
+  const load = new Load({ seed, perSecond: rate, tenants, fleet, caller, operations: history.operations });
   const plan = planFaults(fleet);
 
   history.beganAt = Date.now();
@@ -122,23 +142,22 @@ async function campaign(folder: string): Promise<Verdict> {
   setMaxListeners(0, ended.signal, stopped.signal);
   const end = () => ended.abort();
   stopped.signal.addEventListener("abort", end);
-  const timer = setTimeout(end, minutes * 60_000);
   tell(
     `${tenants.all.length} workspaces, ${fleet.members.length} processes, ${plan.length} faults: off we go`,
   );
   const watching = watch(history, sink, postgres, end, ended.signal);
-  const running = load.run();
-  const raising = raiseCaps(raiser, seed, ended.signal);
-  await inflictAll(plan, { postgres, redis, sink, fleet }, history.spells, ended.signal, tell);
+  const working = Promise.all([load.run(), raiseCaps(raiser, seed, ended.signal)]);
+  const inflicting = inflictAll(plan, world, history.spells, ended.signal, tell);
   await pause(minutes * 60_000, ended.signal);
-  clearTimeout(timer);
+  end();
+  await inflicting;
   const early = await watching;
-  if (early) return finish(early, null);
+  if (early || stopped.signal.aborted) return conclude(stage, plan, early ?? audit(history, null), null);
 
   tell("the faults are over");
   sink.clearUp();
   await Promise.race([load.finish(), pause(LAST_ANSWERS_MS_MAX)]);
-  await Promise.all([running, raising]);
+  await working;
   await raiser.lift();
   const open = await untilQuiet(postgres, options.quietSeconds * 1_000, stopped.signal);
   tell(`quiet: ${JSON.stringify(open)} on their way`);
@@ -146,18 +165,16 @@ async function campaign(folder: string): Promise<Verdict> {
   await fleet.stop();
   note(history, sink);
   const after = await readRecord(postgres, said);
-  return finish(audit(history, after), after);
+  return conclude(stage, plan, audit(history, after), after);
+}
 
-  async function finish(verdict: Verdict, after: Aftermath | null): Promise<Verdict> {
-    fleet.killAll();
-    caller.close();
-    await Promise.all([sink.close(), fleet.close(), redis.stop(), postgres.stop("immediate")]);
-    tell(progressOf(history, "at the end"));
-    tellVerdict(verdict, tell);
-    if (options.json)
-      writeFileSync(options.json, JSON.stringify({ options, plan, history: plain(history), after, verdict }));
-    return verdict;
-  }
+function conclude({ history }: Stage, plan: Drawn[], verdict: Verdict, after: Aftermath | null): Verdict {
+  tell(progressOf(history, "at the end"));
+  tellVerdict(verdict, tell);
+  const { named: _, ...noted } = history;
+  if (options.json)
+    writeFileSync(options.json, JSON.stringify({ options, plan, history: noted, after, verdict }));
+  return verdict;
 }
 
 function planFaults(fleet: Fleet): Drawn[] {
@@ -241,11 +258,6 @@ function note(history: History, { ledger }: Sink): void {
       };
     },
   );
-}
-
-function plain(history: History): object {
-  const { named: _, ...others } = history;
-  return others;
 }
 
 function readOptions(): Options {

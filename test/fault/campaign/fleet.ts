@@ -20,7 +20,10 @@ const RESTART_MS = 300;
 const RESTART_MS_MAX = 3_000;
 /** A member that does not end when it is told to is killed, as a supervisor would. */
 const STOP_MS_MAX = 12_000;
+/** Rather more than a process waits for its stores before it gives up by itself. */
+export const START_MS_MAX = 45_000;
 const LAST_WORDS = 12;
+const LINE_CHARS_MAX = 1_000;
 const FAKETIME_LIBRARIES = [
   "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
   "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -197,10 +200,15 @@ export class Member {
     this.#child = child;
     this.#life = life;
     child.once("exit", (status, signal) => void this.#onExit(life, status, signal));
+    const patience = setTimeout(() => this.end("SIGKILL"), START_MS_MAX);
     return new Promise((resolve) => {
-      child.once("exit", () => resolve(false));
+      child.once("exit", () => {
+        clearTimeout(patience);
+        resolve(false);
+      });
       child.on("message", (report: Report) => {
         if (report.kind !== "ready") return;
+        clearTimeout(patience);
         life.readyAt = Date.now();
         this.#port = report.port;
         this.#failedStarts = 0;
@@ -211,7 +219,7 @@ export class Member {
 
   async #onExit(life: Life, status: number | null, signal: string | null): Promise<void> {
     life.ended = { at: Date.now(), status, signal };
-    if (life.told === null) life.lastWords = this.#lastWords();
+    if (life.told === null || life.readyAt === null) life.lastWords = this.#lastWords();
     if (life.readyAt === null) this.#failedStarts++;
     this.#port = null;
     this.#isFrozen = false;
@@ -220,7 +228,8 @@ export class Member {
   }
 
   #lastWords(): string[] {
-    return readFileSync(this.#logFile, "utf8").trimEnd().split("\n").slice(-LAST_WORDS);
+    const lines = readFileSync(this.#logFile, "utf8").trimEnd().split("\n");
+    return lines.slice(-LAST_WORDS).map((line) => line.slice(0, LINE_CHARS_MAX));
   }
 
   #environment(life: Life): Record<string, string> {

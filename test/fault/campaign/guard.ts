@@ -17,7 +17,7 @@ async function end(): Promise<void> {
   const left = processesIn(folder);
   for (const pid of left) tryToKill(pid);
   await gone(left, GONE_MS_MAX).catch(() => {});
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
 function processesIn(folder: string): number[] {

@@ -1,9 +1,10 @@
-/** Processes: none ends unless it is told to, each ends in time when it is, and each that can start does. */
+/** Processes: none ends unless it is told to, each ends in time when it is, and each serves soon or says why it cannot. */
 import type { History, Life, Violation } from "../history.ts";
 import { clockOf } from "./repeats.ts";
 
 /** Rather more than the engine gives itself. */
 const STOP_MS_MAX = 9_000;
+const START_MS_MAX = 44_000;
 
 export function judgeLives({ lives, spells }: History): Violation[] {
   return lives.flatMap((life): Violation[] => {
@@ -26,6 +27,10 @@ export function judgeLives({ lives, spells }: History): Violation[] {
           evidence: lastWords,
         },
       ];
+    if (readyAt === null && !wasFrozen(life, spells) && ended.at - life.startedAt > START_MS_MAX)
+      return [
+        { rule: "stuck", subject: name, what: `${what}, and had not served until then`, evidence: lastWords },
+      ];
     if (told?.signal === "SIGTERM" && !wasFrozen(life, spells) && ended.at - told.at > STOP_MS_MAX)
       return [
         {
@@ -39,12 +44,12 @@ export function judgeLives({ lives, spells }: History): Violation[] {
   });
 }
 
-function wasFrozen({ member, told, ended }: Life, spells: History["spells"]): boolean {
+function wasFrozen({ member, startedAt, readyAt, told, ended }: Life, spells: History["spells"]): boolean {
   return spells.some(
     (spell) =>
       spell.kind === "frozen" &&
       spell.member === member &&
       spell.from <= (ended?.at ?? 0) &&
-      (spell.to ?? Number.POSITIVE_INFINITY) >= (told?.at ?? 0),
+      (spell.to ?? Number.POSITIVE_INFINITY) >= (readyAt === null ? startedAt : (told?.at ?? 0)),
   );
 }
