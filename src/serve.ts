@@ -67,7 +67,9 @@ export async function serve(
   try {
     await stores.ready();
     const setup = stores.sql("setup");
-    await migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated"));
+    await stores.persevere(() =>
+      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated")),
+    );
     const onFault = (error: unknown) => log.error({ err: error }, "fault");
     let port: number | null = null;
     if (roles.includes("api")) {

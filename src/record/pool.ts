@@ -133,7 +133,7 @@ class Pool {
       session.isReserved = false;
       this.#changed(session);
     };
-    return Object.assign(writing(send), { release });
+    return Object.assign(writing(send), { release, drop: () => session.drop() });
   }
 
   #changed(session: Session): void {

@@ -32,6 +32,8 @@ export interface Tx {
 /** A connection that nobody else uses until it is released. */
 export interface Reserved extends Tx {
   release(): void;
+  /** Instead, when nobody knows what state it is in: cuts it. */
+  drop(): void;
 }
 
 /** A pool of connections. */
