@@ -7,17 +7,24 @@
  * and written is the business of the kind of entry.
  *
  * Promises: an entry hears its verdict only after the commit. One entry that is refused or broken never fails its
- * neighbours: a group that aborts is halved and tried again, down to single entries.
+ * neighbours: a group that aborts is halved and tried again, down to single entries. A group that lost a deadlock is
+ * tried again as it is. A group that took too long makes the next ones smaller, until groups succeed again.
  *
  * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written; after it,
  * Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the answer is `unknown`.
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
+import { CONFLICT_RETRIES_MAX, isConflict } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
+import { isRefusal } from "./session.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+/** What is left of a group's size when every group takes too long: one entry. */
+const SHARE_MIN = 1 / GROUP_ROWS_MAX;
+/** Slowly: each group that turns out too large again is a group of callers that are refused. */
+const SHARE_GROWTH = 1.1;
 const HELD_ROWS_MAX = 40_000;
 const HELD_BYTES_MAX = 256 * 1024 * 1024;
 const FATE_POLL_MS = 50;
@@ -59,6 +66,11 @@ type Waiting<Entry, Verdict> = {
   settle(verdict: Verdict | Uncommitted): void;
 };
 
+type Group<Entry, Verdict> = readonly Waiting<Entry, Verdict>[];
+
+/** How an attempt to commit a group ended. Whoever is committed has heard its verdict. */
+type End = { kind: "committed" } | { kind: "aborted" | "unknown"; error: unknown };
+
 class Deadline extends Error {}
 
 export class GroupCommit<Entry, Verdict> {
@@ -69,6 +81,8 @@ export class GroupCommit<Entry, Verdict> {
   #running: Promise<void> | null = null;
   #heldRows = 0;
   #heldBytes = 0;
+  /** Of the rows and bytes that a group may have at most. */
+  #share = 1;
 
   constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
     this.#kind = kind;
@@ -120,7 +134,7 @@ export class GroupCommit<Entry, Verdict> {
   }
 
   /** The next entries in order; one that repeats a name of the group waits for the group after. */
-  #nextGroup(): Waiting<Entry, Verdict>[] {
+  #nextGroup(): Group<Entry, Verdict> {
     const group: Waiting<Entry, Verdict>[] = [];
     const repeats: Waiting<Entry, Verdict>[] = [];
     const names = new Set<string>();
@@ -128,8 +142,7 @@ export class GroupCommit<Entry, Verdict> {
     let bytes = 0;
     let seen = 0;
     for (const one of this.#queue) {
-      if (group.length > 0 && (rows + one.rows > GROUP_ROWS_MAX || bytes + one.bytes > GROUP_BYTES_MAX))
-        break;
+      if (group.length > 0 && shareOf(rows + one.rows, bytes + one.bytes) > this.#share) break;
       seen++;
       const name = this.#kind.nameOf?.(one.entry) ?? null;
       if (name !== null) {
@@ -147,34 +160,15 @@ export class GroupCommit<Entry, Verdict> {
     return group;
   }
 
-  async #commit(group: readonly Waiting<Entry, Verdict>[]): Promise<void> {
-    const transaction = this.#kind.open(group.map((one) => one.entry));
-    const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
-    const settleAll = (): void => {
-      for (const one of group) one.settle(transaction.verdictOf(one.entry));
-      transaction.committed();
-    };
-    let error: unknown;
-    try {
-      await attempt.run();
-      settleAll();
+  async #commit(group: Group<Entry, Verdict>): Promise<void> {
+    const end = await this.#persistently(group);
+    this.#learn(group, end);
+    if (end.kind === "committed") return;
+    const { error } = end;
+    if (end.kind === "unknown") {
+      for (const one of group) one.settle({ kind: "unknown", error });
       return;
-    } catch (caught) {
-      error = caught;
     }
-    if (attempt.isConnectionDoubtful) this.#renewConnection();
-    if (attempt.commitWasSent) {
-      const fate = await this.#fateOf(attempt.xid);
-      if (fate === "committed") {
-        settleAll();
-        return;
-      }
-      if (fate === "unknown") {
-        for (const one of group) one.settle({ kind: "unknown", error });
-        return;
-      }
-    }
-    // certainly rolled back
     const isBroken = isFaultOfOne(error);
     if (!isBroken || group.length === 1) {
       for (const one of group) one.settle({ kind: "failed", error, isBroken });
@@ -183,6 +177,49 @@ export class GroupCommit<Entry, Verdict> {
     const half = Math.ceil(group.length / 2);
     await this.#commit(group.slice(0, half));
     await this.#commit(group.slice(half));
+  }
+
+  /** Whoever lost a deadlock finds the locks free the next time. */
+  async #persistently(group: Group<Entry, Verdict>): Promise<End> {
+    const until = performance.now() + this.#options.timeoutMs;
+    let end = await this.#attempt(group);
+    for (let n = 0; n < CONFLICT_RETRIES_MAX && performance.now() < until; n++) {
+      if (end.kind !== "aborted" || !isConflict(end.error)) break;
+      end = await this.#attempt(group);
+    }
+    return end;
+  }
+
+  async #attempt(group: Group<Entry, Verdict>): Promise<End> {
+    const transaction = this.#kind.open(group.map((one) => one.entry));
+    const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
+    const committed = (): End => {
+      for (const one of group) one.settle(transaction.verdictOf(one.entry));
+      transaction.committed();
+      return { kind: "committed" };
+    };
+    let error: unknown;
+    try {
+      await attempt.run();
+      return committed();
+    } catch (caught) {
+      error = caught;
+    }
+    if (attempt.isConnectionDoubtful) this.#renewConnection();
+    const fate = attempt.commitWasSent ? await this.#fateOf(attempt.xid) : "aborted";
+    return fate === "committed" ? committed() : { kind: fate, error };
+  }
+
+  /** Halves what took too long. Only a group that used its share shows that a larger one may succeed. */
+  #learn(group: Group<Entry, Verdict>, end: End): void {
+    const rows = group.reduce((sum, one) => sum + one.rows, 0);
+    const bytes = group.reduce((sum, one) => sum + one.bytes, 0);
+    const used = shareOf(rows, bytes);
+    if (end.kind === "committed") {
+      if (used >= this.#share / 2) this.#share = Math.min(1, this.#share * SHARE_GROWTH);
+    } else if (tookTooLong(end.error)) {
+      this.#share = Math.max(SHARE_MIN, Math.min(used, this.#share) / 2);
+    }
   }
 
   #renewConnection(): void {
@@ -300,13 +337,14 @@ function expectCommit(result: { command: string }): void {
 
 /** Bad data or a broken constraint: one row's doing, and its neighbours may go without it. */
 export function isFaultOfOne(error: unknown): boolean {
-  return isRefusal(error) && /^(22|23|54)/.test((error as { code?: string }).code ?? "");
+  return isRefusal(error) && /^(22|23|54)/.test(error.code);
 }
 
-/** Postgres itself said no to a statement (not: it went away, or stays silent). */
-function isRefusal(error: unknown): boolean {
-  if (!(error instanceof Error) || !("severity" in error)) return false;
-  const { code } = error as Error & { code?: string };
-  const goesAway = code?.startsWith("57P") || code?.startsWith("08");
-  return error.name === "PostgresError" && !goesAway;
+/** Canceled by the statement timeout, kept waiting for a lock, or not answered at all. */
+function tookTooLong(error: unknown): boolean {
+  return error instanceof Deadline || (isRefusal(error) && /^(57014|55P03)$/.test(error.code));
+}
+
+function shareOf(rows: number, bytes: number): number {
+  return Math.max(rows / GROUP_ROWS_MAX, bytes / GROUP_BYTES_MAX);
 }

@@ -38,7 +38,10 @@ export interface Reserved extends Tx {
 
 /** A pool of connections. */
 export interface Sql extends Tx {
-  /** Commits what `work` did when it succeeds, and hands back its result; else rolls back. */
+  /**
+   * Commits what `work` did when it succeeds, and hands back its result; else rolls back. `work` is done again when the
+   * transaction lost a deadlock: it must not change anything but the record.
+   */
   begin<T>(work: (tx: Tx) => T | Promise<T>): Promise<Unwrapped<T>>;
   reserve(): Promise<Reserved>;
   /** Waits for statements under way, but at most `timeout` seconds. */
