@@ -12,12 +12,15 @@
  *
  * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written; after it,
  * Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the answer is `unknown`.
+ * It is `unknown` too when Postgres crashed or failed over meanwhile, and has a committed transaction of that number:
+ * numbers of transactions that never reached the disk are given again.
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
 import { CONFLICT_RETRIES_MAX, isConflict } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { isRefusal } from "./session.ts";
+import type { Reserved } from "./statement.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
@@ -206,7 +209,7 @@ export class GroupCommit<Entry, Verdict> {
       error = caught;
     }
     if (attempt.isConnectionDoubtful) this.#renewConnection();
-    const fate = attempt.commitWasSent ? await this.#fateOf(attempt.xid) : "aborted";
+    const fate = attempt.commitWasSent ? await this.#fateOf(attempt) : "aborted";
     return fate === "committed" ? committed() : { kind: fate, error };
   }
 
@@ -229,17 +232,22 @@ export class GroupCommit<Entry, Verdict> {
     old.end({ timeout: 0 }).catch(() => {});
   }
 
-  async #fateOf(xid: string | null): Promise<"committed" | "aborted" | "unknown"> {
+  async #fateOf(attempt: Attempt<Entry, Verdict>): Promise<"committed" | "aborted" | "unknown"> {
+    const { xid } = attempt;
     if (xid === null) return "aborted";
     const until = performance.now() + this.#options.timeoutMs;
     while (performance.now() < until) {
       try {
         const [row] = await within(
-          this.#sql<{ status: string | null }[]>`select pg_xact_status(${xid}::xid8) as status`,
+          this.#sql<{ status: string | null; incarnation: string }[]>`
+            select pg_xact_status(${xid}::xid8) as status, ${incarnation(this.#sql)} as incarnation`,
           Math.max(1, until - performance.now()),
         );
-        if (row?.status === "committed" || row?.status === "aborted") return row.status;
+        if (row?.status === "aborted") return "aborted";
+        if (row?.status === "committed")
+          return row.incarnation === (await attempt.incarnation) ? "committed" : "unknown";
       } catch (error) {
+        if (isRefusal(error) && error.code === NUMBER_NOT_YET_GIVEN) return "aborted";
         if (error instanceof Deadline) this.#renewConnection();
       }
       await new Promise((resolve) => setTimeout(resolve, FATE_POLL_MS));
@@ -248,12 +256,42 @@ export class GroupCommit<Entry, Verdict> {
   }
 }
 
+/** After a crash: Postgres knows nothing of a transaction with this number, so nothing of it was kept. */
+const NUMBER_NOT_YET_GIVEN = "22023";
+
+const incarnations = new WeakMap<object, Promise<string | null>>();
+
+/** Asked once on each connection, which outlives neither a crash nor a failover; null when it could not be learnt. */
+function incarnationOf(connection: Reserved): Promise<string | null> {
+  const known = incarnations.get(connection.backend);
+  if (known) return known;
+  // sent before the transaction begins, and so answered before it commits
+  const asked = connection<
+    { incarnation: string }[]
+  >`select ${incarnation(connection)} as incarnation`.execute();
+  const answered = asked.then(
+    ([row]) => row?.incarnation ?? null,
+    () => null,
+  );
+  incarnations.set(connection.backend, answered);
+  return answered;
+}
+
+/** Differs after a recovery from a crash, which starts the statistics afresh, and after a failover. */
+function incarnation(tx: Tx): Statement {
+  return tx`(
+    select concat_ws(' ', checkpoint.timeline_id, statistics.stats_reset)
+    from pg_control_checkpoint() as checkpoint, pg_stat_archiver as statistics)`;
+}
+
 /** One transaction of one group, on one connection. */
 class Attempt<Entry, Verdict> {
   readonly #sql: Sql;
   readonly #timeoutMs: number;
   readonly #transaction: Transaction<Entry, Verdict>;
   xid: string | null = null;
+  /** Of the Postgres that gave the number. */
+  incarnation: Promise<string | null> = Promise.resolve(null);
   commitWasSent = false;
   isConnectionDoubtful = false;
 
@@ -266,9 +304,10 @@ class Attempt<Entry, Verdict> {
   async run(): Promise<void> {
     const deadline = performance.now() + this.#timeoutMs;
     const left = () => Math.max(1, deadline - performance.now());
-    let connection: Awaited<ReturnType<Sql["reserve"]>> | null = null;
+    let connection: Reserved | null = null;
     try {
       connection = await within(this.#sql.reserve(), left());
+      this.incarnation = incarnationOf(connection);
       await this.#transact(connection, left);
     } catch (error) {
       this.isConnectionDoubtful = !isRefusal(error);
@@ -278,7 +317,7 @@ class Attempt<Entry, Verdict> {
     }
   }
 
-  async #transact(tx: Awaited<ReturnType<Sql["reserve"]>>, left: () => number): Promise<void> {
+  async #transact(tx: Reserved, left: () => number): Promise<void> {
     try {
       const [, [transaction]] = await within(
         settled([

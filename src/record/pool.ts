@@ -134,7 +134,7 @@ class Pool {
       session.isReserved = false;
       this.#changed(session);
     };
-    return Object.assign(writing(send), { release, drop: () => session.drop() });
+    return Object.assign(writing(send), { backend: session, release, drop: () => session.drop() });
   }
 
   #changed(session: Session): void {

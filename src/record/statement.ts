@@ -31,6 +31,8 @@ export interface Tx {
 
 /** A connection that nobody else uses until it is released. */
 export interface Reserved extends Tx {
+  /** The same object each time the same connection is reserved. */
+  readonly backend: object;
   release(): void;
   /** Instead, when nobody knows what state it is in: cuts it. */
   drop(): void;
