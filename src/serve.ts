@@ -68,7 +68,9 @@ export async function serve(
     const recordClock = await stores.ready();
     const clock = otherClock ?? recordClock;
     const setup = stores.sql("setup");
-    await migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated"));
+    await stores.persevere(() =>
+      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated")),
+    );
     const onFault = (error: unknown) => log.error({ err: error }, "fault");
     let port: number | null = null;
     if (roles.includes("api")) {
