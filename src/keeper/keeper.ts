@@ -16,11 +16,13 @@ import { type BrakeLimits, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
+import { type EraseSizes, eraseSizes } from "../record/erasures.ts";
 import {
   accountsToRelease,
   countQueued,
   endExpiredLeases,
   onlyOne,
+  type Packed,
   packDeferred,
   packScheduled,
   queuedAfter,
@@ -31,18 +33,27 @@ import {
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { StepSize } from "../stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
 import { GRACE_MS, Strays } from "./strays.ts";
 
-const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
-const LEASES_MAX = 1_000;
-const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
-const CLAIMS_DROPPED_MAX = 5_000;
-const RUNS_DROPPED_MAX = 5_000;
-/** Megabytes each, it may be. */
-const ATTACHMENTS_DROPPED_MAX = 500;
+/** Rows that one step of a tick takes on at most; it takes less where the store is slow. */
+const STEPS_MAX = {
+  deferred: 5_000,
+  scheduled: 5_000,
+  released: 5_000,
+  leases: 1_000,
+  audited: 1_000,
+  judged: 200,
+  claims: 5_000,
+  runs: 5_000,
+  /** Megabytes each, it may be. */
+  attachments: 500,
+  /** Workspaces whose old counts go. */
+  counts: 1_000,
+};
 const DAY_MS = 86_400_000;
 
 export type KeeperParts = {
@@ -69,17 +80,22 @@ export class Keeper {
   readonly #parts: KeeperParts;
   readonly #ticks: readonly Tick[];
   readonly #strays: Strays;
+  readonly #sizes: Record<keyof typeof STEPS_MAX, StepSize>;
+  readonly #erasing: EraseSizes;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   #isStopped = false;
   #auditAt = new Map<number, { workspaceId: string; id: string }>();
   #audits = 0;
   #capsAt: string | null = null;
+  #countsAt: string | null = null;
 
   constructor(parts: KeeperParts) {
     this.#parts = parts;
     const slowMs = parts.timeoutMs / 2;
     const { sql, line, clock } = parts;
+    this.#sizes = mapped(STEPS_MAX, (max) => new StepSize({ max, slowMs }));
+    this.#erasing = eraseSizes(slowMs);
     this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
@@ -92,6 +108,7 @@ export class Keeper {
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
+      { name: "expiry", everyMs: 600_000, run: () => this.expiry() },
     ];
   }
 
@@ -110,10 +127,10 @@ export class Keeper {
   async pack(): Promise<boolean> {
     const now = this.#parts.clock.now();
     const id = () => newId(now);
-    const deferred = await this.#only("pack", (tx) => packDeferred(tx, now, DUE_MAX, id));
-    const scheduled = await this.#only("pack", (tx) => packScheduled(tx, now, DUE_MAX, id));
-    await this.#lineUp([...(deferred?.bags ?? []), ...(scheduled?.bags ?? [])]);
-    return (deferred?.moved ?? 0) + (scheduled?.moved ?? 0) >= DUE_MAX;
+    const { deferred, scheduled } = this.#sizes;
+    const isMoreDeferred = await this.#pack(deferred, (tx, most) => packDeferred(tx, now, most, id));
+    const isMoreScheduled = await this.#pack(scheduled, (tx, most) => packScheduled(tx, now, most, id));
+    return isMoreDeferred || isMoreScheduled;
   }
 
   /** Mail that waited for the caps goes as far as there is room. */
@@ -122,10 +139,16 @@ export class Keeper {
     const now = clock.now();
     let isMore = false;
     for (const workspaceId of await accountsToRelease(sql, now, RELEASE_WORKSPACES_MAX)) {
-      const released = await sql.begin((tx) => release(tx, workspaceId, now, DUE_MAX, () => newId(now)));
-      await this.#lineUp(released.bags);
-      if (released.handle) await reservations.forget(released.handle).catch(onFault);
-      isMore ||= released.moved >= DUE_MAX;
+      const { bags, handle, isFull } = await this.#sizes.released.take(
+        async (most) => {
+          const released = await sql.begin((tx) => release(tx, workspaceId, now, most, () => newId(now)));
+          return { ...released, isFull: released.moved >= most };
+        },
+        ({ moved }) => moved,
+      );
+      await this.#lineUp(bags);
+      if (handle) await reservations.forget(handle).catch(onFault);
+      isMore ||= isFull;
     }
     return isMore;
   }
@@ -139,8 +162,9 @@ export class Keeper {
   }
 
   async leases(): Promise<boolean> {
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, LEASES_MAX));
-    return (ended ?? 0) >= LEASES_MAX;
+    return this.#sizes.leases.full(
+      async (most) => (await this.#only("leases", (tx) => endExpiredLeases(tx, most))) ?? 0,
+    );
   }
 
   /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
@@ -150,11 +174,16 @@ export class Keeper {
     this.#audits++;
     for (let shard = 0; shard < shards; shard++) {
       const from = this.#auditAt.get(shard) ?? FIRST;
-      const bags = await queuedAfter(sql, shard, from, before, AUDIT_BAGS_MAX);
+      const { bags, most, missing } = await this.#sizes.audited.take(
+        async (most) => {
+          const bags = await queuedAfter(sql, shard, from, before, most);
+          return { bags, most, missing: bags.length > 0 ? await line.missing(bags) : [] };
+        },
+        ({ bags }) => bags.length,
+      );
       const last = bags.at(-1);
-      if (last && bags.length === AUDIT_BAGS_MAX) this.#auditAt.set(shard, last);
+      if (last && bags.length === most) this.#auditAt.set(shard, last);
       else this.#auditAt.delete(shard);
-      const missing = bags.length > 0 ? await line.missing(bags) : [];
       if (missing.length > 0) await unqueue(sql, missing);
       if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
     }
@@ -172,7 +201,9 @@ export class Keeper {
   async caps(): Promise<boolean> {
     const { sql, clock, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
-    this.#capsAt = await this.#leased("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps));
+    this.#capsAt = await this.#leased("caps", () =>
+      this.#sizes.judged.take((most) => judgeCaps(sql, policy(), from, clock.now(), most, onCaps)),
+    );
     return this.#capsAt !== null;
   }
 
@@ -180,8 +211,8 @@ export class Keeper {
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
     const isMore = await this.#leased("erase", async () => {
-      const hasAudiences = await emptyAudiences(sql, clock);
-      return (await eraseMail(sql, null, clock)) || hasAudiences;
+      const hasAudiences = await emptyAudiences(sql, clock, this.#erasing);
+      return (await eraseMail(sql, null, clock, this.#erasing)) || hasAudiences;
     });
     return isMore ?? false;
   }
@@ -191,24 +222,45 @@ export class Keeper {
     return false;
   }
 
+  /** Whole days of mail go when all of it is over. */
   async retention(): Promise<boolean> {
-    const { retention, clock } = this.#parts;
+    const { clock, retention } = this.#parts;
+    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, clock.now()));
+    return false;
+  }
+
+  /** Rows that go by their own age. What fails for one kind does not keep the others. */
+  async expiry(): Promise<boolean> {
+    const { retention, clock, onFault } = this.#parts;
+    const { claims, attachments, runs, counts } = this.#sizes;
     const now = clock.now();
-    const claims = await this.#only("retention", (tx) =>
-      dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
-    );
-    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
-    const attachments = await this.#only("retention", (tx) =>
-      dropOldAttachments(tx, ATTACHMENTS_DROPPED_MAX),
-    );
     const before = new Date(now - retention.emails * DAY_MS);
-    const runs = await this.#only("retention", (tx) => dropOldRuns(tx, before, RUNS_DROPPED_MAX));
-    await this.#only("retention", (tx) => dropOldCounts(tx, now));
-    return (
-      (claims ?? 0) >= CLAIMS_DROPPED_MAX ||
-      (attachments ?? 0) >= ATTACHMENTS_DROPPED_MAX ||
-      (runs ?? 0) >= RUNS_DROPPED_MAX
+    const drop = (size: StepSize, step: (tx: Tx, most: number) => Promise<number>): Promise<boolean> =>
+      size
+        .full(async (most) => (await this.#only("expiry", (tx) => step(tx, most))) ?? 0)
+        .catch((error: unknown) => {
+          onFault(error);
+          return false;
+        });
+    const full = [
+      await drop(claims, (tx, most) => dropOldClaims(tx, new Date(now), most)),
+      await drop(attachments, dropOldAttachments),
+      await drop(runs, (tx, most) => dropOldRuns(tx, before, most)),
+    ];
+    const from = this.#countsAt ?? FIRST.workspaceId;
+    this.#countsAt = await counts.take((most) =>
+      this.#only("expiry", (tx) => dropOldCounts(tx, from, now, most)),
     );
+    return full.includes(true) || this.#countsAt !== null;
+  }
+
+  /** Says whether it moved as much as it might. */
+  #pack(size: StepSize, step: (tx: Tx, most: number) => Promise<Packed>): Promise<boolean> {
+    return size.full(async (most) => {
+      const packed = await this.#only("pack", (tx) => step(tx, most));
+      await this.#lineUp(packed?.bags ?? []);
+      return packed?.moved ?? 0;
+    });
   }
 
   async #lineUp(bags: readonly Bag[]): Promise<void> {
@@ -265,3 +317,8 @@ const FIRST = {
   workspaceId: "00000000-0000-0000-0000-000000000000",
   id: "00000000-0000-0000-0000-000000000000",
 };
+
+function mapped<K extends string, V>(of: Record<K, number>, make: (value: number) => V): Record<K, V> {
+  const entries = Object.entries<number>(of).map(([name, value]) => [name, make(value)]);
+  return Object.fromEntries(entries) as Record<K, V>;
+}

@@ -21,7 +21,8 @@ export type TickName =
   | "retention"
   | "brake"
   | "erase"
-  | "caps";
+  | "caps"
+  | "expiry";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -33,6 +34,7 @@ const TICKS: readonly TickName[] = [
   "brake",
   "erase",
   "caps",
+  "expiry",
 ];
 
 /**
