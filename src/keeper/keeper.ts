@@ -31,10 +31,11 @@ import {
   unqueue,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
-import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
+import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { StepSize } from "../stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
+import { Retention, type RetentionDays } from "./retention.ts";
 import { GRACE_MS, Strays } from "./strays.ts";
 
 const RELEASE_WORKSPACES_MAX = 200;
@@ -65,6 +66,8 @@ export type KeeperParts = {
   reservations: Reservations;
   clock: Clock;
   retention: RetentionDays;
+  /** Of the pool `retention`. */
+  retentionSql: Sql;
   brake: BrakeLimits;
   /** The policy of sending caps that is in force. */
   policy(): Policy;
@@ -80,6 +83,7 @@ export class Keeper {
   readonly #parts: KeeperParts;
   readonly #ticks: readonly Tick[];
   readonly #strays: Strays;
+  readonly #retention: Retention;
   readonly #sizes: Record<keyof typeof STEPS_MAX, StepSize>;
   readonly #erasing: EraseSizes;
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -93,9 +97,10 @@ export class Keeper {
   constructor(parts: KeeperParts) {
     this.#parts = parts;
     const slowMs = parts.timeoutMs / 2;
-    const { sql, line, clock } = parts;
+    const { sql, line, clock, retention: days, retentionSql, onFault } = parts;
     this.#sizes = mapped(STEPS_MAX, (max) => new StepSize({ max, slowMs }));
     this.#erasing = eraseSizes(slowMs);
+    this.#retention = new Retention({ sql: retentionSql, days, onFault });
     this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
@@ -224,8 +229,8 @@ export class Keeper {
 
   /** Whole days of mail go when all of it is over. */
   async retention(): Promise<boolean> {
-    const { clock, retention } = this.#parts;
-    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, clock.now()));
+    const { clock } = this.#parts;
+    await this.#leased("retention", (lease) => this.#retention.drop(clock.now(), lease));
     return false;
   }
 
