@@ -12,7 +12,7 @@ import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/line.ts";
 import { type Bag, firstRow, noteEpoch } from "../record/bags.ts";
-import { type BrakeLimits, watchBrake } from "../record/brake.ts";
+import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
@@ -198,7 +198,8 @@ export class Keeper {
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
     const { brake, clock } = this.#parts;
-    await this.#only("brake", (tx) => watchBrake(tx, brake, new Date(clock.now())));
+    const free = await freeBytesOf(brake); // before the transaction: a disk may take its time
+    await this.#only("brake", (tx) => watchBrake(tx, brake, free, new Date(clock.now())));
     return false;
   }
 
