@@ -310,6 +310,7 @@ async function startKeeperRole(
       await reservations.forget(handle);
     },
     retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    retentionSql: stores.sql("retention"),
     brake: {
       backlogMax: config.backlogMax,
       diskFreeMinBytes: config.diskFreeMinMb * 1024 * 1024,
