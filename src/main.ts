@@ -155,14 +155,13 @@ class Root {
     const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
     const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;
     const deadline = performance.now() + READY_MS_MAX;
-    while (!(await isReady(baseUrl))) {
+    for (;;) {
+      const missing = await missingAt(baseUrl);
+      if (missing === "") return baseUrl;
       if (performance.now() > deadline)
-        throw new StartError(
-          `The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s. See ${this.#home.logFile("api")}`,
-        );
+        throw new StartError(`The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`);
       await after(READY_POLL_MS);
     }
-    return baseUrl;
   }
 
   #spawnRole(role: Role): Child {
@@ -222,11 +221,16 @@ function placeOf(
   };
 }
 
-async function isReady(baseUrl: string): Promise<boolean> {
+/** What keeps the api from being ready, in words; nothing when it is. */
+async function missingAt(baseUrl: string): Promise<string> {
   try {
-    return (await fetch(`${baseUrl}/readyz`, { signal: AbortSignal.timeout(READY_MS_MAX) })).ok;
+    const answer = await fetch(`${baseUrl}/readyz`, { signal: AbortSignal.timeout(READY_MS_MAX) });
+    if (answer.ok) return "";
+    const { checks } = (await answer.json()) as { checks: Record<string, string> };
+    const failed = Object.entries(checks).filter(([, state]) => state !== "ok");
+    return failed.map(([name, state]) => `${name}: ${state}`).join(", ") || "it does not say why";
   } catch {
-    return false; // it does not listen yet
+    return "it does not answer";
   }
 }
 

@@ -93,7 +93,7 @@ async function act(
   if (!room) throw new Unavailable("the commit is full");
   try {
     const entry = { workspaceId, audienceId, who: { id: contactId }, change, keyId: null };
-    const verdict = await commit.submit({ ...entry, now: clock.now(), bytes: ENTRY_BYTES });
+    const verdict = await commit.submit({ ...entry, given: clock.given(), bytes: ENTRY_BYTES });
     if (verdict.kind === "failed" || verdict.kind === "unknown")
       throw new Unavailable("the commit did not go through", verdict.error);
     return verdict;

@@ -73,9 +73,16 @@ export class TcpProxy {
     for (const link of this.#links) link.cut();
   }
 
-  /** The target vanishes from every connection and the clients are not told. New connections are not affected. */
-  halfOpen(): void {
-    for (const link of this.#links) link.abandon();
+  /**
+   * The target vanishes from every connection and the clients are not told. New connections are not affected. The answer
+   * resets what was left half open, as a client's own system does when its patience ends.
+   */
+  halfOpen(): () => void {
+    const abandoned = [...this.#links];
+    for (const link of abandoned) link.abandon();
+    return () => {
+      for (const link of abandoned) link.cut();
+    };
   }
 
   /** Lets exactly so many more bytes pass, over all connections, and breaks the connection that has the next. */
