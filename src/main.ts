@@ -159,7 +159,9 @@ class Root {
       const missing = await missingAt(baseUrl);
       if (missing === "") return baseUrl;
       if (performance.now() > deadline)
-        throw new StartError(`The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`);
+        throw new StartError(
+          `The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`,
+        );
       await after(READY_POLL_MS);
     }
   }
