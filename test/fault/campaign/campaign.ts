@@ -183,7 +183,7 @@ function planFaults(fleet: Fleet): Drawn[] {
     if (why !== null) tell(`no fault ${kind}: ${why}`);
     return why === null;
   });
-  return drawFaults(options.seed, options.minutes, kinds, fleet);
+  return drawFaults(options.seed, options.minutes, kinds, fleet.members);
 }
 
 /** Tells how it goes; with `--stop-at-first`, hands back the verdict with the first violation. */

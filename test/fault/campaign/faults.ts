@@ -25,6 +25,9 @@ const DELIVER_SHARE = 2;
 
 export type World = { postgres: PostgresStore; redis: RedisStore; sink: Sink; fleet: Fleet };
 
+/** Whom a fault may befall. */
+export type Target = { name: string; role: Role };
+
 export type Drawn = {
   /** From the beginning of the campaign. */
   atMs: number;
@@ -180,7 +183,12 @@ export function hindrance(kind: string): string | null {
 }
 
 /** The whole plan of a campaign, before it begins. */
-export function drawFaults(seed: number, minutes: number, kinds: readonly string[], fleet: Fleet): Drawn[] {
+export function drawFaults(
+  seed: number,
+  minutes: number,
+  kinds: readonly string[],
+  members: readonly Target[],
+): Drawn[] {
   const random = randomOf(seed * 7_919 + 17);
   const plan: Drawn[] = [];
   if (kinds.length === 0) return plan;
@@ -188,7 +196,7 @@ export function drawFaults(seed: number, minutes: number, kinds: readonly string
   while (atMs < minutes * 60_000) {
     const kind = pick(kinds, random());
     const { roles, lastsMs } = KINDS[kind] as Kind;
-    const member = roles === null ? null : pickMember(fleet, roles, random());
+    const member = roles === null ? null : pickMember(members, roles, random());
     plan.push({
       atMs: Math.round(atMs),
       kind,
@@ -367,11 +375,11 @@ function between([least, most]: readonly [number, number], drawn: number): numbe
   return least + (most - least) * drawn;
 }
 
-function pickMember({ members }: Fleet, roles: readonly Role[], drawn: number): string {
+function pickMember(members: readonly Target[], roles: readonly Role[], drawn: number): string {
   const targets = members
     .filter(({ role }) => roles.includes(role))
     .flatMap((member) => (member.role === "deliver" ? Array(DELIVER_SHARE).fill(member) : [member]));
-  return (targets[Math.floor(drawn * targets.length)] as Member).name;
+  return (targets[Math.floor(drawn * targets.length)] as Target).name;
 }
 
 function pick(kinds: readonly string[], drawn: number): string {
