@@ -25,7 +25,7 @@ async function insertFor(sql: Sql, seconds: number): Promise<number> {
     const now = Date.now();
     const emails = Array.from({ length: ROWS }, () => emailRow(workspaceId, null, newId(now), mail(1)));
     const accepted = emails.map((email) => ({ email, standing: "accepted" as const }));
-    await sql.begin((tx) => [insertEmails(tx, accepted, new Date(now)), insertBodies(tx, emails)]);
+    await sql.begin((tx) => [insertEmails(tx, accepted, new Map(), new Date(now)), insertBodies(tx, emails)]);
     rows += ROWS;
   }
   return rows / ((performance.now() - began) / 1000);

@@ -3,7 +3,7 @@
  * line yet, or waiting for a cap. A million take half a minute this way.
  */
 import { newId } from "../src/ids.ts";
-import { insertBags, pack } from "../src/record/bags.ts";
+import { bagOfEach, insertBags, pack } from "../src/record/bags.ts";
 import { insertDue } from "../src/record/due.ts";
 import { insertBodies, insertEmails } from "../src/record/emails.ts";
 import { shardOf } from "../src/record/shards.ts";
@@ -35,7 +35,9 @@ export async function prefill(
       const emails = Array.from({ length: rows }, (_, n) =>
         emailRow(workspaceId, null, newId(now), mailOf(written + n)),
       );
-      const bags = pack(workspaceId, shardOf(workspaceId), emails, () => newId(now));
+      const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt: now }));
+      const bags =
+        standing === "accepted" ? pack(workspaceId, shardOf(workspaceId), packable, () => newId(now)) : [];
       const due = emails.map(({ id, weight, bytes }) => ({
         workspaceId,
         emailId: id,
@@ -47,7 +49,7 @@ export async function prefill(
       }));
       const accepted = emails.map((email) => ({ email, standing }));
       await sql.begin((tx) => [
-        insertEmails(tx, accepted, new Date(now)),
+        insertEmails(tx, accepted, bagOfEach(bags), new Date(now)),
         insertBodies(tx, emails),
         standing === "accepted" ? insertBags(tx, bags, new Date(now)) : insertDue(tx, due),
       ]);

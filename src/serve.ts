@@ -59,13 +59,14 @@ export async function serve(
   config: Config,
   roles: readonly Role[],
   log: Logger,
-  clock: Clock = systemClock,
+  otherClock: Clock | null = null,
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
   const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
   const stops: (() => Promise<void>)[] = [];
   try {
-    await stores.ready();
+    const recordClock = await stores.ready();
+    const clock = otherClock ?? recordClock;
     const setup = stores.sql("setup");
     await migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated"));
     const onFault = (error: unknown) => log.error({ err: error }, "fault");
@@ -95,8 +96,6 @@ export async function serve(
     throw error;
   }
 }
-
-const systemClock: Clock = { now: () => Date.now(), given: () => 0 };
 
 async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
   const redis = await stores.redis("admission");
@@ -297,6 +296,7 @@ async function startKeeperRole(
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
   const keeper = new Keeper({
     sql,
+    timeoutMs: config.storeTimeoutMs,
     line,
     shards: SHARDS,
     reservations,

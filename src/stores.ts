@@ -3,6 +3,8 @@ import { once } from "node:events";
 import type { Logger } from "pino";
 import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
 import { isMigrated } from "./record/migrate.ts";
+import { clockTime } from "./record/time.ts";
+import { type RecordClock, recordClock } from "./recordclock.ts";
 import { connectRedis, type Purpose } from "./redis/connect.ts";
 import type { RedisClient } from "./redis/scripts.ts";
 
@@ -19,6 +21,8 @@ export class Stores {
   readonly #log: Logger;
   readonly #pools: Sql[] = [];
   readonly #clients: RedisClient[] = [];
+  #clock: RecordClock | null = null;
+  #unfollow = () => {};
 
   constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
     this.#databaseUrl = databaseUrl;
@@ -42,14 +46,17 @@ export class Stores {
     return client;
   }
 
-  /** Waits for stores that are still starting; says which one is not there. */
-  async ready(): Promise<void> {
+  /** Waits for stores that are still starting, or says which one is not there; hands back the time of Postgres. */
+  async ready(): Promise<RecordClock> {
     const sql = this.sql("setup");
     await until("Postgres (DATABASE_URL)", () => sql`select 1`);
     const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
     redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(redis);
     await until("Redis (REDIS_URL)", () => redis.ping());
+    this.#clock = await recordClock(() => clockTime(sql));
+    this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
+    return this.#clock;
   }
 
   async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
@@ -61,10 +68,20 @@ export class Stores {
         if (!(await isMigrated(sql))) throw new Error("not applied");
       }),
     ]);
+    results.push(["clock", this.#clock?.fault ?? "ok"]);
     return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };
   }
 
+  #tellClock(fault: string | null): void {
+    if (fault === null) this.#log.info("The clock of this machine agrees with Postgres again.");
+    else
+      this.#log.error(
+        `The clock of this machine is ${fault}, and one of them is wrong (does NTP run on both?). Until they agree this process is not ready.`,
+      );
+  }
+
   async close(): Promise<void> {
+    this.#unfollow();
     await Promise.all(this.#pools.map((sql) => sql.end({ timeout: 1 }).catch(() => {})));
     for (const client of this.#clients) client.disconnect();
   }

@@ -9,12 +9,21 @@ import { expect, test } from "vitest";
 
 /** A part is a folder or a file right under src. It imports from lower ranks, and from itself; never from its own rank. */
 const RANKS = [
-  /* 0 */ ["config", "plans", "address", "ids", "clock", "automation/spans", "automation/filters"],
+  /* 0 */ [
+    "config",
+    "plans",
+    "address",
+    "ids",
+    "clock",
+    "stepsize",
+    "automation/spans",
+    "automation/filters",
+  ],
   /* 1 */ ["redis", "record"],
   /* 2 */ ["admission", "domain", "queue", "template", "capacity/policy", "automation/document"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
   /* 4 */ ["api", "automation", "delivery", "inbound", "console", "keeper"],
-  /* 5 */ ["main", "run", "serve", "stores", "metrics", "cli", "embedded"],
+  /* 5 */ ["main", "run", "serve", "stores", "recordclock", "survive", "metrics", "cli", "embedded"],
 ];
 /** Here the parts are put together: these may import everything, each other too, and they read the clock. */
 const ROOT_RANK = 5;
@@ -97,6 +106,18 @@ test("only the root reads the clock", () => {
   hold(
     "Take `now` as a parameter, so that a test can say what time it is.",
     readers.map(({ path }) => path),
+  );
+});
+
+test("no script negates a variable", () => {
+  const negating = filesBelow(join(ROOT, "lua")).filter((file) =>
+    /(?:[=,({]|\breturn)\s*-[a-z_(]/i.test(
+      readFileSync(file, "utf8").replace(/--\[\[[\s\S]*?\]\]|--.*$/gm, ""),
+    ),
+  );
+  hold(
+    "Write `0 - n`: Lua sends the negative of zero as `-0`, which Redis does not take for an integer.",
+    negating.map((file) => relative(ROOT, file)),
   );
 });
 

@@ -250,8 +250,8 @@ async function commit(
   const room = parts.commit.takeRoom(1, size);
   if (!room) throw new Unavailable("the commit is full");
   try {
-    const now = parts.clock.now();
-    const entry = { workspaceId, audienceId: audience, who, change, keyId, now, bytes: size };
+    const given = parts.clock.given();
+    const entry = { workspaceId, audienceId: audience, who, change, keyId, given, bytes: size };
     const verdict = await parts.commit.submit(entry);
     switch (verdict.kind) {
       case "changed":

@@ -15,8 +15,10 @@ import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
 import type { BagRef } from "../queue/line.ts";
-import { BAG_EMAILS_MAX } from "../record/bags.ts";
+import { BAG_EMAILS_MAX, unqueue } from "../record/bags.ts";
 import {
+  adoptUnnamed,
+  type Claimed,
   claimBag,
   type Held,
   loadAttachment,
@@ -29,7 +31,8 @@ import {
 import type { Sql } from "../record/connect.ts";
 import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts";
 import { within } from "../record/groupcommit.ts";
-import { unqueue } from "../record/keeping.ts";
+import { renewGrant } from "../record/keeping.ts";
+import { GRANT_LIVES_MS } from "../record/ledger.ts";
 import type { TallyCounts } from "../record/settle.ts";
 import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier, Permit } from "./courier.ts";
@@ -48,8 +51,8 @@ const NOTES_CLOSE_MS_MIN = 500;
 const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
 const ATTACHED_WAIT_MS_MAX = 30_000;
 const LOAD_MS_MAX = 10_000;
-/** Bags that are not given back move when their leases run out. */
-const RELEASE_MS_MAX = 500;
+/** Bags that are not given back move when their leases run out, which takes 20 s. */
+const RELEASE_MS_MAX = 1_000;
 
 export type DeliverParts = {
   sql: Sql;
@@ -65,6 +68,9 @@ export type DeliverParts = {
   hasFeedback(domain: string): boolean;
   onFault(error: unknown): void;
 };
+
+/** A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. */
+type Loaded = { bag: Held; emails: OpenEmail[]; lapsesAt: number };
 
 /** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
 type Trip = {
@@ -86,8 +92,16 @@ export class Deliverer {
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
   #claiming = 0;
   #isClosing = false;
+  #onClosing: () => void = () => {};
+  readonly #closing = new Promise<void>((resolve) => {
+    this.#onClosing = resolve;
+  });
   readonly #attachedRoom = new Room(ATTACHED_BYTES_MAX);
   #onRoom: (() => void)[] = [];
+  /** E-mails under way, until their outcome has been noted. */
+  readonly #carried = new Map<string, Promise<void>>();
+  /** Claims and give-backs that have been begun: a polite end waits for them. */
+  readonly #atRecord = new Set<Promise<unknown>>();
   #complainedAt = Number.NEGATIVE_INFINITY;
   #sender: { text: string; mailbox: Mailbox | null } | null = null;
   #shown = { at: 0, text: "" };
@@ -103,23 +117,23 @@ export class Deliverer {
   /** Takes the bag to its receivers. Resolves when it is done, or when only stragglers are left. */
   async deliver(ref: BagRef): Promise<void> {
     await this.#room();
-    let held: { bag: Held; emails: OpenEmail[] } | null;
+    let held: Loaded | null;
     try {
-      held = await this.#claim(ref);
+      held = await this.#track(this.#claim(ref));
     } finally {
       this.#claiming--;
       this.#onRoom.shift()?.();
     }
     if (!held) return;
     if (held.emails.length === 0) this.#finish(held.bag);
-    else await this.#sendAll(held.bag, held.emails);
+    else await this.#sendAll(held);
   }
 
   /** The lease of the bag and what is open in it; null when it is not ours to send. */
-  async #claim(ref: BagRef): Promise<{ bag: Held; emails: OpenEmail[] } | null> {
+  async #claim(ref: BagRef): Promise<Loaded | null> {
     const { workspaceId, id, generation } = ref;
-    const { sql, settler, leases, onFault } = this.#parts;
-    await settler.healthy();
+    const { sql, settler, leases, clock, onFault } = this.#parts;
+    await Promise.race([settler.healthy(), this.#closing]);
     if (this.#isClosing) {
       // its job ends here, so the keeper has to queue it again
       await unqueue(sql, [ref]);
@@ -127,12 +141,13 @@ export class Deliverer {
     }
     const bag: Held = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
-    const claim = await claimBag(sql, bag);
+    const claim = await claimBag(sql, bag, clock.given());
     if (!claim) return null;
     leases.hold(bag, claimedAt);
     try {
-      const emails = await loadOpen(sql, workspaceId, claim.emailIds);
-      return claim.claims > 1 && (await this.#isolate(bag, claim, emails)) ? null : { bag, emails };
+      const emails = await this.#open(bag, claim);
+      const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
+      return claim.claims > 1 && (await this.#isolate(bag, claim, emails)) ? null : { bag, emails, lapsesAt };
     } catch (error) {
       // a lease that is renewed for nobody would keep everybody from it
       leases.drop(bag);
@@ -141,18 +156,49 @@ export class Deliverer {
     }
   }
 
+  /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
+  async #open(bag: Held, { emailIds, lapsesInMs }: Claimed): Promise<OpenEmail[]> {
+    const { sql, clock } = this.#parts;
+    let emails = await loadOpen(sql, bag, emailIds);
+    if (emails.length < emailIds.length && (await adoptUnnamed(sql, bag, emailIds)) > 0)
+      emails = await loadOpen(sql, bag, emailIds);
+    if (lapsesInMs > 0 || emails.length === 0) return emails;
+    const granted = await renewGrant(
+      sql,
+      bag,
+      emails.map(({ id }) => id),
+      clock.given(),
+    );
+    return emails.filter(({ id }) => granted?.has(id));
+  }
+
   /** Stops taking bags; what is on its way is waited for until the deadline, the rest is given back. */
   async close(deadlineMs: number): Promise<void> {
     this.#isClosing = true;
+    this.#onClosing();
     for (const resolve of this.#onRoom.splice(0)) resolve();
     const { courier, settler, leases, sql, onFault } = this.#parts;
     const until = performance.now() + deadlineMs;
     await courier.close(deadlineMs);
     // what was answered until then has to be written, also when the courier took all of the time
     await settler.close(Math.max(NOTES_CLOSE_MS_MIN, until - performance.now()));
+    const releaseUntil = performance.now() + RELEASE_MS_MAX;
+    await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();
     leases.close();
-    if (held.length > 0) await atMost(RELEASE_MS_MAX, releaseBags(sql, held).catch(onFault));
+    if (held.length > 0)
+      await atMost(releaseUntil - performance.now(), releaseBags(sql, held).catch(onFault));
+  }
+
+  /** Resolves when no claim and no give-back is under way. */
+  async #idle(): Promise<void> {
+    while (this.#atRecord.size > 0) await Promise.allSettled(this.#atRecord);
+  }
+
+  #track<T>(work: Promise<T>): Promise<T> {
+    const tracked = work.finally(() => this.#atRecord.delete(tracked));
+    this.#atRecord.add(tracked);
+    return tracked;
   }
 
   /** A bag that keeps killing its workers: says whether it was dealt with here. */
@@ -196,14 +242,14 @@ export class Deliverer {
     await releaseBags(sql, [bag]);
   }
 
-  #sendAll(bag: Held, emails: readonly OpenEmail[]): Promise<void> {
-    const { settler, leases, onFault } = this.#parts;
+  #sendAll({ bag, emails, lapsesAt }: Loaded): Promise<void> {
+    const { settler, leases, clock, onFault } = this.#parts;
     this.#inFlight += emails.length;
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, STRAGGLER_MS);
       const trip: Trip = {
         bag,
-        permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing },
+        permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing && clock.now() < lapsesAt },
         open: emails.length,
         isCutShort: false,
         isBroken: false,
@@ -211,7 +257,7 @@ export class Deliverer {
           clearTimeout(timer);
           // it counts among its claims, as if we had ended: what keeps failing us is isolated
           if (trip.isBroken) settler.written().then(() => leases.drop(bag), onFault);
-          else if (trip.isCutShort) this.#giveBack(bag).catch(onFault);
+          else if (trip.isCutShort) this.#track(this.#giveBack(bag)).catch(onFault);
           else this.#finish(bag);
           resolve();
         },
@@ -222,8 +268,35 @@ export class Deliverer {
         trip.isBroken = true;
         this.#arrived(trip);
       };
-      for (const email of emails) this.#send(trip, email).then(arrived, failed);
+      for (const email of emails) this.#sendOnce(trip, email).then(arrived, failed);
     });
+  }
+
+  /**
+   * An e-mail that is under way is not begun a second time: it comes here again when the lease of its bag was lost for a
+   * while. Its first answer is awaited, and what is still open then is sent.
+   */
+  #sendOnce(trip: Trip, email: OpenEmail): Promise<void> {
+    const { workspaceId } = trip.bag;
+    const name = workspaceId + email.id;
+    const before = this.#carried.get(name);
+    const isCarried = before !== undefined || this.#parts.settler.isUnwritten(workspaceId, email.id);
+    const sending = isCarried
+      ? Promise.resolve(before).then(() => this.#sendAgain(trip, email))
+      : this.#send(trip, email);
+    const ended = (): void => {
+      if (this.#carried.get(name) === carried) this.#carried.delete(name);
+    };
+    const carried: Promise<void> = sending.then(ended, ended);
+    this.#carried.set(name, carried);
+    return sending;
+  }
+
+  async #sendAgain(trip: Trip, { id }: OpenEmail): Promise<void> {
+    const { settler, sql } = this.#parts;
+    await settler.written();
+    const [email] = await loadOpen(sql, trip.bag, [id]);
+    if (email) await this.#send(trip, email);
   }
 
   #arrived(trip: Trip): void {
@@ -326,7 +399,8 @@ export class Deliverer {
   ): void {
     const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
     const at = clock.now();
-    const isExpired = at - email.since > lifetimeMs;
+    // it lives while it is tried: what waited for a cap, a month or a smarthost was not
+    const isExpired = email.sentAt !== null && at - email.sentAt > lifetimeMs;
     const counts: Partial<TallyCounts> = {};
     const events: Note["events"] = [];
     const places: number[] = [];
@@ -455,7 +529,7 @@ function unread(error: unknown): Reply {
   );
 }
 
-/** By us: the worker stops, or its lease is no longer fresh. */
+/** By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. */
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
 }

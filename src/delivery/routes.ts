@@ -57,7 +57,11 @@ type Mx = { host: string; rank: number };
 /** What a host name leads to. */
 type Found =
   | { kind: "addresses"; addresses: readonly string[]; keepMs: number }
-  | { kind: "none" | "barred" | "failed" };
+  | { kind: "none" | "barred" | DnsFailure };
+
+/** The domain's servers fail, says DNS; or DNS says nothing, which may be our own resolver's fault. */
+type DnsFailure = "DNS_FAILED" | "DNS_SILENT";
+const SILENCE: readonly string[] = ["ETIMEOUT", "ECONNREFUSED", "ECANCELLED", "ENETUNREACH", "EHOSTUNREACH"];
 
 export class Routes {
   readonly #options: RoutesOptions;
@@ -82,7 +86,7 @@ export class Routes {
   async #findInTime(domain: string): Promise<Learnt<Route | Reply>> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<Learnt<Reply>>((resolve) => {
-      timer = setTimeout(() => resolve(dnsFailed(domain, "no answer in time")), LOOKUP_MS_MAX);
+      timer = setTimeout(() => resolve(dnsFailed(domain, "DNS_SILENT", "no answer in time")), LOOKUP_MS_MAX);
     });
     const found = await Promise.race([this.#find(domain), late]);
     clearTimeout(timer);
@@ -97,7 +101,7 @@ export class Routes {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === "ENOTFOUND") return final("NO_DOMAIN", `the domain ${domain} does not exist`, "5.1.2");
-      if (code !== "ENODATA") return dnsFailed(domain, code ?? message);
+      if (code !== "ENODATA") return dnsFailed(domain, failureOf(code), code ?? message);
       all = [{ host: domain, rank: 0 }];
     }
     if (all.length === 1 && all[0]?.host === "")
@@ -142,7 +146,7 @@ export class Routes {
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
         if (code !== "ENOTFOUND" && code !== "ENODATA")
-          found = { value: { kind: "failed" }, keepMs: NEGATIVE_KEEP_MS, isFailure: true };
+          found = { value: { kind: failureOf(code) }, keepMs: NEGATIVE_KEEP_MS, isFailure: true };
       }
     }
     return found;
@@ -166,7 +170,8 @@ function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
 /** A failure of DNS leaves all open; an address that may not be reached is an answer, a host without any may be a slip. */
 function whyNone(domain: string, found: readonly Found[], isImplicit: boolean): Learnt<Reply> {
   const has = (kind: Found["kind"]) => found.some((one) => one.kind === kind);
-  if (has("failed")) return dnsFailed(domain, "the addresses of its hosts could not be learnt");
+  for (const failure of ["DNS_SILENT", "DNS_FAILED"] as const)
+    if (has(failure)) return dnsFailed(domain, failure, "the addresses of its hosts could not be learnt");
   if (has("barred"))
     return final("ADDRESS_BARRED", `the mail of ${domain} leads to addresses where no mail may go`, "5.4.4");
   if (isImplicit) return final("NO_DOMAIN", `${domain} has neither an MX record nor an address`, "5.1.2");
@@ -185,9 +190,13 @@ function final(error: "NO_DOMAIN" | "NO_MAIL" | "ADDRESS_BARRED", text: string, 
   };
 }
 
-function dnsFailed(domain: string, why: string): Learnt<Reply> {
+function failureOf(code: string | undefined): DnsFailure {
+  return SILENCE.includes(code ?? "") ? "DNS_SILENT" : "DNS_FAILED";
+}
+
+function dnsFailed(domain: string, failure: DnsFailure, why: string): Learnt<Reply> {
   return {
-    value: troubleOf("route", "DNS_FAILED", `4.4.3 DNS about ${domain}: ${why}`, "4.4.3"),
+    value: troubleOf("route", failure, `4.4.3 DNS about ${domain}: ${why}`, "4.4.3"),
     keepMs: NEGATIVE_KEEP_MS,
     isFailure: true,
   };

@@ -13,7 +13,8 @@
  *   5xx that blames us                       deferred, "our standing": an operator can mend it, and it would otherwise
  *                                            bounce everybody's mail
  *   its domain's key cannot be used          unsent: it waits rather than goes unsigned
- *   deferred or unsent, and too old          bounced, expired, with that last reply
+ *   deferred, and tried for too long         bounced, expired, with that last reply; but not while no
+ *                                            receiver can be asked: what is unsent, and silence of DNS
  *
  * To whom a 5xx belongs: before MAIL always to us. To MAIL, to us as well (the sender's domain is not set up, the account
  * is barred: the recipients have no part in it), unless it names the mail's size, its content or its sender's syntax. To
@@ -31,7 +32,7 @@ export function classify(
   carriesTo: "smarthost" | "receivers" = "smarthost",
 ): Outcome {
   const outcome = judge(reply, carriesTo);
-  if (!isExpired || outcome.kind === "delivered" || outcome.kind === "bounced") return outcome;
+  if (!isExpired || outcome.kind !== "deferred" || reply.error === "DNS_SILENT") return outcome;
   return { kind: "bounced", reply, why: "expired", category: "expired" };
 }
 

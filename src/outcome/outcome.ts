@@ -56,8 +56,10 @@ export type Trouble =
   /** Those who take its mail are not there, or at addresses where no mail may go. */
   | "NO_HOST"
   | "ADDRESS_BARRED"
-  /** DNS fails, or is silent. */
+  /** DNS says that the domain's own servers fail. */
   | "DNS_FAILED"
+  /** DNS does not answer. */
+  | "DNS_SILENT"
   /** Whoever asked for the sending took it back before it began. */
   | "WITHDRAWN"
   /** An address that would break out of its command. */

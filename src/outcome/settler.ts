@@ -5,22 +5,30 @@
  */
 import type { Held } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
-import { type Settled, settle, type Tally, type TallyCounts } from "../record/settle.ts";
+import { isFaultOfOne } from "../record/groupcommit.ts";
+import { type Settled, settle } from "../record/settle.ts";
+import { StepSize } from "../stepsize.ts";
 
 const NOTES_OPEN_MAX = 2_000;
 const NOTE_AGE_MS_MAX = 1_000;
 const GROUP_NOTES_MAX = 1_000;
+const GROUP_MS_MAX = 500;
 const RETRY_MS = 200;
-const DAY_MS = 86_400_000;
 
-export type Note = Settled & { counts: Partial<TallyCounts> };
+export type Note = Settled;
+type Finishing = { bag: Held | null; onWritten(): void };
 
 export class Settler {
   readonly #sql: Sql;
   readonly #worker: string;
   readonly #onFault: (error: unknown) => void;
   #notes: Note[] = [];
-  #finished: { bag: Held | null; onWritten(): void }[] = [];
+  #finished: Finishing[] = [];
+  /** Bags of which a note was refused: there may still be something open in them. */
+  readonly #doubtful = new WeakSet<Held>();
+  /** E-mails that have been noted, and whose notes are not written yet. */
+  readonly #unwritten = new Set<string>();
+  readonly #groupSize = new StepSize({ max: GROUP_NOTES_MAX, slowMs: GROUP_MS_MAX });
   #running: Promise<void> | null = null;
   #oldestSince: number | null = null;
   #inGroup = 0;
@@ -34,7 +42,13 @@ export class Settler {
 
   note(note: Note): void {
     this.#notes.push(note);
+    this.#unwritten.add(note.bag.workspaceId + note.emailId);
     this.#start();
+  }
+
+  /** Whether the record does not know yet what became of an e-mail. */
+  isUnwritten(workspaceId: string, emailId: string): boolean {
+    return this.#unwritten.has(workspaceId + emailId);
   }
 
   /** Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until then. */
@@ -80,14 +94,12 @@ export class Settler {
   async #run(): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve));
     while (this.#notes.length > 0 || this.#finished.length > 0) {
-      const notes = this.#notes.splice(0, GROUP_NOTES_MAX);
+      const notes = this.#notes.splice(0, this.#groupSize.most);
       // a bag may only end after its last note: not before all notes have been taken up
       const finished = this.#notes.length === 0 ? this.#finished.splice(0) : [];
       this.#inGroup = notes.length;
-      await this.#write(
-        notes,
-        finished.flatMap(({ bag }) => bag ?? []),
-      );
+      await this.#write(notes, finished);
+      for (const { bag, emailId } of notes) this.#unwritten.delete(bag.workspaceId + emailId);
       for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
       this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;
@@ -96,43 +108,38 @@ export class Settler {
     this.#running = null;
   }
 
-  /** Until it is written: the receivers have answered, and nothing may forget that. */
-  async #write(notes: readonly Note[], finished: readonly Held[]): Promise<void> {
-    const tallies = tallyUp(notes);
-    for (;;) {
+  /** Until it is written: the receivers have answered, and nothing may forget that. Storage that is slow gets less at once. */
+  async #write(given: readonly Note[], finished: readonly Finishing[]): Promise<void> {
+    for (let notes = given; ; ) {
+      let isRefused = false;
       try {
-        await settle(this.#sql, this.#worker, notes, finished, tallies);
+        await this.#groupSize.take(
+          () => this.#settle(notes, finished),
+          () => notes.length,
+        );
         return;
       } catch (error) {
         this.#onFault(error);
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        isRefused = isFaultOfOne(error);
       }
+      if (notes.length > 1 && (isRefused || notes.length > this.#groupSize.most)) {
+        const half = Math.ceil(notes.length / 2);
+        await this.#write(notes.slice(0, half), []);
+        return this.#write(notes.slice(half), finished);
+      }
+      // of a note that Postgres will never take, all but the receiver's words is kept
+      if (isRefused) notes = notes.map(wordless);
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
+  }
+
+  async #settle(notes: readonly Note[], finished: readonly Finishing[]): Promise<void> {
+    const bags = finished.flatMap(({ bag }) => (bag ? { bag, isDoubtful: this.#doubtful.has(bag) } : []));
+    if (notes.length + bags.length === 0) return;
+    for (const { bag } of await settle(this.#sql, this.#worker, notes, bags)) this.#doubtful.add(bag);
   }
 }
 
-function tallyUp(notes: readonly Note[]): Tally[] {
-  const tallies = new Map<string, Tally>();
-  for (const { bag, at, counts } of notes) {
-    const day = Math.floor(at / DAY_MS);
-    const name = `${bag.workspaceId} ${day}`;
-    let tally = tallies.get(name);
-    if (!tally) {
-      tally = { workspaceId: bag.workspaceId, day, ...NO_COUNTS };
-      tallies.set(name, tally);
-    }
-    for (const count in counts) tally[count as keyof TallyCounts] += counts[count as keyof TallyCounts] ?? 0;
-  }
-  return [...tallies.values()].sort((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
+function wordless(note: Note): Note {
+  return { ...note, reply: null, events: note.events.map(({ detail: _, ...event }) => event) };
 }
-
-const NO_COUNTS: TallyCounts = {
-  attempted: 0,
-  delivered: 0,
-  deferred: 0,
-  hardBounced: 0,
-  softBounced: 0,
-  blocked: 0,
-  failed: 0,
-  fblDelivered: 0,
-};

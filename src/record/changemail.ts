@@ -45,8 +45,8 @@ export async function cancel(
       else account.ledger.waiting--;
       await saveLedgers(tx, [account]);
     }
-    await tx`update email set status = 'canceled', updated_at = ${now},
-        marks = repeat('x', weight),
+    await tx`update email set status = case when marks like '%d%' then 'delivered' else 'canceled' end, updated_at = ${now},
+        marks = replace(coalesce(marks, repeat('o', weight)), 'o', 'x'),
         history = coalesce(history, '[]') || ${tx.json([{ type: "canceled", at: now.toISOString() }])}
       where workspace_id = ${email.workspaceId} and id = ${email.id}`;
     return "changed";

@@ -1,9 +1,11 @@
 /**
- * The lease on a bag. Whoever holds it (token and generation) may send what is open in it; it is renewed every few
- * seconds, others may take it when it has run out, by the one clock of Postgres.
+ * The lease on a bag. Whoever holds it (token and generation) may send what is open in it, and renews it every few
+ * seconds. When it has run out by the clock of Postgres, the keeper ends it and queues another generation.
  */
-import type { Sql } from "./connect.ts";
-import type { Extra, Head } from "./emails.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
+import { type Extra, type Head, lockEmails } from "./emails.ts";
+import { GRANT_LIVES_MS } from "./ledger.ts";
+import { nowIn } from "./time.ts";
 
 export const LEASE_SECONDS = 20;
 
@@ -18,9 +20,7 @@ export type OpenEmail = {
   /** One letter per recipient. */
   marks: string;
   attempts: number;
-  /** When it was to go first, in ms. */
-  since: number;
-  /** When the first attempt began, in ms. */
+  /** When the first attempt began, in ms; null: no receiver was asked so far. */
   sentAt: number | null;
   html: string | null;
   plain: string | null;
@@ -29,28 +29,39 @@ export type OpenEmail = {
   barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
 };
 
-/** Takes the lease of a bag, if it is free; hands back its e-mails' ids and how often it was taken. */
+export type Claimed = {
+  emailIds: string[];
+  /** How often the bag was taken, this time included. */
+  claims: number;
+  /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
+  lapsesInMs: number;
+};
+
+/**
+ * Takes the lease of a bag that nobody holds. A lease that has run out is ended by the keeper, which knows whether its
+ * holder was able to renew it; nobody else may take it. `given`: the time that a test says it is, in ms; 0: Postgres'.
+ */
 export async function claimBag(
   sql: Sql,
   { workspaceId, id, generation, token }: Held,
-): Promise<{ emailIds: string[]; claims: number } | null> {
-  const [row] = await sql<{ emailIds: string[]; claims: number }[]>`
+  given: number,
+): Promise<Claimed | null> {
+  const [row] = await sql<Claimed[]>`
     update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
-    where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation}
-      and (token is null or lease_until < now())
-    returning email_ids as "emailIds", claims`;
+    where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
+    returning email_ids as "emailIds", claims,
+      round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   return row ?? null;
 }
 
-/** The open e-mails of a bag. One that already waits again (settled before a crash) is not open. */
+/** The open e-mails of a bag: those whose rows say that they travel in it. */
 export async function loadOpen(
   sql: Sql,
-  workspaceId: string,
+  { workspaceId, id: bagId }: Pick<Held, "workspaceId" | "id">,
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
     select e.id, e.head, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
-           round(date_part('epoch', coalesce(e.scheduled_at, e.created_at)) * 1000) as since,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt", b.html, b.plain, b.extra,
            case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
@@ -59,8 +70,30 @@ export async function loadOpen(
     from email e
     join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = any(${emailIds}::uuid[])
     where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')
-      and not exists (select from due d where d.workspace_id = e.workspace_id and d.email_id = e.id)
+      and e.bag_id = ${bagId}
     order by e.id`;
+}
+
+/**
+ * Names the bag in the rows of e-mails that name none: a process of an older version packed them. Hands back how many
+ * there were.
+ */
+export async function adoptUnnamed(
+  sql: Sql,
+  { workspaceId, id: bagId }: Held,
+  emailIds: readonly string[],
+): Promise<number> {
+  const adopted = await sql`
+    with unnamed as materialized (
+      select e.workspace_id, e.id from email e
+      where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')
+        and e.bag_id is null
+        and not exists (select from due d where d.workspace_id = e.workspace_id and d.email_id = e.id)
+      order by e.id for update
+    )
+    update email e set bag_id = ${bagId} from unnamed
+    where e.workspace_id = unnamed.workspace_id and e.id = unnamed.id and e.id = any(${emailIds}::uuid[])`;
+  return adopted.count;
 }
 
 /** Part of the bag is done: only the rest counts from now on, and its claims begin anew. */
@@ -82,35 +115,61 @@ export async function splitBag(
   newId: () => string,
   now: Date,
 ): Promise<void> {
-  await sql`
-    with ended as (
-      delete from bag where workspace_id = ${workspaceId} and id = ${id} and token = ${token} returning shard
-    )
-    insert into bag (workspace_id, id, shard, email_ids, bytes, created_at)
-    select ${workspaceId}, one.id, ended.shard, array[one.email_id], one.bytes, ${now}
-    from ended, unnest(${emails.map(newId)}::uuid[], ${emails.map((email) => email.id)}::uuid[],
-                       ${emails.map((email) => email.bytes)}::int[]) as one(id, email_id, bytes)`;
+  const emailIds = emails.map((email) => email.id);
+  const bagIds = emails.map(newId);
+  await sql.begin(async (tx) => {
+    await lockEmails(
+      tx,
+      emailIds.map((emailId) => ({ workspaceId, emailId })),
+    );
+    const ended = await tx`
+      with ended as (
+        delete from bag where workspace_id = ${workspaceId} and id = ${id} and token = ${token} returning shard, granted_at
+      )
+      insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, granted_at)
+      select ${workspaceId}, one.id, ended.shard, array[one.email_id], one.bytes, ${now}, ended.granted_at
+      from ended, unnest(${bagIds}::uuid[], ${emailIds}::uuid[],
+                         ${emails.map((email) => email.bytes)}::int[]) as one(id, email_id, bytes)`;
+    if (ended.count === 0) return; // somebody else holds it now
+    await tx`
+      update email e set bag_id = one.bag_id from unnest(${emailIds}::uuid[], ${bagIds}::uuid[]) as one(id, bag_id)
+      where e.workspace_id = ${workspaceId} and e.id = one.id and e.id = any(${emailIds}::uuid[]) and e.bag_id = ${id}`;
+  });
 }
 
 /** Renews leases; hands back the ids of the bags that are still held. */
 export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
+    with held as materialized (${lockHeld(sql, held)})
     update bag b set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
-    from unnest(${held.map((bag) => bag.workspaceId)}::uuid[], ${held.map((bag) => bag.id)}::uuid[],
-                ${held.map((bag) => bag.token)}::uuid[]) as h(workspace_id, id, token)
-    where b.workspace_id = h.workspace_id and b.id = h.id and b.token = h.token
+    from held where b.workspace_id = held.workspace_id and b.id = held.id
     returning b.id`;
   return new Set(rows.map((row) => row.id));
 }
 
 /** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */
-export async function releaseBags(sql: Sql, held: readonly Held[]): Promise<void> {
-  await sql`
+export function releaseBags(sql: Sql | Tx, held: readonly Held[]): Statement {
+  return sql`
+    with held as materialized (${lockHeld(sql, held)})
     update bag b set token = null, lease_until = null, epoch = null, generation = b.generation + 1,
       claims = greatest(b.claims - 1, 0)
-    from unnest(${held.map((bag) => bag.workspaceId)}::uuid[], ${held.map((bag) => bag.id)}::uuid[],
+    from held where b.workspace_id = held.workspace_id and b.id = held.id`;
+}
+
+/** Nothing of these bags is open any more. */
+export function deleteBags(sql: Sql | Tx, held: readonly Held[]): Statement {
+  return sql`
+    with held as materialized (${lockHeld(sql, held)})
+    delete from bag b using held where b.workspace_id = held.workspace_id and b.id = held.id`;
+}
+
+function lockHeld(sql: Sql | Tx, held: readonly Held[]) {
+  return sql`
+    select b.workspace_id, b.id from bag b
+    join unnest(${held.map((bag) => bag.workspaceId)}::uuid[], ${held.map((bag) => bag.id)}::uuid[],
                 ${held.map((bag) => bag.token)}::uuid[]) as h(workspace_id, id, token)
-    where b.workspace_id = h.workspace_id and b.id = h.id and b.token = h.token`;
+      on b.workspace_id = h.workspace_id and b.id = h.id and b.token = h.token
+    order by b.workspace_id, b.id for update of b`;
 }
 
 export async function loadAttachment(sql: Sql, workspaceId: string, hash: string): Promise<Buffer | null> {

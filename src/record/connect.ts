@@ -3,13 +3,13 @@
  * timeout. The sockets are made here because postgres.js leaves Nagle's algorithm on (a 500-row write took 75 ms
  * instead of 6), and because on the same machine a unix socket is faster still: `?socket=/folder` in the url names it.
  */
-import { connect as connectSocket, type Socket } from "node:net";
+import { connect as connectSocket } from "node:net";
 import postgres from "postgres";
+import { arrayTypes } from "./arraytypes.ts";
+import { openPool } from "./pool.ts";
+import type { Sql } from "./statement.ts";
 
-export type Sql = postgres.Sql;
-export type Tx = postgres.TransactionSql;
-/** Asked for and not yet sent: the driver sends it when it is awaited or executed. */
-export type Statement = postgres.PendingQuery<postgres.Row[]>;
+export type { Sql, Statement, Tx } from "./statement.ts";
 
 export type Pool =
   | "commits"
@@ -35,27 +35,33 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
 
 export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);
-  const socket = (options: { host: string[]; port: number[] }): Socket => {
-    const port = options.port[0] as number;
-    return socketFolder
-      ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
-      : connectSocket({ host: options.host[0] as string, port, noDelay: true });
-  };
-  // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at once
-  const options = {
-    socket,
-    max: POOL_CONNECTIONS[pool],
-    onnotice: () => {},
-    connect_timeout: Math.max(1, Math.ceil(timeoutMs / 1000)),
-    backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, 1),
-    connection: {
-      application_name: `postrider ${pool}`,
-      ...(pool === "setup" ? {} : hotStatements(timeoutMs)),
-      // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
-      ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
+  return openPool(POOL_CONNECTIONS[pool], {
+    connect: ({ host: [host], port: [port] }) =>
+      socketFolder
+        ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
+        : connectSocket({ host: host as string, port: port as number, noDelay: true }),
+    client: ({ socket, onLost }) => {
+      // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at once
+      const options = {
+        socket,
+        onclose: onLost,
+        max: 1,
+        // the pool replaces connections, and ends none that is in a transaction
+        max_lifetime: null,
+        fetch_types: false,
+        types: arrayTypes(),
+        onnotice: () => {},
+        connect_timeout: Math.max(1, Math.ceil(timeoutMs / 1000)),
+        connection: {
+          application_name: `postrider ${pool}`,
+          ...(pool === "setup" ? {} : hotStatements(timeoutMs)),
+          // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
+          ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
+        },
+      };
+      return postgres(href, options);
     },
-  };
-  return postgres(href, options);
+  });
 }
 
 /**

@@ -54,7 +54,13 @@ export type Extra = {
 
 export type AcceptedEmail = { email: NewEmail; standing: Standing };
 
-export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], now: Date): Statement {
+/** `bagOf`: in which bag each of those that go now travels. */
+export function insertEmails(
+  tx: Tx | Sql,
+  accepted: readonly AcceptedEmail[],
+  bagOf: ReadonlyMap<string, string>,
+  now: Date,
+): Statement {
   const at = now.toISOString();
   const of = (pick: (email: NewEmail) => string | number | boolean | null): string =>
     plainArray(accepted.map(({ email }) => pick(email)));
@@ -64,17 +70,45 @@ export function insertEmails(tx: Tx | Sql, accepted: readonly AcceptedEmail[], n
   );
   return tx`
     insert into email (workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, created_at, updated_at,
-                       scheduled_at, delayed_at, history)
+                       scheduled_at, delayed_at, history, bag_id)
     select workspace_id, id, key_id, contact_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
-           case when status = 'waiting' then ${delayed(at)}::text::jsonb end
+           case when status = 'waiting' then ${delayed(at)}::text::jsonb end, bag_id
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
                 ${of((e) => e.contactId ?? null)}::uuid[],
                 ${of((e) => e.bulk)}::bool[], ${plainArray(accepted.map((one) => one.standing))}::text[], ${heads},
                 ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
-                ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[])
-      as e(workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, scheduled_at)`;
+                ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[],
+                ${of((e) => bagOf.get(e.id) ?? null)}::uuid[])
+      as e(workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, scheduled_at, bag_id)`;
+}
+
+export type EmailKey = { workspaceId: string; emailId: string };
+export type LockedEmail = EmailKey & {
+  status: string;
+  bulk: boolean;
+  bytes: number;
+  bagId: string | null;
+  /** Recipients that still have to be reached. */
+  open: number;
+};
+
+/** Locks e-mails in the order of their keys. `skip`: those that somebody else holds are left out. */
+export async function lockEmails(
+  tx: Tx,
+  keys: readonly EmailKey[],
+  whenHeld: "wait" | "skip" = "wait",
+): Promise<LockedEmail[]> {
+  const ids = keys.map(({ emailId }) => emailId);
+  return tx<LockedEmail[]>`
+    select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.bytes, e.bag_id as "bagId",
+           coalesce(length(e.marks) - length(replace(e.marks, 'o', '')), e.weight) as open
+    from email e
+    join unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
+      on e.workspace_id = k.workspace_id and e.id = k.id
+    where e.id = any(${ids}::uuid[])
+    order by e.workspace_id, e.id for update of e ${whenHeld === "skip" ? tx`skip locked` : tx``}`;
 }
 
 /** Which of these are written already. */

@@ -14,7 +14,7 @@
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
-import type { Sql, Statement } from "./connect.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
@@ -25,9 +25,12 @@ const FATE_POLL_MS = 50;
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
   /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
-  read(tx: Sql): Promise<void>;
-  /** Decides every entry, and hands back what is executed before the commit, in this order. */
-  write(tx: Sql): Statement[];
+  read(tx: Tx): Promise<void>;
+  /**
+   * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time of the
+   * transaction, in ms.
+   */
+  write(tx: Tx, now: number): Statement[];
   verdictOf(entry: Entry): Verdict;
   /** The transaction is committed, and every entry has its verdict. */
   committed(): void;
@@ -247,13 +250,14 @@ class Attempt<Entry, Verdict> {
         settled([
           // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
           tx`begin`.execute(),
-          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`.execute(),
+          tx<{ xid: string; now: Date }[]>`select pg_current_xact_id()::text as xid, now() as now`.execute(),
           this.#transaction.read(tx),
         ]),
         left(),
       );
-      this.xid = transaction?.xid ?? null;
-      const writes = this.#transaction.write(tx);
+      if (!transaction) throw new Error("Postgres answered a query without a row");
+      this.xid = transaction.xid;
+      const writes = this.#transaction.write(tx, transaction.now.getTime());
       this.commitWasSent = true;
       for (const write of writes) write.execute();
       const commit = tx`commit`.execute();

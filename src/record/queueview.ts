@@ -1,5 +1,6 @@
 /** What an operator sees of everything that is not settled, and what they may do about mail that was deferred. */
 import type { Sql } from "./connect.ts";
+import { type EmailKey, lockEmails } from "./emails.ts";
 
 export type QueueView = {
   bags: { in_line: number; held_back: number; leased: number; oldest: Date | null };
@@ -58,11 +59,18 @@ export type Deferred = { workspaceId: string | null; domain: string | null };
 /** Deferred mail is due now; says how much. */
 export async function retryDeferred(sql: Sql, { workspaceId, domain }: Deferred, now: Date): Promise<number> {
   const rows = await sql`
-    update due set at = ${now} where why = 'deferred'
-      and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
-      and (${domain}::text is null or domain = ${domain}) returning 1`;
+    with held as materialized (
+      select workspace_id, email_id from due
+      where why = 'deferred' and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
+        and (${domain}::text is null or domain = ${domain})
+      order by workspace_id, email_id for update
+    )
+    update due d set at = ${now} from held
+    where d.workspace_id = held.workspace_id and d.email_id = held.email_id and d.why = 'deferred' returning 1`;
   return rows.length;
 }
+
+const CANCELED_MAX = 2_000;
 
 /** Deferred mail of a workspace ends as canceled, with who did it; says how much. */
 export async function cancelDeferred(
@@ -71,16 +79,32 @@ export async function cancelDeferred(
   domain: string | null,
   now: Date,
 ): Promise<number> {
+  for (let canceled = 0; ; ) {
+    const some = await cancelSome(sql, workspaceId, domain, now);
+    canceled += some;
+    if (some < CANCELED_MAX) return canceled;
+  }
+}
+
+async function cancelSome(sql: Sql, workspaceId: string, domain: string | null, now: Date): Promise<number> {
   const event = JSON.stringify([
     { type: "canceled", at: now.toISOString(), detail: "canceled by an operator" },
   ]);
-  const rows = await sql`
-    with ended as (
-      delete from due where why = 'deferred' and workspace_id = ${workspaceId}
-        and (${domain}::text is null or domain = ${domain}) returning email_id
-    )
-    update email e set status = 'canceled', updated_at = ${now}, marks = replace(coalesce(e.marks, repeat('o', e.weight)), 'o', 'x'),
-      history = coalesce(e.history, '[]') || ${event}::text::jsonb
-    from ended where e.workspace_id = ${workspaceId} and e.id = ended.email_id and e.status = 'deferred' returning 1`;
-  return rows.length;
+  return sql.begin(async (tx) => {
+    const found = await tx<EmailKey[]>`
+      select workspace_id as "workspaceId", email_id as "emailId" from due
+      where why = 'deferred' and workspace_id = ${workspaceId} and (${domain}::text is null or domain = ${domain})
+      order by email_id limit ${CANCELED_MAX}`;
+    const locked = await lockEmails(tx, found);
+    const ids = locked.map(({ emailId }) => emailId);
+    const ended = await tx<{ id: string }[]>`
+      delete from due where why = 'deferred' and workspace_id = ${workspaceId} and email_id = any(${ids}::uuid[])
+      returning email_id as id`;
+    const endedIds = ended.map(({ id }) => id);
+    await tx`
+      update email e set status = 'canceled', updated_at = ${now}, marks = replace(coalesce(e.marks, repeat('o', e.weight)), 'o', 'x'),
+        history = coalesce(e.history, '[]') || ${event}::text::jsonb
+      where e.workspace_id = ${workspaceId} and e.id = any(${endedIds}::uuid[]) and e.status = 'deferred'`;
+    return found.length;
+  });
 }

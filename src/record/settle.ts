@@ -1,16 +1,21 @@
 /**
- * Settling: what became of e-mails, written in groups. A settle names the bag's token: only its holder may defer or
- * bounce. A delivery is always noted, however late, since the receiver has the mail; only a bounce or complaint that
- * comes afterwards changes it.
+ * Settling: what became of e-mails, written in groups.
  *
- * Whoever was erased while the mail was on its way (marked x by then) is not brought back: they are not tried again,
- * their address does not enter the history, and with the last open recipient the contents go.
+ * Promises: only the holder of the bag that an e-mail travels in may defer or end it: the e-mail's row names the bag,
+ * the bag's row the holder's token. A delivery is noted however late it is, since the receiver has the mail; only a
+ * bounce or complaint that comes afterwards changes it. What is written twice changes nothing the second time, and
+ * counts follow the rows that changed, so a group whose commit got lost is simply written again.
+ *
+ * A recipient who was erased while the mail was on its way (marked x by then) is not brought back: they are not tried
+ * again, their address does not enter the history, and with the last open recipient the contents go.
  */
 
 import { plainArray } from "./arrays.ts";
-import type { Held } from "./claimbag.ts";
+import { deleteBags, type Held, releaseBags } from "./claimbag.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
+
+const DAY_MS = 86_400_000;
 
 export type Settled = {
   bag: Held;
@@ -28,6 +33,7 @@ export type Settled = {
   nextAt: number | null;
   domain: string | null;
   reply: string | null;
+  counts: Partial<TallyCounts>;
 };
 
 export type TallyCounts = {
@@ -41,64 +47,94 @@ export type TallyCounts = {
   /** Delivered where complaints are reported. */
   fblDelivered: number;
 };
-export type Tally = TallyCounts & { workspaceId: string; day: number };
+type Tally = TallyCounts & { workspaceId: string; day: number };
 
-/** Writes what became of e-mails, ends the bags that are done, and adds to the day's counts, in one transaction. */
+/** A bag whose e-mails have all been noted. `isDoubtful`: a note was refused, so there may still be something open in it. */
+export type Finished = { bag: Held; isDoubtful: boolean };
+
+/**
+ * Writes what became of e-mails, ends the bags that are done, and adds to the day's counts, in one transaction. Hands
+ * back what was refused: the record knew better, or the bag has another holder.
+ */
 export async function settle(
   sql: Sql,
   worker: string,
   settled: readonly Settled[],
-  finished: readonly Held[],
-  tallies: readonly Tally[],
-): Promise<void> {
-  // the order in which everyone locks e-mails
-  const inOrder = [...settled].sort((a, b) => (a.emailId < b.emailId ? -1 : 1));
-  const deferred = inOrder.filter((one) => one.nextAt !== null);
-  await sql.begin(async (tx) => {
+  finished: readonly Finished[],
+): Promise<Settled[]> {
+  const inOrder = [...settled].sort(byKey);
+  return sql.begin(async (tx) => {
+    const changed = inOrder.length > 0 ? await updateEmails(tx, inOrder) : [];
+    const marksOf = new Map(changed.map(({ workspaceId, id, marks }) => [workspaceId + id, marks]));
+    const isChanged = ({ bag, emailId }: Settled) => marksOf.has(bag.workspaceId + emailId);
+    const kept = inOrder.filter(isChanged);
+    const refused = inOrder.filter((one) => !isChanged(one));
+    const waiting = kept.filter(
+      ({ bag, emailId, nextAt }) => nextAt !== null && marksOf.get(bag.workspaceId + emailId)?.includes("o"),
+    );
     // sent in this order, without waiting in between
-    const updated = inOrder.length > 0 ? updateEmails(tx, inOrder).execute() : [];
     const writes: Statement[] = [];
-    if (deferred.length > 0) writes.push(insertDeferred(tx, deferred).execute());
-    if (finished.length > 0) writes.push(deleteBags(tx, finished).execute());
+    if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
+    const doubted = new Set(refused.map(({ bag }) => bag));
+    const [done, doubtful] = parted(finished, ({ bag, isDoubtful }) => !isDoubtful && !doubted.has(bag));
+    if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
+    if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
+    const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
-    const [struck] = await Promise.all([updated, ...writes]);
+    await Promise.all(writes);
+    const struck = changed.filter(({ marks }) => marks.includes("x"));
     if (struck.length > 0) await endStruck(tx, struck);
+    return refused;
   });
 }
 
-/** Hands back those of which somebody was struck out. */
+/** The order in which everyone locks e-mails. */
+function byKey(a: Settled, b: Settled): number {
+  const [one, other] = [a.bag.workspaceId + a.emailId, b.bag.workspaceId + b.emailId];
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
+  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
+}
+
+function bagOf({ bag }: Finished): Held {
+  return bag;
+}
+
+/** Hands back the rows that changed, with their marks as they are now. */
 function updateEmails(tx: Tx, settled: readonly Settled[]) {
   const of = (pick: (one: Settled) => string | number | null): string => plainArray(settled.map(pick));
   const ids = of((s) => s.emailId);
-  return tx<Struck[]>`
-    with done as (
-      update email e set
-        status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
-        attempts = e.attempts + case when s.attempted_at is null then 0 else 1 end,
-        sent_at = coalesce(e.sent_at, s.attempted_at),
-        delivered_at = case when s.status = 'delivered' then s.at else e.delivered_at end,
-        delayed_at = case when s.status = 'deferred' then coalesce(e.delayed_at, s.at) else e.delayed_at end,
-        bounced_at = case when s.status = 'bounced' then s.at else e.bounced_at end,
-        failed_at = case when s.status = 'failed' then s.at else e.failed_at end,
-        history = coalesce(e.history, '[]') ||
-          case when e.marks like '%x%' then ${eventsKeptOut(tx)} else s.events end
-      from (select *, to_timestamp(at_ms / 1000) as at, to_timestamp(attempted_ms / 1000) as attempted_at
-        from rows from (
-          unnest(${of((s) => s.bag.workspaceId)}::uuid[], ${ids}::uuid[], ${of((s) => s.status)}::text[],
-            ${of((s) => s.marks)}::text[], ${of((s) => s.at)}::float8[], ${of((s) => s.attemptedAt)}::float8[],
-            ${of((s) => `"{${s.places}}"`)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]),
-          jsonb_array_elements(${JSON.stringify(settled.map((s) => s.events))}::text::jsonb)
-        ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
-      where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
-        and case
-          when s.status = 'delivered' then e.status in ('accepted', 'deferred', 'failed', 'canceled')
-          else e.status in ('accepted', 'deferred') and exists (
-            select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
-          end
-      returning e.workspace_id as "workspaceId", e.id, e.marks)
-    select "workspaceId", id from done where marks like '%x%'`;
+  return tx<Changed[]>`
+    update email e set
+      status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
+      bag_id = null,
+      attempts = e.attempts + case when s.attempted_at is null then 0 else 1 end,
+      sent_at = coalesce(e.sent_at, s.attempted_at),
+      delivered_at = case when s.status = 'delivered' then s.at else e.delivered_at end,
+      delayed_at = case when s.status = 'deferred' then coalesce(e.delayed_at, s.at) else e.delayed_at end,
+      bounced_at = case when s.status = 'bounced' then s.at else e.bounced_at end,
+      failed_at = case when s.status = 'failed' then s.at else e.failed_at end,
+      history = coalesce(e.history, '[]') ||
+        case when e.marks like '%x%' then ${eventsKeptOut(tx)} else s.events end
+    from (select *, to_timestamp(at_ms / 1000) as at, to_timestamp(attempted_ms / 1000) as attempted_at
+      from rows from (
+        unnest(${of((s) => s.bag.workspaceId)}::uuid[], ${ids}::uuid[], ${of((s) => s.status)}::text[],
+          ${of((s) => s.marks)}::text[], ${of((s) => s.at)}::float8[], ${of((s) => s.attemptedAt)}::float8[],
+          ${of((s) => `"{${s.places}}"`)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]),
+        jsonb_array_elements(${JSON.stringify(settled.map((s) => s.events))}::text::jsonb)
+      ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
+    where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
+      and case
+        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled')
+        else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
+          select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
+        end
+    returning e.workspace_id as "workspaceId", e.id, e.marks`;
 }
 
+type Changed = Struck & { marks: string };
 type Struck = { workspaceId: string; id: string };
 
 /** Who was open and is not to be tried again; what came of the others, and of them, stands. */
@@ -145,29 +181,21 @@ async function endStruck(tx: Tx, struck: readonly Struck[]): Promise<void> {
       and id = any(${overIds}::uuid[])`;
 }
 
+/** The place in the caps stays the one it had: the keeper asks for another when that has lapsed. */
 function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
   const of = <T>(pick: (one: Settled) => T): T[] => deferred.map(pick);
   return tx`
-    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply)
-    select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk, e.weight, e.bytes, d.domain,
-           case when e.marks not like '%x%' then d.reply end
+    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply, granted_at)
+    select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk,
+           length(e.marks) - length(replace(e.marks, 'o', '')), e.bytes, d.domain,
+           case when e.marks not like '%x%' then d.reply end, b.granted_at
     from unnest(
       ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
       ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[], ${of((s) => s.reply)}::text[],
-      ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]
-    ) as d(workspace_id, email_id, at_ms, domain, reply, bag_id, token)
+      ${of((s) => s.bag.id)}::uuid[]
+    ) as d(workspace_id, email_id, at_ms, domain, reply, bag_id)
     join email e on e.workspace_id = d.workspace_id and e.id = d.email_id and e.id = any(${of((s) => s.emailId)}::uuid[])
-    where e.status = 'deferred' and e.marks like '%o%' and exists (
-      select from bag b where b.workspace_id = d.workspace_id and b.id = d.bag_id and b.token = d.token)
-    on conflict (workspace_id, email_id) do nothing`;
-}
-
-function deleteBags(tx: Tx, finished: readonly Held[]) {
-  return tx`
-    delete from bag b
-    using unnest(${finished.map((bag) => bag.workspaceId)}::uuid[], ${finished.map((bag) => bag.id)}::uuid[],
-                 ${finished.map((bag) => bag.token)}::uuid[]) as f(workspace_id, id, token)
-    where b.workspace_id = f.workspace_id and b.id = f.id and b.token = f.token`;
+    join bag b on b.workspace_id = d.workspace_id and b.id = d.bag_id`;
 }
 
 function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
@@ -187,3 +215,29 @@ function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
       failed = t.failed + excluded.failed, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
 }
+
+function tallyUp(settled: readonly Settled[]): Tally[] {
+  const tallies = new Map<string, Tally>();
+  for (const { bag, at, counts } of settled) {
+    const day = Math.floor(at / DAY_MS);
+    const name = `${bag.workspaceId} ${day}`;
+    let tally = tallies.get(name);
+    if (!tally) {
+      tally = { workspaceId: bag.workspaceId, day, ...NO_COUNTS };
+      tallies.set(name, tally);
+    }
+    for (const count in counts) tally[count as keyof TallyCounts] += counts[count as keyof TallyCounts] ?? 0;
+  }
+  return [...tallies.values()].sort((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
+}
+
+const NO_COUNTS: TallyCounts = {
+  attempted: 0,
+  delivered: 0,
+  deferred: 0,
+  hardBounced: 0,
+  softBounced: 0,
+  blocked: 0,
+  failed: 0,
+  fblDelivered: 0,
+};

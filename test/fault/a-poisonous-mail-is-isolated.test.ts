@@ -21,7 +21,7 @@ afterAll(async () => {
 async function die(engine: Engine, workspaceId: string): Promise<void> {
   const bags = await engine.sql<{ id: string; generation: number }[]>`
     select id, generation from bag where workspace_id = ${workspaceId}`;
-  for (const bag of bags) await claimBag(engine.sql, { workspaceId, ...bag, token: randomUUID() });
+  for (const bag of bags) await claimBag(engine.sql, { workspaceId, ...bag, token: randomUUID() }, 0);
   await engine.sql`update bag set lease_until = now() - interval '1 second' where workspace_id = ${workspaceId}`;
   await engine.sql`update bag set token = null, epoch = null, generation = generation + 1 where workspace_id = ${workspaceId}`;
 }
@@ -41,6 +41,8 @@ test("a bag that ends three workers is split into ones, and a mail that ends thr
   await api.sql`insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, claims)
     select ${ws.id}, gen_random_uuid(), 0, array[id], 1, now() - interval '1 minute', case when id = ${poison.id} then 3 else 0 end
     from email where workspace_id = ${ws.id}`;
+  await api.sql`update email e set bag_id = b.id from bag b
+    where b.workspace_id = e.workspace_id and e.id = any(b.email_ids) and e.workspace_id = ${ws.id}`;
   const worker = await startEngine(["deliver", "keeper"], options);
   expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 2, failed: 1 });
   const { body: failed } = await ws.client.get<{ last_event: string; events: { detail?: string }[] }>(

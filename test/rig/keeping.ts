@@ -3,7 +3,7 @@ import { Keyring } from "../../src/admission/keyring.ts";
 import { Reservations } from "../../src/admission/reserve.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import type { Clock } from "../../src/clock.ts";
-import { Keeper } from "../../src/keeper/keeper.ts";
+import { Keeper, type KeeperParts } from "../../src/keeper/keeper.ts";
 import { Line } from "../../src/queue/line.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
@@ -16,14 +16,16 @@ export function handKeeper(
   stores: { databaseUrl: string; redisUrl: string },
   clock: Clock,
   policy: () => Policy = () => DEFAULT_POLICY,
+  { storeMs = STORE_MS_MAX, ...parts }: Partial<KeeperParts> & { storeMs?: number } = {},
 ): HandKeeper {
-  const sql = connectRecord(stores.databaseUrl, "keeper", STORE_MS_MAX);
+  const sql = connectRecord(stores.databaseUrl, "keeper", storeMs);
   const client = connectRedis(stores.redisUrl, "worker", STORE_MS_MAX);
   const line = new Line(client, 1);
   const reservations = new Reservations(client, sql, clock);
   const keyring = new Keyring({ redis: client, sql, serverSecret: "", clock });
   const keeper = new Keeper({
     sql,
+    timeoutMs: storeMs,
     line,
     shards: 1,
     reservations,
@@ -39,6 +41,7 @@ export function handKeeper(
     onFault: (error) => {
       throw error;
     },
+    ...parts,
   });
   return {
     keeper,

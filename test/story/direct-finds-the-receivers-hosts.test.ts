@@ -96,7 +96,7 @@ test.each([
   ["has hosts without addresses", { "a.test": { mx: [[1, "mx.test"]] as const } }, "NO_HOST", "4.4.4"],
   ["has a host with no host name", { "a.test": { mx: [[1, "127.1.0.1"]] as const } }, "NO_HOST", "4.4.4"],
   ["has servers that fail", { "a.test": "fails" as const }, "DNS_FAILED", "4.4.3"],
-  ["has servers that are silent", { "a.test": "is silent" as const }, "DNS_FAILED", "4.4.3"],
+  ["has servers that are silent", { "a.test": "is silent" as const }, "DNS_SILENT", "4.4.3"],
   [
     "has hosts whose servers fail",
     { "a.test": { mx: [[1, "mx.test"]] as const }, "mx.test": "fails" as const },

@@ -101,11 +101,11 @@ test.each([
     select id, generation, email_ids as "emailIds" from bag where workspace_id = ${shop.id}`;
   expect(bag?.workspaceId).not.toBe(shop.id); // the worker's own commit made it
   const held = { workspaceId: shop.id, id: row?.id ?? "", generation: row?.generation ?? 0, token: shop.id };
-  await claimBag(flows.sql, held);
-  const [open] = await loadOpen(flows.sql, shop.id, row?.emailIds ?? []);
+  await claimBag(flows.sql, held, flows.clock.given());
+  const [open] = await loadOpen(flows.sql, held, row?.emailIds ?? []);
   expect(open?.barred).toBeNull();
   await shop.client.call(method, `${path}${query}`, body);
-  expect((await loadOpen(flows.sql, shop.id, row?.emailIds ?? []))[0]?.barred).toBe(barred);
+  expect((await loadOpen(flows.sql, held, row?.emailIds ?? []))[0]?.barred).toBe(barred);
 });
 
 test("a paused automation starts nothing, and what is under way goes on", async () => {

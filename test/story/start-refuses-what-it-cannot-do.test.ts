@@ -1,5 +1,5 @@
 /** A start that cannot work says why in a line, leaves nothing running, and harms no other start. */
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, createServer as listenTo } from "node:net";
 import { join } from "node:path";
@@ -13,6 +13,12 @@ beforeAll(async () => {
   [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
 });
 afterAll(() => Promise.all([database.drop(), redis.stop()]));
+
+function fileIn(folder: string): string {
+  const file = join(folder, "file");
+  writeFileSync(file, "");
+  return file;
+}
 
 /** Nothing has to be brought up. */
 function given(): Record<string, string> {
@@ -30,6 +36,36 @@ test("a taken port", async () => {
   expect(existsSync(join(home, "ready.json"))).toBe(false);
   expect(existsSync(join(home, "postgres"))).toBe(false);
   other.close();
+});
+
+test.each([
+  ["that the system does not let anybody make", () => "/proc/postrider/home"],
+  ["in a place that is read-only", () => "/sys/postrider"],
+  ["that is a file", () => fileIn(freshHome())],
+  ["below a file", () => join(fileIn(freshHome()), "home")],
+])(
+  "a home %s",
+  async (_, homeOf) => {
+    const home = homeOf();
+    const root = start(home, given());
+    expect(await root.ended).toBe(1);
+    const { out, err } = root.said();
+    expect(out).toBe("");
+    expect(err).toMatch(
+      /^The folder \S+ \(POSTRIDER_HOME\) cannot be used: E[A-Z]+: .*\. Set POSTRIDER_HOME to .*\.\n$/,
+    );
+    expect(err).toContain(`The folder ${home} `);
+  },
+  10_000,
+);
+
+test("a list of processes that a power cut left empty", async () => {
+  const home = freshHome();
+  const file = join(home, "processes.json");
+  writeFileSync(file, "");
+  const root = start(home, given());
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toBe(`${file} is damaged. If no Postrider runs in this folder, remove the file.\n`);
 });
 
 test("wrong settings, all of them at once, with status 78", async () => {

@@ -165,9 +165,20 @@ test("what is too old bounces with its last reply, unless it is decided already"
     category: "expired",
   });
   const away = troubleOf("connect", "ECONNREFUSED", "connect ECONNREFUSED");
-  expect(inShort(classify(away, true))).toBe("bounced expired expired");
+  expect(inShort(classify(away, true, "receivers"))).toBe("bounced expired expired");
+  const broken = troubleOf("route", "DNS_FAILED", "4.4.3 DNS about a.test: ESERVFAIL", "4.4.3");
+  expect(inShort(classify(broken, true, "receivers"))).toBe("bounced expired expired");
   expect(inShort(classify(replyOf("dot", 250, "250 taken"), true))).toBe("delivered");
   expect(inShort(classify(replyOf("rcpt", 550, "550 5.1.1 unknown"), true))).toBe("bounced refused hard");
+});
+
+test("nothing expires before a receiver could be asked", () => {
+  const away = troubleOf("connect", "ECONNREFUSED", "connect ECONNREFUSED");
+  expect(inShort(classify(away, true))).toBe("unsent unreachable");
+  expect(inShort(classify(troubleOf("session", "BUSY", "busy"), true))).toBe("unsent busy");
+  expect(inShort(classify(troubleOf("session", "KEY_UNUSABLE", "no key"), true))).toBe("unsent unsigned");
+  const silent = troubleOf("route", "DNS_SILENT", "4.4.3 DNS about a.test: ETIMEOUT", "4.4.3");
+  expect(inShort(classify(silent, true, "receivers"))).toBe("deferred unreachable");
 });
 
 test("an operator is called for what waiting does not mend", () => {

@@ -6,15 +6,15 @@
 import { copyFileSync, existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import postgres from "postgres";
 import { type Postgres, startPostgres } from "../../../src/embedded/postgres.ts";
 import { type RedisServer, startRedis } from "../../../src/embedded/redis.ts";
+import { connectRecord, type Sql } from "../../../src/record/connect.ts";
 import { pause } from "../../rig/pause.ts";
 
-export type Sql = postgres.Sql;
+export type { Sql };
 
 const LOOK_MS_MAX = 60_000;
-const CONNECT_SECONDS_MAX = 5;
+const CONNECT_MS_MAX = 5_000;
 const RETRY_MS = 200;
 
 /** Statements that write fail as on a full disk while this is set. The engine knows nothing of it. */
@@ -80,12 +80,7 @@ export class PostgresStore {
   async ask<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
     const deadline = performance.now() + LOOK_MS_MAX;
     for (;;) {
-      const sql = postgres(this.url, {
-        max: 1,
-        fetch_types: false,
-        onnotice: () => {},
-        connect_timeout: CONNECT_SECONDS_MAX,
-      });
+      const sql = connectRecord(this.url, "setup", CONNECT_MS_MAX);
       try {
         return await query(sql);
       } catch (error) {
