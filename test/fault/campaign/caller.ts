@@ -5,7 +5,6 @@ import { TIMED_OUT } from "./rules/answers.ts";
 
 /** Rather more than the deadlines of the engine add up to. */
 const ANSWER_MS_MAX = 20_000;
-const SOCKETS_MAX = 64;
 
 export type Request = {
   method: "GET" | "POST" | "PATCH" | "DELETE";
@@ -15,7 +14,7 @@ export type Request = {
 };
 
 export class Caller {
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "lifo" });
+  readonly #agent = new Agent({ keepAlive: true });
 
   /** `abortMs`: hangs up after so long, as callers do whose own patience ends. */
   ask(port: number, key: string, request: Request, abortMs: number | null): Promise<Answer> {

@@ -32,7 +32,8 @@ const SECRET = "a secret of the campaign, long enough";
 const PROGRESS_EVERY_MS = 10_000;
 const RAISE_EVERY_MS = 12_000;
 const RAISED_BY = [15, 55] as const;
-const QUIET_MS_MAX = 240_000;
+/** Longer than a window of the caps takes to turn: what waits for one may have to wait for that. */
+const QUIET_MS_MAX = 330_000;
 /** Callers who repeat end long before that. */
 const LAST_ANSWERS_MS_MAX = 60_000;
 const CONNECTIONS = 15;
@@ -183,7 +184,7 @@ function planFaults(fleet: Fleet): Drawn[] {
     if (why !== null) tell(`no fault ${kind}: ${why}`);
     return why === null;
   });
-  return drawFaults(options.seed, options.minutes, kinds, fleet);
+  return drawFaults(options.seed, options.minutes, kinds, fleet.members);
 }
 
 /** Tells how it goes; with `--stop-at-first`, hands back the verdict with the first violation. */

@@ -7,7 +7,7 @@
 import { type Random, randomOf } from "../../../src/capacity/random.ts";
 import { pause } from "../../rig/pause.ts";
 import type { TcpProxy } from "../../rig/proxy.ts";
-import type { Sink } from "../../rig/sink.ts";
+import { FAIR, type Sink, type Weather } from "../../rig/sink.ts";
 import { type Fleet, faketimeLibrary, type Member } from "./fleet.ts";
 import type { Role, Spell } from "./history.ts";
 import type { PostgresStore, RedisStore } from "./stores.ts";
@@ -20,8 +20,13 @@ const SKEWS_MS = [-8 * 3_600_000, -420_000, 420_000, 8 * 3_600_000];
 const LOST_REPLY_SHARE = 0.25;
 const TERMINATE_EVERY_MS = 1_000;
 const DOWN_MS_MAX = 4_000;
+/** Workers have the most to lose: each is hit so many times as often as any other process. */
+const DELIVER_SHARE = 2;
 
 export type World = { postgres: PostgresStore; redis: RedisStore; sink: Sink; fleet: Fleet };
+
+/** Whom a fault may befall. */
+export type Target = { name: string; role: Role };
 
 export type Drawn = {
   /** From the beginning of the campaign. */
@@ -88,7 +93,8 @@ const WAY_TO_POSTGRES = ({ member }: Drawn) => `${member} postgres`;
 const WAY_TO_REDIS = ({ member }: Drawn) => `${member} redis`;
 const POSTGRES = () => "postgres";
 const REDIS = () => "redis";
-const RECEIVERS = () => "receivers";
+/** Receivers can be troubled in several ways at once. */
+const RECEIVERS = ({ kind }: Drawn) => kind;
 
 export const KINDS: Record<string, Kind> = {
   term: of(3, [0, 0], ANYBODY, ITSELF, async ({ member }) => member.end("SIGTERM")),
@@ -118,7 +124,7 @@ export const KINDS: Record<string, Kind> = {
   "pg-lost-reply": of(3, [2_000, 12_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
     grip.during("shaky", grip.member.name, () => loseReplies(grip, grip.member.postgres)),
   ),
-  "pg-pause": of(1.5, [2_000, 30_000], null, POSTGRES, (grip) =>
+  "pg-pause": of(2, [2_000, 40_000], null, POSTGRES, (grip) =>
     grip.during("outage", null, () => pauseAll(grip)),
   ),
   "pg-terminate": of(2, [0, 8_000], null, POSTGRES, (grip) =>
@@ -144,11 +150,11 @@ export const KINDS: Record<string, Kind> = {
   "redis-restart": of(1.5, [0, 0], null, REDIS, ({ world }) => world.redis.restart("empty")),
   "redis-old": of(2, [4_000, 25_000], null, REDIS, restoreOld),
 
-  "receiver-defer": of(1.5, [2_000, 12_000], null, RECEIVERS, (grip) =>
+  "receiver-defer": of(2, [3_000, 15_000], null, RECEIVERS, (grip) =>
     weather(grip, { deferPercent: 10 + 60 * grip.drawn.chance }),
   ),
   "receiver-refuse": of(0.5, [1_000, 4_000], null, RECEIVERS, (grip) => weather(grip, { refusePercent: 4 })),
-  "receiver-stall": of(2.5, [3_000, 15_000], null, RECEIVERS, (grip) =>
+  "receiver-stall": of(3, [3_000, 20_000], null, RECEIVERS, (grip) =>
     weather(grip, { dotDelayMs: Math.round(300 + 6_000 * grip.drawn.chance) }),
   ),
   "receiver-drop": of(2, [2_000, 10_000], null, RECEIVERS, (grip) =>
@@ -177,7 +183,12 @@ export function hindrance(kind: string): string | null {
 }
 
 /** The whole plan of a campaign, before it begins. */
-export function drawFaults(seed: number, minutes: number, kinds: readonly string[], fleet: Fleet): Drawn[] {
+export function drawFaults(
+  seed: number,
+  minutes: number,
+  kinds: readonly string[],
+  members: readonly Target[],
+): Drawn[] {
   const random = randomOf(seed * 7_919 + 17);
   const plan: Drawn[] = [];
   if (kinds.length === 0) return plan;
@@ -185,8 +196,7 @@ export function drawFaults(seed: number, minutes: number, kinds: readonly string
   while (atMs < minutes * 60_000) {
     const kind = pick(kinds, random());
     const { roles, lastsMs } = KINDS[kind] as Kind;
-    const targets = roles === null ? [] : fleet.members.filter(({ role }) => roles.includes(role));
-    const member = targets[Math.floor(random() * targets.length)]?.name ?? null;
+    const member = roles === null ? null : pickMember(members, roles, random());
     plan.push({
       atMs: Math.round(atMs),
       kind,
@@ -336,11 +346,12 @@ async function restoreOld(grip: Grip): Promise<void> {
   await redis.restart("old");
 }
 
-async function weather(grip: Grip, turned: Parameters<Sink["turn"]>[0]): Promise<void> {
+async function weather(grip: Grip, turned: Partial<Weather>): Promise<void> {
   const { sink } = grip.world;
+  const before = Object.keys(turned).map((name) => [name, FAIR[name as keyof Weather]] as const);
   sink.turn(turned);
   await grip.lasts();
-  sink.clearUp();
+  sink.turn(Object.fromEntries(before));
 }
 
 async function receiversDown(grip: Grip): Promise<void> {
@@ -362,6 +373,13 @@ function of(
 
 function between([least, most]: readonly [number, number], drawn: number): number {
   return least + (most - least) * drawn;
+}
+
+function pickMember(members: readonly Target[], roles: readonly Role[], drawn: number): string {
+  const targets = members
+    .filter(({ role }) => roles.includes(role))
+    .flatMap((member) => (member.role === "deliver" ? Array(DELIVER_SHARE).fill(member) : [member]));
+  return (targets[Math.floor(drawn * targets.length)] as Target).name;
 }
 
 function pick(kinds: readonly string[], drawn: number): string {

@@ -32,8 +32,10 @@ const READS_BACK_SHARE = 0.2;
 const BROKEN_SHARE = { "batch strict": 0.01, "batch permissive": 0.1 };
 const REPEAT_MS = 700;
 const UNKEYED_TRIES_MAX = 4;
-const BATCH_MAX = 25;
-const SMALL_BATCH_MAX = 5;
+const BATCH_MAX = 100;
+const FULL_BATCH_SHARE = 0.1;
+const USUAL_BATCH_MAX = 20;
+const SMALL_BATCH_MAX = 4;
 const SCHEDULED_MS = [1_000, 30_000] as const;
 const CONTACTS = 60;
 /** Who already has so much to do is left alone. */
@@ -143,10 +145,7 @@ export class Load {
       want !== "batch" ? "single" : random() < 0.5 ? "batch strict" : "batch permissive";
     const isKeyed = random() < KEYED_SHARE;
     const operation = this.#begin(n, kind, account, isKeyed ? `key-${this.#parts.seed}-${n}` : null);
-    const size =
-      want === "batch"
-        ? 2 + Math.floor(random() * ((account.isCapped ? SMALL_BATCH_MAX : BATCH_MAX) - 1))
-        : 1;
+    const size = want === "batch" ? sizeOf(account, random) : 1;
     const letters = Array.from({ length: size }, (_, index) =>
       writeLetter(operation, index, want === "scheduled", account === this.#parts.tenants.shop, random),
     );
@@ -374,11 +373,17 @@ function writeLetter(
   };
 }
 
+function sizeOf({ isCapped }: Account, random: Random): number {
+  if (isCapped) return 2 + Math.floor(random() * SMALL_BATCH_MAX);
+  return random() < FULL_BATCH_SHARE ? BATCH_MAX : 2 + Math.floor(random() * USUAL_BATCH_MAX);
+}
+
+/** Most are taken at once; some later, some never, and some so late that their bag is kept for them. */
 function drawManner(random: Random): string {
   const drawn = random();
-  if (drawn < 0.04) return "once-451";
-  if (drawn < 0.06) return "refuse-550";
-  if (drawn < 0.07) return "slow-1500";
+  if (drawn < 0.06) return "once-451";
+  if (drawn < 0.08) return "refuse-550";
+  if (drawn < 0.1) return "slow-5000";
   return "ok";
 }
 

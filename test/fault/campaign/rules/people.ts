@@ -5,6 +5,7 @@
 import {
   type Aftermath,
   type FinalContact,
+  type FinalEmail,
   type History,
   mayBeDone,
   type Operation,
@@ -13,6 +14,7 @@ import {
   wasDone,
 } from "../history.ts";
 import { said } from "./fates.ts";
+import { clockOf } from "./repeats.ts";
 
 export function judgePeople(history: History, after: Aftermath): Violation[] {
   const contacts = new Map(after.contacts.map((contact) => [contact.address, contact]));
@@ -27,17 +29,21 @@ export function judgePeople(history: History, after: Aftermath): Violation[] {
   });
 }
 
-/** Whom e-mails name, with when the last of them was asked for; an automation's is asked for by nobody. */
-function keptAddresses({ operations }: History, { emails }: Aftermath): Map<string, number> {
+type Kept = { email: FinalEmail; askedAt: number };
+
+/** Whom e-mails name, each with the first that was asked for; an automation's is asked for by nobody. */
+function keptAddresses({ operations }: History, { emails }: Aftermath): Map<string, Kept> {
   const sends = new Map<string, Operation>(
     operations.flatMap((operation) =>
       operation.mails.map((_, index) => [`c ${originOf(operation, index)}`, operation] as const),
     ),
   );
-  const kept = new Map<string, number>();
-  for (const { subject, to } of emails) {
-    const askedAt = sends.get(subject)?.tries[0]?.askedAt ?? 0;
-    for (const address of to) kept.set(address, Math.min(kept.get(address) ?? askedAt, askedAt));
+  const kept = new Map<string, Kept>();
+  for (const email of emails) {
+    const askedAt = sends.get(email.subject)?.tries[0]?.askedAt ?? 0;
+    for (const address of email.to)
+      if (askedAt < (kept.get(address)?.askedAt ?? Number.POSITIVE_INFINITY))
+        kept.set(address, { email, askedAt });
   }
   return kept;
 }
@@ -46,13 +52,15 @@ function keptAddresses({ operations }: History, { emails }: Aftermath): Map<stri
 function judgeErased(
   address: string,
   operations: readonly Operation[],
-  kept: ReadonlyMap<string, number>,
+  kept: ReadonlyMap<string, Kept>,
 ): Violation[] {
   const erased = operations.findLast((one) => one.kind === "erase" && wasDone(one));
-  const keptSince = kept.get(address);
-  if (!isErased(operations) || !erased || keptSince === undefined) return [];
-  if (keptSince > (erased.tries[0]?.askedAt ?? 0)) return [];
-  return [violation("still kept", address, "it was erased, and an e-mail still names it", operations)];
+  const still = kept.get(address);
+  if (!isErased(operations) || !erased || !still) return [];
+  if (still.askedAt > (erased.tries[0]?.askedAt ?? 0)) return [];
+  const { id, subject, status, createdAt } = still.email;
+  const what = `it was erased, and the e-mail ${id} (${subject}, ${status}, made at ${clockOf(createdAt)}) names it`;
+  return [violation("still kept", address, what, [erased])];
 }
 
 const OF_CONTACTS = ["contact", "edit", "tag", "erase", "event"];
@@ -144,6 +152,9 @@ function violation(rule: string, subject: string, what: string, operations: read
     what,
     evidence: operations
       .slice(-5)
-      .map((one) => `operation ${one.n} ${one.kind}: ${one.tries.map(said).join("; ")}`),
+      .map(
+        (one) =>
+          `operation ${one.n} ${one.kind} at ${clockOf(one.tries[0]?.askedAt ?? 0)}: ${one.tries.map(said).join("; ")}`,
+      ),
   };
 }

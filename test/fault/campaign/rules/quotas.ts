@@ -24,7 +24,8 @@ export function judgeQuotas(
     const { quota } = tenant;
     if (!quota) continue;
     const sends = history.operations.filter((one) => isSend(one) && one.workspaceId === tenant.id);
-    const limit = quota.limit * (quota.period === "day" ? daysTouched(history) : 1);
+    const days = quota.period === "day" ? daysTouched(history) : 1;
+    const limit = quota.limit * days;
     const used = Math.max(toldAccepted(sends), after ? keptOf(tenant, after) : 0);
     if (used > limit) {
       over += used - limit;
@@ -35,7 +36,8 @@ export function judgeQuotas(
         evidence: [`callers were told of ${toldAccepted(sends)}`],
       });
     }
-    if (after) violations.push(...refusedInVain(tenant, sends, limit, keptOf(tenant, after)));
+    // of several days nobody can say on which of them a request would have fitted
+    if (after && days === 1) violations.push(...refusedInVain(tenant, sends, limit, keptOf(tenant, after)));
   }
   return { over, violations: after ? [...violations, ...judgeLedgers(history, after)] : violations };
 }

@@ -13,7 +13,7 @@ import {
   type Violation,
 } from "../history.ts";
 import { AUTOMATIONS } from "../shop.ts";
-import { said } from "./fates.ts";
+import { ERASED, said } from "./fates.ts";
 
 export function judgeRuns(history: History, after: Aftermath): Violation[] {
   const people = new People(history, after);
@@ -50,7 +50,11 @@ class People {
 
   mayBeUnsubscribed(contactId: string): boolean {
     const address = this.#addressOf.get(contactId);
-    return address === undefined || this.#unsubscribed.has(address);
+    return address === undefined || this.mayBeUnsubscribedAt(address);
+  }
+
+  mayBeUnsubscribedAt(address: string): boolean {
+    return this.#unsubscribed.has(address);
   }
 }
 
@@ -82,7 +86,7 @@ function judgeMails({ runs, emails }: Aftermath, people: People): Violation[] {
   );
   const unwritten = [...madeBy].filter(([id]) => !automated.has(id));
   const unmade = [...automated.values()].filter(
-    (email) => !madeBy.has(email.id) && !isOfErased(email, people),
+    (email) => !madeBy.has(email.id) && !hasChangedMind(email, people),
   );
   return [
     ...unwritten.map(([id, [run]]) => ({
@@ -100,9 +104,11 @@ function judgeMails({ runs, emails }: Aftermath, people: People): Violation[] {
   ];
 }
 
-/** The run was stopped by the erasure between the step's effect and its note. */
-function isOfErased({ to }: FinalEmail, people: People): boolean {
-  return to.some((address) => address.endsWith("@erased.invalid") || people.mayBeErased(address));
+/** The contact changed between the step's effect and its note: the run was stopped, or took the step as skipped. */
+function hasChangedMind({ to }: FinalEmail, people: People): boolean {
+  return to.some(
+    (address) => ERASED.test(address) || people.mayBeErased(address) || people.mayBeUnsubscribedAt(address),
+  );
 }
 
 function judgeEvents({ operations }: History, after: Aftermath, people: People): Violation[] {
