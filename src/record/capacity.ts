@@ -76,7 +76,7 @@ export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[])
       union all
       select workspace_id, closed_day, closed_used, closed_delayed from ledger
       where workspace_id = any(${[...workspaceIds]}::uuid[])
-    ) as seen where day > 0 group by workspace_id, day
+    ) as seen where day > 0 group by workspace_id, day order by workspace_id, day
     on conflict (workspace_id, day) do update
       set used = greatest(known.used, excluded.used), delayed = greatest(known.delayed, excluded.delayed)
       where known.used < excluded.used or known.delayed < excluded.delayed`;
@@ -234,8 +234,13 @@ export async function totalWaiting(sql: Sql): Promise<{ waiting: number; workspa
 /** Counts by day are kept for a year and a little. */
 export async function dropOldCounts(tx: Sql | Tx, now: number): Promise<void> {
   const before = Math.floor(now / DAY_MS) - KEPT_DAYS;
-  await tx`delete from cap_use where day < ${before}`;
-  await tx`delete from tally where day < ${before}`;
+  await tx`
+    with old as (select workspace_id, day from cap_use where day < ${before} for update skip locked)
+    delete from cap_use u using old where u.workspace_id = old.workspace_id and u.day = old.day`;
+  await tx`
+    with old as (select workspace_id, day, worker from tally where day < ${before} for update skip locked)
+    delete from tally t using old
+    where t.workspace_id = old.workspace_id and t.day = old.day and t.worker = old.worker`;
 }
 
 function columns(sql: Sql | Tx) {

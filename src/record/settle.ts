@@ -11,7 +11,7 @@
  */
 
 import { plainArray } from "./arrays.ts";
-import { deleteBags, type Held, releaseBags } from "./claimbag.ts";
+import { deleteBags, type Held, lockBags, releaseBags } from "./claimbag.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
 
@@ -67,6 +67,8 @@ export async function settle(
     const changed = inOrder.length > 0 ? await updateEmails(tx, inOrder) : [];
     const marksOf = new Map(changed.map(({ workspaceId, id, marks }) => [workspaceId + id, marks]));
     const isChanged = ({ bag, emailId }: Settled) => marksOf.has(bag.workspaceId + emailId);
+    const struck = changed.filter(({ marks }) => marks.includes("x"));
+    if (struck.length > 0) await endStruck(tx, struck);
     const kept = inOrder.filter(isChanged);
     const refused = inOrder.filter((one) => !isChanged(one));
     const waiting = kept.filter(
@@ -77,13 +79,13 @@ export async function settle(
     if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
     const doubted = new Set(refused.map(({ bag }) => bag));
     const [done, doubtful] = parted(finished, ({ bag, isDoubtful }) => !isDoubtful && !doubted.has(bag));
+    // who locks bags twice locks all of them first: the second statement would take its bags out of order
+    if (done.length > 0 && doubtful.length > 0) writes.push(lockBags(tx, finished.map(bagOf)).execute());
     if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
     if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     await Promise.all(writes);
-    const struck = changed.filter(({ marks }) => marks.includes("x"));
-    if (struck.length > 0) await endStruck(tx, struck);
     return refused;
   });
 }
@@ -228,7 +230,9 @@ function tallyUp(settled: readonly Settled[]): Tally[] {
     }
     for (const count in counts) tally[count as keyof TallyCounts] += counts[count as keyof TallyCounts] ?? 0;
   }
-  return [...tallies.values()].sort((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
+  return [...tallies.values()].sort((a, b) =>
+    a.workspaceId === b.workspaceId ? a.day - b.day : a.workspaceId < b.workspaceId ? -1 : 1,
+  );
 }
 
 const NO_COUNTS: TallyCounts = {

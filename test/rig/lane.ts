@@ -4,7 +4,6 @@ import { type Plans, SharedRows } from "./sharedrows.ts";
 import { Place, type Writer } from "./writers.ts";
 
 const PLACES = 4;
-const ROUNDS_MIN = 2;
 const STATEMENT_MS_MAX = 5_000;
 
 export class Lane {
@@ -28,13 +27,13 @@ export class Lane {
   async meet(a: Writer, b: Writer, tables: ReadonlySet<string>, ms: number): Promise<string[]> {
     const errors = new Set<string>();
     const until = performance.now() + ms;
-    for (let round = 0; round < ROUNDS_MIN || performance.now() < until; round++) {
+    do {
       await this.#rows.refill(tables);
       const done = await Promise.allSettled(
         this.#places.map(async (place, n) => await (n % 2 === 0 ? a : b).run(place, this.#rows)),
       );
       for (const one of done) if (one.status === "rejected") errors.add(String(one.reason));
-    }
+    } while (performance.now() < until);
     const deadlocks = await this.#countDeadlocks();
     const counted = deadlocks > 0 ? [`${deadlocks} deadlocks`] : [];
     return [...counted, ...errors];

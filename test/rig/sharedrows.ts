@@ -355,7 +355,8 @@ const TABLES: readonly Table[] = [
         reserved_share: 0.1,
         next_release_at: iso(now - 1_000),
         day: today(now),
-        closed_day: today(now) - 1,
+        // of a workspace that was idle ever since
+        closed_day: today(now) - LONG_AGO_DAYS,
       },
     ],
   },
