@@ -76,7 +76,7 @@ export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[])
       union all
       select workspace_id, closed_day, closed_used, closed_delayed from ledger
       where workspace_id = any(${[...workspaceIds]}::uuid[])
-    ) as seen where day > 0 group by workspace_id, day
+    ) as seen where day > 0 group by workspace_id, day order by workspace_id, day
     on conflict (workspace_id, day) do update
       set used = greatest(known.used, excluded.used), delayed = greatest(known.delayed, excluded.delayed)
       where known.used < excluded.used or known.delayed < excluded.delayed`;
@@ -244,8 +244,17 @@ export async function dropOldCounts(
   const before = Math.floor(now / DAY_MS) - KEPT_DAYS;
   const workspaces = await tx<{ id: string }[]>`
     with page as (select id from workspace where id > ${after} order by id limit ${most}),
-      tallies as (delete from tally t using page where t.workspace_id = page.id and t.day < ${before}),
-      uses as (delete from cap_use u using page where u.workspace_id = page.id and u.day < ${before})
+      old_uses as (
+        select u.workspace_id, u.day from cap_use u join page on u.workspace_id = page.id
+        where u.day < ${before} for update of u skip locked),
+      uses as (
+        delete from cap_use u using old_uses o where u.workspace_id = o.workspace_id and u.day = o.day),
+      old_tallies as (
+        select t.workspace_id, t.day, t.worker from tally t join page on t.workspace_id = page.id
+        where t.day < ${before} for update of t skip locked),
+      tallies as (
+        delete from tally t using old_tallies o
+        where t.workspace_id = o.workspace_id and t.day = o.day and t.worker = o.worker)
     select id from page order by id`;
   return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }

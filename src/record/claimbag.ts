@@ -163,6 +163,11 @@ export function deleteBags(sql: Sql | Tx, held: readonly Held[]): Statement {
     delete from bag b using held where b.workspace_id = held.workspace_id and b.id = held.id`;
 }
 
+/** Bags that are held, locked in the order of their keys. */
+export function lockBags(tx: Tx, held: readonly Held[]): Statement {
+  return tx`${lockHeld(tx, held)}`;
+}
+
 function lockHeld(sql: Sql | Tx, held: readonly Held[]) {
   return sql`
     select b.workspace_id, b.id from bag b

@@ -214,11 +214,13 @@ export function deleteContacts(
   const gone = () => tx`
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, id)`;
   return [
+    // in the order of their keys, as events keep contacts from being erased
     tx`
-      with locked as materialized (
+      with held as materialized (
         select t.workspace_id, t.id from contact t join ${gone()} on t.workspace_id = g.workspace_id and t.id = g.id
-        order by t.workspace_id, t.id for update of t)
-      delete from contact t using locked g where t.workspace_id = g.workspace_id and t.id = g.id`,
+        order by t.workspace_id, t.id for update of t
+      )
+      delete from contact t using held g where t.workspace_id = g.workspace_id and t.id = g.id`,
     tx`delete from consent t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     tx`delete from confirmation t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     ...forgetContacts(tx, contacts, now),

@@ -33,6 +33,7 @@ export async function insertDomainKey(
   const { workspaceId, domain, selector, algorithm, publicKey, sealedKey } = key;
   try {
     await sql.begin(async (tx) => {
+      await lockKeys(tx, workspaceId, domain);
       if (state === "signing") await retire(tx, workspaceId, domain, algorithm);
       await tx`
         insert into domain_key (workspace_id, domain, selector, algorithm, state, public_key, sealed_key, created_at)
@@ -50,16 +51,23 @@ export async function insertDomainKey(
 /** A waiting key begins to sign. False when it does not wait (any more). */
 export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyName): Promise<boolean> {
   return sql.begin(async (tx) => {
+    await lockKeys(tx, workspaceId, domain);
     const [key] = await tx<{ algorithm: Algorithm }[]>`
       select algorithm from domain_key
-      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state = 'waiting'
-      for update`;
+      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state = 'waiting'`;
     if (!key) return false;
     await retire(tx, workspaceId, domain, key.algorithm);
     await tx`update domain_key set state = 'signing'
       where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector}`;
     return true;
   });
+}
+
+/** All keys of a domain in the order of their selectors: whoever changes one may have to change another. */
+async function lockKeys(tx: Tx, workspaceId: string, domain: string): Promise<void> {
+  await tx`
+    select from domain_key where workspace_id = ${workspaceId} and domain = ${domain}
+    order by selector for update`;
 }
 
 async function retire(tx: Tx, workspaceId: string, domain: string, algorithm: Algorithm): Promise<void> {
@@ -97,9 +105,12 @@ export async function deleteDomainKeys(
   domain: string,
   selector: string | null,
 ): Promise<number> {
-  const gone = await sql`
-    delete from domain_key
-    where workspace_id = ${workspaceId} and domain = ${domain}
-      and (${selector}::text is null or (selector = ${selector} and state <> 'signing'))`;
-  return gone.count;
+  return sql.begin(async (tx) => {
+    await lockKeys(tx, workspaceId, domain);
+    const gone = await tx`
+      delete from domain_key
+      where workspace_id = ${workspaceId} and domain = ${domain}
+        and (${selector}::text is null or (selector = ${selector} and state <> 'signing'))`;
+    return gone.count;
+  });
 }

@@ -1,6 +1,7 @@
 /** What must wait, and why: one row per e-mail that is scheduled, over a cap or quota, or deferred. */
 import { plainArray } from "./arrays.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
+import type { EmailKey } from "./emails.ts";
 
 export type Why = "scheduled" | "cap_hour" | "cap_day" | "quota_month" | "deferred";
 
@@ -21,4 +22,30 @@ export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
     select * from unnest(${of((d) => d.workspaceId)}::uuid[], ${of((d) => d.emailId)}::uuid[],
       ${of((d) => new Date(d.at).toISOString())}::timestamptz[], ${of((d) => d.why)}::text[], ${of((d) => d.bulk)}::bool[],
       ${of((d) => d.weight)}::int[], ${of((d) => d.bytes)}::int[])`;
+}
+
+export type EndedDue = { emailId: string; bulk: boolean; why: Why };
+
+/** Locks due rows in the order of their keys and deletes them; hands back those that there were. */
+export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<EndedDue[]> {
+  if (keys.length === 0) return [];
+  return tx<EndedDue[]>`
+    with held as materialized (${lockDueRows(tx, keys)})
+    delete from due d using held where d.workspace_id = held.workspace_id and d.email_id = held.email_id
+    returning d.email_id as "emailId", d.bulk, d.why`;
+}
+
+/** What receivers answered may name who was erased. */
+export async function forgetReplies(tx: Tx, keys: readonly EmailKey[]): Promise<void> {
+  await tx`
+    with held as materialized (${lockDueRows(tx, keys)})
+    update due d set reply = null from held where d.workspace_id = held.workspace_id and d.email_id = held.email_id`;
+}
+
+function lockDueRows(tx: Tx, keys: readonly EmailKey[]) {
+  return tx`
+    select d.workspace_id, d.email_id from due d
+    join unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])
+      as k(workspace_id, email_id) on d.workspace_id = k.workspace_id and d.email_id = k.email_id
+    order by d.workspace_id, d.email_id for update of d`;
 }

@@ -11,6 +11,7 @@ import { StepSize } from "../stepsize.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Contact } from "./contact.ts";
 import { deleteContacts } from "./contacts.ts";
+import { deleteDue, forgetReplies } from "./due.ts";
 import { identitiesOf, type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
 import { oldestDay } from "./partitions.ts";
@@ -206,15 +207,15 @@ async function strikeOut(
     const struck = mails.flatMap((mail) => strike(mail, identities, now.toISOString()) ?? []);
     if (struck.length === 0) return;
     await saveStruck(tx, workspaceId, struck, now);
-    const canceled = struck.filter(({ isCanceled }) => isCanceled).map((mail) => mail.id);
-    const ended = await tx<{ bulk: boolean; why: string }[]>`
-      delete from due where workspace_id = ${workspaceId} and email_id = any(${canceled}::uuid[]) returning bulk, why`;
+    const keyOf = ({ id: emailId }: Struck) => ({ workspaceId, emailId });
+    // locks all of the due rows, so that those to delete are not locked out of order
+    await forgetReplies(tx, struck.map(keyOf));
+    const ended = await deleteDue(tx, struck.filter(({ isCanceled }) => isCanceled).map(keyOf));
     for (const { bulk, why } of ended) {
       if (why === "scheduled" || why === "deferred") continue;
       if (bulk) account.ledger.waitingBulk--;
       else account.ledger.waiting--;
     }
-    await tx`update due set reply = null where workspace_id = ${workspaceId} and email_id = any(${struck.map((mail) => mail.id)}::uuid[])`;
     await saveLedgers(tx, [account]);
   });
 }

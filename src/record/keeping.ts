@@ -4,7 +4,8 @@
  */
 import { type Bag, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
 import type { Held } from "./claimbag.ts";
-import type { Sql, Statement, Tx } from "./connect.ts";
+import type { Sql, Tx } from "./connect.ts";
+import { deleteDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 import { advance, fullest, GRANT_LIVES_MS, giveBack, nextTurn, take, type WaitsFor } from "./ledger.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "./ledgers.ts";
@@ -99,7 +100,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
       place(account, row, now, going, waiting);
     }
   }
-  const bags = await letGo(tx, going, now, newId, "deferred");
+  const [bags] = await Promise.all([letGo(tx, going, now, newId, "deferred"), deleteDue(tx, going)]);
   if (waiting.length > 0) await letWait(tx, waiting, now);
   if (accounts.length > 0) await saveLedgers(tx, accounts);
   return { bags, moved: rows.length };
@@ -121,7 +122,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, newId: ()
     const account = accountOf.get(row.workspaceId);
     if (account) place(account, row, now, going, waiting);
   }
-  const bags = await letGo(tx, going, now, newId);
+  const [bags] = await Promise.all([letGo(tx, going, now, newId), deleteDue(tx, going)]);
   if (waiting.length > 0) await letWait(tx, waiting, now);
   await saveLedgers(tx, accounts);
   return { bags, moved: rows.length };
@@ -138,7 +139,7 @@ export async function renewGrant(
   given: number,
 ): Promise<Set<string> | null> {
   const { workspaceId, id, token } = bag;
-  return sql.begin(async (tx) => {
+  const renewed = sql.begin(async (tx) => {
     const accounts = await lockAccounts(tx, [workspaceId]);
     const keys = emailIds.map((emailId) => ({ workspaceId, emailId }));
     const open = (await lockEmails(tx, keys)).filter(
@@ -158,15 +159,22 @@ export async function renewGrant(
     for (const row of rows) place(account, row, now, going, waiting);
     if (waiting.length > 0) await letWait(tx, waiting, now);
     const goingIds = going.map(({ emailId }) => emailId);
-    const renewed = await tx`
+    const kept = await tx`
       update bag set email_ids = ${goingIds}::uuid[], granted_at = ${new Date(now)}
       where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
-    if (renewed.count === 0)
-      throw new Error("the lease of a bag ended while its place in the caps was renewed");
+    if (kept.count === 0)
+      throw new LeaseEnded("the lease of a bag ended while its place in the caps was renewed");
     await saveLedgers(tx, [account]);
     return new Set(goingIds);
   });
+  return renewed.catch((error) => {
+    if (error instanceof LeaseEnded) return null;
+    throw error;
+  });
 }
+
+/** Undoes the transaction: its bag has been locked last, and somebody else was faster. */
+class LeaseEnded extends Error {}
 
 /** It goes and is counted, or it waits and counts as waiting. */
 function place(account: Account, row: DueRow, now: number, going: Going[], waiting: Waiting[]): void {
@@ -258,12 +266,9 @@ export async function release(
   const locked = await lockEmails(tx, going);
   const waiting = new Set(locked.filter(({ status }) => status === "waiting").map(({ emailId }) => emailId));
   // a late answer may have settled one that waits
-  const [ready, settled] = [true, false].map((isReady) =>
-    going.filter(({ emailId }) => waiting.has(emailId) === isReady),
-  ) as [DueRow[], DueRow[]];
-  if (settled.length > 0) await deleteDue(tx, settled);
+  const ready = going.filter(({ emailId }) => waiting.has(emailId));
   const granted = ready.map((row) => ({ ...row, grantedAt: now }));
-  const bags = await letGo(tx, granted, now, newId);
+  const [bags] = await Promise.all([letGo(tx, granted, now, newId), deleteDue(tx, going)]);
   await saveLedgers(tx, [account]);
   return { bags, moved: going.length, handle: account.handle };
 }
@@ -288,7 +293,7 @@ function isFinal(status: string): boolean {
   return !OPEN.includes(status);
 }
 
-/** Into bags. The e-mails are locked and open. */
+/** Into bags. The e-mails are locked and open; their due rows are the caller's to delete. */
 async function letGo(
   tx: Tx,
   going: readonly Going[],
@@ -307,18 +312,9 @@ async function letGo(
     tx`update email e set bag_id = g.bag_id ${accepted}
        from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[], ${[...bagOf.values()]}::uuid[]) as g(workspace_id, id, bag_id)
        where e.workspace_id = g.workspace_id and e.id = g.id and e.id = any(${emailIds}::uuid[])`,
-    deleteDue(tx, going),
     insertBags(tx, bags, new Date(now)),
   ]);
   return bags;
-}
-
-function deleteDue(tx: Tx, keys: readonly EmailKey[]): Statement {
-  return tx`
-    delete from due d
-    using unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])
-      as g(workspace_id, email_id)
-    where d.workspace_id = g.workspace_id and d.email_id = g.email_id`;
 }
 
 /** The e-mails are locked. They leave the bag they may be in. */

@@ -128,8 +128,13 @@ export async function noteLastUsed(
   used: readonly { workspaceId: string; keyId: string; at: number }[],
 ): Promise<void> {
   await sql`
-    update api_key k set last_used_at = u.at
-    from unnest(${used.map((one) => one.workspaceId)}::uuid[], ${used.map((one) => one.keyId)}::uuid[],
-                ${used.map((one) => new Date(one.at).toISOString())}::timestamptz[]) as u(workspace_id, id, at)
-    where k.workspace_id = u.workspace_id and k.id = u.id and (k.last_used_at is null or k.last_used_at < u.at)`;
+    with held as materialized (
+      select k.workspace_id, k.id, u.at from api_key k
+      join unnest(${used.map((one) => one.workspaceId)}::uuid[], ${used.map((one) => one.keyId)}::uuid[],
+                  ${used.map((one) => new Date(one.at).toISOString())}::timestamptz[]) as u(workspace_id, id, at)
+        on k.workspace_id = u.workspace_id and k.id = u.id
+      where k.last_used_at is null or k.last_used_at < u.at
+      order by k.workspace_id, k.id for no key update of k
+    )
+    update api_key k set last_used_at = held.at from held where k.workspace_id = held.workspace_id and k.id = held.id`;
 }

@@ -1,5 +1,6 @@
 /** What an operator sees of everything that is not settled, and what they may do about mail that was deferred. */
 import type { Sql } from "./connect.ts";
+import { deleteDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 
 export type QueueView = {
@@ -95,12 +96,9 @@ async function cancelSome(sql: Sql, workspaceId: string, domain: string | null, 
       select workspace_id as "workspaceId", email_id as "emailId" from due
       where why = 'deferred' and workspace_id = ${workspaceId} and (${domain}::text is null or domain = ${domain})
       order by email_id limit ${CANCELED_MAX}`;
-    const locked = await lockEmails(tx, found);
-    const ids = locked.map(({ emailId }) => emailId);
-    const ended = await tx<{ id: string }[]>`
-      delete from due where why = 'deferred' and workspace_id = ${workspaceId} and email_id = any(${ids}::uuid[])
-      returning email_id as id`;
-    const endedIds = ended.map(({ id }) => id);
+    const locked = (await lockEmails(tx, found)).filter(({ status }) => status === "deferred");
+    const ended = await deleteDue(tx, locked);
+    const endedIds = ended.map(({ emailId }) => emailId);
     await tx`
       update email e set status = 'canceled', updated_at = ${now}, marks = replace(coalesce(e.marks, repeat('o', e.weight)), 'o', 'x'),
         history = coalesce(e.history, '[]') || ${event}::text::jsonb

@@ -120,10 +120,16 @@ export function forgetContacts(
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
   return [
     stopThose(tx, tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`, "contact erased", now),
+    tx`
+      with held as materialized (
+        select e.workspace_id, e.automation_id, e.contact_id
+        from ${gone()} join automation a on a.workspace_id = g.workspace_id
+        join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = g.contact_id
+        order by 1, 2, 3 for update of e
+      )
+      delete from entry e using held
+      where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id and e.contact_id = held.contact_id`,
     tx`delete from event e using ${gone()} where e.workspace_id = g.workspace_id and e.contact_id = g.contact_id`,
-    tx`delete from entry e using ${gone()}, automation a
-       where a.workspace_id = g.workspace_id and e.workspace_id = a.workspace_id and e.automation_id = a.id
-         and e.contact_id = g.contact_id`,
   ];
 }
 
@@ -327,7 +333,7 @@ export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Pr
       where e.created_at < ${before} and not exists (
         select from run r where r.workspace_id = e.workspace_id and r.contact_id = e.contact_id and r.event_id = e.id
           and r.wake_at is not null)
-      limit ${most}) returning 1`;
+      limit ${most} for update of e skip locked) returning 1`;
   return Math.max(runs.length, events.length);
 }
 

@@ -11,7 +11,7 @@
  */
 
 import { plainArray } from "./arrays.ts";
-import { deleteBags, type Held, releaseBags } from "./claimbag.ts";
+import { deleteBags, type Held, lockBags, releaseBags } from "./claimbag.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
 
@@ -68,6 +68,8 @@ export async function settle(
     const isKept = ({ emailId }: Settled): boolean => changed === null || changed.has(emailId);
     const [kept, refused] = parted(inOrder, isKept);
     const marksOf = new Map(unfinished.map(({ id, marks }) => [id, marks]));
+    const struck = unfinished.filter(({ marks }) => marks.includes("x"));
+    if (struck.length > 0) await endStruck(tx, struck);
     const waiting = kept.filter(
       ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
     );
@@ -76,13 +78,13 @@ export async function settle(
     if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
     const doubted = new Set(refused.map(({ bag }) => bag));
     const [done, doubtful] = parted(finished, ({ bag, isDoubtful }) => !isDoubtful && !doubted.has(bag));
+    // who locks bags twice locks all of them first: the second statement would take its bags out of order
+    if (done.length > 0 && doubtful.length > 0) writes.push(lockBags(tx, finished.map(bagOf)).execute());
     if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
     if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     await Promise.all(writes);
-    const struck = unfinished.filter(({ marks }) => marks.includes("x"));
-    if (struck.length > 0) await endStruck(tx, struck);
     return refused;
   });
 }
@@ -239,7 +241,9 @@ function tallyUp(settled: readonly Settled[]): Tally[] {
     }
     for (const count in counts) tally[count as keyof TallyCounts] += counts[count as keyof TallyCounts] ?? 0;
   }
-  return [...tallies.values()].sort((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
+  return [...tallies.values()].sort((a, b) =>
+    a.workspaceId === b.workspaceId ? a.day - b.day : a.workspaceId < b.workspaceId ? -1 : 1,
+  );
 }
 
 const NO_COUNTS: TallyCounts = {

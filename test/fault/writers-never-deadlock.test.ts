@@ -1,0 +1,68 @@
+/**
+ * Every two writers of the record may work on the same rows at the same time, and nobody waits for anybody in a ring:
+ * each of them locks tables and rows in the one order of record/lockorder.ts. The pairs are made from a list of all
+ * writers, and the list is held against the text of src/record.
+ */
+import { expect, test } from "vitest";
+import { Lane } from "../rig/lane.ts";
+import { RecordScan } from "../rig/recordscan.ts";
+import { ownDatabase } from "../rig/services.ts";
+import type { Plans } from "../rig/sharedrows.ts";
+import { WRITERS, type Writer } from "../rig/writers.ts";
+
+/** For all pairs together, however many there are. */
+const MEETING_MS = 40_000;
+
+/** Writers that never meet others. */
+const ALONE: Record<string, string> = {
+  "migrate.ts migrate": "runs under an advisory lock of its own, before anybody is served",
+};
+
+const scan = new RecordScan();
+
+test("every writer of the record is in the list", () => {
+  const covered = scan.reachedFrom(WRITERS.flatMap(({ calls }) => calls));
+  const missing = scan.writers.filter((name) => !covered.has(name) && !(name in ALONE));
+  const advice =
+    "Add what locks rows to WRITERS in test/rig/writers.ts, with arguments drawn from shared rows.";
+  expect(missing, `${advice}\n  ${missing.join("\n  ")}\n`).toEqual([]);
+});
+
+test("no two writers deadlock", async () => {
+  const seed = Date.now() % 1_000_000;
+  const found = await Promise.all(
+    (["small tables", "large tables"] as const).map((plans) => meetings(plans, seed)),
+  );
+  expect(found.flat(), `seed ${seed}:\n  ${found.flat().join("\n  ")}\n`).toEqual([]);
+}, 180_000);
+
+/** Lets every pair meet; hands back what went wrong. */
+async function meetings(plans: Plans, seed: number): Promise<string[]> {
+  const pairs = pairsOf(WRITERS);
+  const database = await ownDatabase();
+  const lane = await Lane.open(database.url, seed, plans);
+  const found: string[] = [];
+  try {
+    for (const { a, b, tables } of pairs)
+      for (const problem of await lane.meet(a, b, tables, MEETING_MS / pairs.length))
+        found.push(`${a.name} and ${b.name}, ${plans}: ${problem}`);
+  } finally {
+    await lane.close();
+    await database.drop();
+  }
+  return found;
+}
+
+type Pair = { a: Writer; b: Writer; tables: ReadonlySet<string> };
+
+/** Every two that lock rows of one table, also a writer and itself. */
+function pairsOf(writers: readonly Writer[]): Pair[] {
+  const tables = new Map(writers.map((writer) => [writer, scan.tablesOf(writer.calls)]));
+  const of = (writer: Writer) => tables.get(writer) ?? new Set();
+  return writers.flatMap((a, n) =>
+    writers
+      .slice(n)
+      .filter((b) => [...of(a)].some((table) => of(b).has(table)))
+      .map((b) => ({ a, b, tables: new Set([...of(a), ...of(b)]) })),
+  );
+}

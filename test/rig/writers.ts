@@ -1,0 +1,547 @@
+/**
+ * Everything in the process that writes the record, each as one call with arguments drawn from rows that all of them
+ * share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and fails when an
+ * exported function of src/record that locks rows is missing here.
+ */
+import { randomBytes } from "node:crypto";
+import { newEventId, newId } from "../../src/ids.ts";
+import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
+import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
+import { noteEpoch, unqueue } from "../../src/record/bags.ts";
+import { watchBrake } from "../../src/record/brake.ts";
+import { dropOldCounts, insertCapChange, noteCapUse, saveDecision } from "../../src/record/capacity.ts";
+import { cancel, reschedule } from "../../src/record/changemail.ts";
+import {
+  adoptUnnamed,
+  claimBag,
+  deleteBags,
+  type Held,
+  narrowBag,
+  releaseBags,
+  renewLeases,
+  splitBag,
+} from "../../src/record/claimbag.ts";
+import { dropOldClaims } from "../../src/record/claims.ts";
+import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
+import { noteMailed } from "../../src/record/confirmations.ts";
+import type { Sql } from "../../src/record/connect.ts";
+import type { Change } from "../../src/record/contact.ts";
+import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
+import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/domains.ts";
+import type { NewEmail } from "../../src/record/emails.ts";
+import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
+import { type EventCommit, eventCommit } from "../../src/record/events.ts";
+import {
+  endExpiredLeases,
+  onlyOne,
+  packDeferred,
+  packScheduled,
+  release,
+  renewGrant,
+  unqueueOtherEpochs,
+} from "../../src/record/keeping.ts";
+import { insertKey, markRevoked, noteLastUsed } from "../../src/record/keys.ts";
+import { expectReleaseNow } from "../../src/record/ledgers.ts";
+import { cancelDeferred, retryDeferred } from "../../src/record/queueview.ts";
+import { dropOldAttachments } from "../../src/record/retention.ts";
+import {
+  type ClaimedRun,
+  claimRuns,
+  dropOldRuns,
+  moveRuns,
+  type RunMove,
+  stopRuns,
+} from "../../src/record/runs.ts";
+import { type Settled, settle } from "../../src/record/settle.ts";
+import {
+  amendTemplate,
+  deleteTemplate,
+  insertTemplate,
+  putTemplate,
+  type TemplateContent,
+} from "../../src/record/templates.ts";
+import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces.ts";
+import {
+  ATTACHMENT_HASHES,
+  CLAIM_KEYS,
+  DOMAIN,
+  EVENT,
+  SELECTORS,
+  type SharedBag,
+  type SharedContact,
+  type SharedRows,
+  type SharedWorkspace,
+  WORKER,
+} from "./sharedrows.ts";
+
+const DAY_MS = 86_400_000;
+const MOST = 1_000;
+const TIMEOUT_MS = 5_000;
+
+export type Writer = {
+  name: string;
+  /** The exported functions of src/record that it calls, as `file.ts name`. */
+  calls: readonly string[];
+  run(at: Place, rows: SharedRows): Promise<unknown>;
+};
+
+/** A connection, and the group commits on it: what one process at work is. */
+export class Place {
+  readonly sql: Sql;
+  readonly mail: MailCommit;
+  readonly contacts: ContactCommit;
+  readonly events: EventCommit;
+
+  constructor(sql: Sql) {
+    const options = { connect: () => sql, timeoutMs: TIMEOUT_MS };
+    this.sql = sql;
+    this.mail = mailCommit(options, () => {});
+    this.contacts = contactCommit(options, (identity) => Buffer.from(identity));
+    this.events = eventCommit(options);
+  }
+}
+
+export const WRITERS: readonly Writer[] = [
+  writer("audiences.ts insertAudience", ({ sql }, rows) => {
+    const audience = {
+      workspaceId: rows.workspace().id,
+      id: newId(rows.now),
+      name: "new",
+      doubleOptIn: false,
+    };
+    return insertAudience(sql, audience, rows.date);
+  }),
+  writer("audiences.ts deleteAudience", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return deleteAudience(sql, ws.id, rows.pick(ws.audiences).id, rows.date);
+  }),
+  writer("automations.ts applyAutomation", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const { name, audienceId } = rows.pick(ws.automations);
+    const terms = { name, audience_id: audienceId, event: EVENT, entry: "every" as const };
+    const document = { version: rows.pick([1, 2, 3]) };
+    return applyAutomation(sql, ws.id, newId(rows.now), { terms, filters: [], document }, rows.date);
+  }),
+  writer("automations.ts setAutomationState", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const state = rows.pick(["active", "paused"] as const);
+    return setAutomationState(sql, ws.id, rows.pick(ws.automations).id, state, rows.date);
+  }),
+  writer("bags.ts noteEpoch", ({ sql }, rows) => noteEpoch(sql, someBags(rows).map(bagRow), "epoch-2")),
+  writer("bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
+  writer("brake.ts watchBrake", ({ sql }, rows) => {
+    const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
+    return sql.begin((tx) => watchBrake(tx, limits, null, rows.date));
+  }),
+  writer("capacity.ts noteCapUse", ({ sql }, rows) => noteCapUse(sql, rows.some(rows.workspaces).map(idOf))),
+  writer("capacity.ts saveDecision", ({ sql }, rows) => saveDecision(sql, decision(rows), rows.date)),
+  writer("capacity.ts insertCapChange", ({ sql }, rows) =>
+    insertCapChange(sql, rows.workspace().id, CAP_CHANGE, rows.date),
+  ),
+  writer("capacity.ts dropOldCounts", ({ sql }, rows) =>
+    dropOldCounts(sql, "00000000-0000-0000-0000-000000000000", rows.now, MOST),
+  ),
+  writer("changemail.ts reschedule", ({ sql }, rows) => {
+    const { workspaceId, id } = anEmail(rows);
+    return reschedule(sql, { workspaceId, id, keyId: null }, rows.now, rows.date);
+  }),
+  writer("changemail.ts cancel", ({ sql }, rows) => {
+    const { workspaceId, id } = anEmail(rows);
+    return cancel(sql, { workspaceId, id, keyId: null }, rows.date);
+  }),
+  writer("claimbag.ts claimBag", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    return claimBag(sql, { ...heldOf(bag), token: newId(rows.now) }, 0);
+  }),
+  writer("claimbag.ts adoptUnnamed", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    return adoptUnnamed(sql, heldOf(bag), rows.some(bag.emailIds));
+  }),
+  writer("claimbag.ts narrowBag", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    return narrowBag(sql, heldOf(bag), rows.some(bag.emailIds));
+  }),
+  writer("claimbag.ts splitBag", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    const emails = rows.some(bag.emailIds).map((id) => ({ id, bytes: 100 }));
+    return splitBag(sql, heldOf(bag), emails, () => newId(rows.now), rows.date);
+  }),
+  writer("claimbag.ts renewLeases", ({ sql }, rows) => renewLeases(sql, someBags(rows).map(heldOf))),
+  writer("claimbag.ts releaseBags", ({ sql }, rows) => releaseBags(sql, someBags(rows).map(heldOf))),
+  writer("claimbag.ts deleteBags", ({ sql }, rows) => deleteBags(sql, someBags(rows).map(heldOf))),
+  writer("claims.ts dropOldClaims", ({ sql }, rows) => dropOldClaims(sql, rows.date, MOST)),
+  writer("commit.ts mailCommit", ({ mail }, rows) =>
+    together(3, () => {
+      const ws = rows.workspace();
+      return mail.submit({
+        workspaceId: ws.id,
+        version: rows.pick([null, 1]),
+        given: rows.now,
+        bulk: rows.chance(0.5),
+        counted: 2,
+        claim: rows.chance(0.5) ? claimIn(rows, ws, "send") : null,
+        emails: [newEmail(rows, ws), newEmail(rows, ws)],
+        attachments: rows
+          .some(ATTACHMENT_HASHES)
+          .map((hash) => ({ workspaceId: ws.id, hash, content: Buffer.from("content") })),
+      });
+    }),
+  ),
+  writer("confirmations.ts noteMailed", ({ sql }, rows) => {
+    const { ws, contact } = aContact(rows);
+    const owed = {
+      workspaceId: ws.id,
+      handle: ws.handle,
+      audienceId: contact.audienceId,
+      audienceName: "",
+      contactId: contact.id,
+      identity: contact.identity,
+      email: contact.identity,
+      firstName: null,
+      lastName: null,
+      askedAt: rows.date,
+    };
+    return noteMailed(sql, owed);
+  }),
+  writer("contactcommit.ts contactCommit", ({ contacts }, rows) =>
+    together(5, () => changeContact(contacts, rows, aChange(rows))),
+  ),
+  {
+    name: "contactcommit.ts contactCommit, erasures alone",
+    calls: ["contactcommit.ts contactCommit"],
+    run: ({ contacts }, rows) => together(5, () => changeContact(contacts, rows, { kind: "erase" })),
+  },
+  writer("domains.ts insertDomainKey", ({ sql }, rows) => {
+    const key = {
+      workspaceId: rows.workspace().id,
+      domain: DOMAIN,
+      selector: rows.pick([...SELECTORS, "s3"]),
+      algorithm: "rsa" as const,
+      publicKey: Buffer.from([0]),
+      sealedKey: Buffer.from([0]),
+    };
+    return insertDomainKey(sql, key, rows.pick(["waiting", "signing"] as const), rows.date);
+  }),
+  writer("domains.ts putToUse", ({ sql }, rows) =>
+    putToUse(sql, { workspaceId: rows.workspace().id, domain: DOMAIN, selector: rows.pick(SELECTORS) }),
+  ),
+  writer("domains.ts deleteDomainKeys", ({ sql }, rows) =>
+    deleteDomainKeys(sql, rows.workspace().id, DOMAIN, rows.pick([...SELECTORS, null])),
+  ),
+  writer("erasures.ts beginErasure", ({ sql }, rows) =>
+    beginErasure(sql, rows.pick([null, rows.workspace().id])),
+  ),
+  writer("erasures.ts eraseStep", ({ sql }, rows) => {
+    const { id: workspaceId, erasureId: id } = rows.workspace();
+    // looked through for e-mails, or at its end
+    const nextDay = rows.chance(0.8) ? Math.floor(rows.now / DAY_MS) : 0;
+    return eraseStep(
+      sql,
+      { workspaceId, id, nextDay, nextId: null, only: null },
+      rows.date,
+      eraseSizes(1_000),
+    );
+  }),
+  writer("erasures.ts emptyDeletedAudience", ({ sql }, rows) => emptyDeletedAudience(sql, rows.date, MOST)),
+  writer("events.ts eventCommit", ({ events }, rows) =>
+    together(5, () => {
+      const { ws, contact } = aContact(rows);
+      const { scope: _, ...claim } = claimIn(rows, ws, "");
+      return events.submit({
+        workspaceId: ws.id,
+        audienceId: contact.audienceId,
+        identity: contact.identity,
+        id: newEventId(rows.now),
+        name: EVENT,
+        properties: null,
+        given: rows.now,
+        bytes: 100,
+        claim: rows.chance(0.5) ? claim : null,
+        answer: () => "null",
+      });
+    }),
+  ),
+  writer("keeping.ts packDeferred", ({ sql }, rows) =>
+    onlyOne(sql, "pack", rows.now, (tx) => packDeferred(tx, rows.now, MOST, () => newId(rows.now))),
+  ),
+  writer("keeping.ts packScheduled", ({ sql }, rows) =>
+    onlyOne(sql, "pack", rows.now, (tx) => packScheduled(tx, rows.now, MOST, () => newId(rows.now))),
+  ),
+  writer("keeping.ts renewGrant", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    return renewGrant(sql, heldOf(bag), rows.some(bag.emailIds), rows.now);
+  }),
+  writer("keeping.ts release", ({ sql }, rows) =>
+    sql.begin((tx) =>
+      release(tx, rows.workspace().id, rows.now, rows.pick([2, MOST]), () => newId(rows.now)),
+    ),
+  ),
+  writer("keeping.ts unqueueOtherEpochs", ({ sql }) => unqueueOtherEpochs(sql, 0, "epoch-3", MOST)),
+  writer("keeping.ts endExpiredLeases", ({ sql }) => endExpiredLeases(sql, new Date(), MOST)),
+  writer("keys.ts insertKey", ({ sql }, rows) => {
+    const key = {
+      workspaceId: rows.workspace().id,
+      id: newId(rows.now),
+      hash: randomBytes(32).toString("hex"),
+      shown: "pr_live_",
+      name: "new",
+      permissions: 1,
+      audienceIds: null,
+    };
+    return insertKey(sql, key, rows.date, () => null);
+  }),
+  writer("keys.ts markRevoked", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return markRevoked(sql, ws.id, rows.pick(ws.keys), rows.date);
+  }),
+  writer("keys.ts noteLastUsed", ({ sql }, rows) =>
+    noteLastUsed(
+      sql,
+      rows.some(
+        rows.workspaces.flatMap(({ id, keys }) =>
+          keys.map((keyId) => ({ workspaceId: id, keyId, at: rows.now })),
+        ),
+      ),
+    ),
+  ),
+  writer("ledgers.ts expectReleaseNow", ({ sql }, rows) =>
+    expectReleaseNow(sql, rows.workspace().id, rows.date),
+  ),
+  writer("queueview.ts retryDeferred", ({ sql }, rows) =>
+    retryDeferred(sql, { workspaceId: rows.pick([null, rows.workspace().id]), domain: null }, rows.date),
+  ),
+  writer("queueview.ts cancelDeferred", ({ sql }, rows) =>
+    cancelDeferred(sql, rows.workspace().id, null, rows.date),
+  ),
+  writer("retention.ts dropOldAttachments", ({ sql }) => sql.begin((tx) => dropOldAttachments(tx, MOST))),
+  writer("runs.ts claimRuns", ({ sql }, rows) =>
+    claimRuns(sql, { now: rows.now, leaseMs: 1_000, staleAt: 0, most: rows.pick([3, MOST]) }),
+  ),
+  writer("runs.ts moveRuns", ({ sql }, rows) => moveRuns(sql, someMoves(rows))),
+  writer("runs.ts stopRuns", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const which = rows.chance(0.5)
+      ? { automationId: rows.pick(ws.automations).id }
+      : { runId: rows.pick(ws.runs).id };
+    return stopRuns(sql, ws.id, which, "stopped", rows.date);
+  }),
+  writer("runs.ts dropOldRuns", ({ sql }, rows) =>
+    sql.begin((tx) => dropOldRuns(tx, new Date(rows.now - DAY_MS), MOST)),
+  ),
+  writer("settle.ts settle", ({ sql }, rows) => {
+    const bags = rows.some(rows.workspaces.flatMap(bagsOf).filter(({ bag }) => bag.token));
+    const notes = bags.flatMap(({ ws, bag }) =>
+      rows.some(bag.emailIds).map((emailId) => noteOf(rows, heldOf({ ws, bag }), emailId)),
+    );
+    const finished = bags.map((bag) => ({ bag: heldOf(bag), isDoubtful: rows.chance(0.5) }));
+    return settle(sql, WORKER, rows.some(notes), finished);
+  }),
+  writer("templates.ts putTemplate", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const { externalId } = rows.pick(ws.templates);
+    return putTemplate(sql, { workspaceId: ws.id, id: newId(rows.now), externalId }, LETTER, rows.date);
+  }),
+  writer("templates.ts insertTemplate", ({ sql }, rows) => {
+    const externalId = rows.pick(["letter-0", "letter-1", "letter-2", null]);
+    const template = { workspaceId: rows.workspace().id, id: newId(rows.now), externalId };
+    return insertTemplate(sql, template, LETTER, rows.date);
+  }),
+  writer("templates.ts amendTemplate", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const externalId = rows.pick(["letter-0", "letter-1", "letter-2", null]);
+    const amend = () => ({ externalId, content: LETTER });
+    return amendTemplate(sql, ws.id, rows.pick(ws.templates).id, amend, rows.date);
+  }),
+  writer("templates.ts deleteTemplate", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return deleteTemplate(sql, ws.id, rows.pick(ws.templates).id);
+  }),
+  writer("workspaces.ts insertWorkspace", ({ sql }, rows) => {
+    const id = newId(rows.now);
+    const workspace = { id, handle: id, name: "new", plan: "pro" as const, limits: {} };
+    return insertWorkspace(sql, workspace, rows.date);
+  }),
+  writer("workspaces.ts changeWorkspace", ({ sql }, rows) =>
+    changeWorkspace(sql, rows.workspace().id, { plan: rows.pick(["pro", "standard"] as const) }, rows.date),
+  ),
+  writer("workspaces.ts insertOwner", ({ sql }, rows) => {
+    const email = `${rows.workspace().handle}@owner.example`;
+    const owner = { id: newId(rows.now), workspaceId: rows.workspace().id, email, passwordHash: "-" };
+    return insertOwner(sql, owner, rows.date);
+  }),
+];
+
+function writer(name: string, run: Writer["run"]): Writer {
+  return { name, calls: [name], run };
+}
+
+/** Several entries of one group commit. What the commit could not write is thrown. */
+async function together(count: number, submit: () => Promise<{ kind: string }>): Promise<void> {
+  const verdicts = await Promise.all(Array.from({ length: count }, submit));
+  for (const verdict of verdicts) if ("error" in verdict) throw verdict.error;
+}
+
+const idOf = ({ id }: { id: string }) => id;
+
+type BagOf = { ws: SharedWorkspace; bag: SharedBag };
+
+function bagsOf(ws: SharedWorkspace): BagOf[] {
+  return ws.bags.map((bag) => ({ ws, bag }));
+}
+
+function someBags(rows: SharedRows): (BagOf & { emailIds: string[] })[] {
+  return rows.some(rows.workspaces.flatMap(bagsOf)).map((one) => ({ ...one, emailIds: one.bag.emailIds }));
+}
+
+function bagRow({ ws, bag }: BagOf) {
+  return { workspaceId: ws.id, id: bag.id, generation: 0, shard: 0 };
+}
+
+/** Whoever asks for a bag that nobody holds has a token that is out of date. */
+function heldOf({ ws, bag }: BagOf): Held {
+  return { workspaceId: ws.id, id: bag.id, generation: 0, token: bag.token ?? ws.id };
+}
+
+function anEmail(rows: SharedRows): { workspaceId: string; id: string } {
+  const ws = rows.workspace();
+  return { workspaceId: ws.id, id: rows.pick(ws.emails.filter(({ why }) => why !== null)).id };
+}
+
+function aContact(rows: SharedRows): { ws: SharedWorkspace; contact: SharedContact } {
+  const ws = rows.workspace();
+  return { ws, contact: rows.pick(ws.contacts) };
+}
+
+function claimIn(rows: SharedRows, ws: SharedWorkspace, scope: string) {
+  return { workspaceId: ws.id, scope, key: rows.pick(CLAIM_KEYS), digest: "ab", answer: "null" };
+}
+
+function newEmail(rows: SharedRows, ws: SharedWorkspace): NewEmail {
+  return {
+    workspaceId: ws.id,
+    id: newId(rows.now),
+    keyId: null,
+    bulk: rows.chance(0.3),
+    head: JSON.stringify({
+      from: "a@example.com",
+      to: ["b@example.net"],
+      cc: [],
+      bcc: [],
+      reply_to: [],
+      subject: "",
+    }),
+    weight: 1,
+    bytes: 100,
+    html: "<p></p>",
+    plain: null,
+    extra: null,
+    scheduledAt: rows.chance(0.3) ? rows.now + DAY_MS : null,
+  };
+}
+
+function changeContact(contacts: ContactCommit, rows: SharedRows, change: Change) {
+  const { ws, contact } = aContact(rows);
+  return contacts.submit({
+    workspaceId: ws.id,
+    audienceId: contact.audienceId,
+    who: { identity: contact.identity },
+    change: change.kind === "add" ? { ...change, identity: contact.identity } : change,
+    keyId: null,
+    given: rows.now,
+    bytes: 100,
+  });
+}
+
+function aChange(rows: SharedRows): Change {
+  const optIn = { doubleOptIn: true, consent: null };
+  return rows.pick<Change>([
+    { kind: "erase" },
+    { kind: "erase" },
+    { kind: "archive" },
+    { kind: "tag", add: ["tag"], remove: [] },
+    { kind: "unsubscribe", source: "link", visitor: { ipAddress: null, userAgent: null } },
+    { kind: "confirm", askedAt: rows.now, visitor: { ipAddress: null, userAgent: null } },
+    { kind: "add", id: newId(rows.now), identity: "", email: "new@example.net", fields: {}, optIn },
+  ]);
+}
+
+const CAP_CHANGE = {
+  before: { day: 1, hour: 1 },
+  after: { day: 2, hour: 2 },
+  level: "steady",
+  reason: "test",
+  counts: null,
+  policyVersion: null,
+  by: "test",
+};
+
+function decision(rows: SharedRows) {
+  return {
+    workspaceId: rows.workspace().id,
+    known: { state: {}, override: null },
+    state: {},
+    override: null,
+    isTroubled: true,
+    policyVersion: "1",
+    caps: { day: 1_000, hour: 1_000, reservedShare: 0.1 },
+    isNew: rows.chance(0.8),
+    changes: [CAP_CHANGE],
+  };
+}
+
+function someMoves(rows: SharedRows): RunMove[] {
+  const runs = rows.workspaces.flatMap((ws) => ws.runs.map((run) => ({ ws, run })));
+  return rows.some(runs).map(({ ws, run }) => {
+    const claimed: ClaimedRun = {
+      workspaceId: ws.id,
+      handle: ws.handle,
+      id: run.id,
+      automationId: run.automationId,
+      version: 1,
+      audienceId: run.contact.audienceId,
+      contactId: run.contact.id,
+      eventId: run.eventId,
+      position: "0",
+      seq: 1,
+      claims: 1,
+      steppedAt: rows.date,
+      createdAt: rows.date,
+    };
+    const to = rows.pick<RunMove["to"]>([
+      { kind: "on", position: "1" },
+      { kind: "sleep", position: "1", wakeAt: rows.now },
+      { kind: "end", state: "finished", reason: null },
+      { kind: "end", state: "finished", reason: null },
+    ]);
+    return { run: claimed, note: { kind: "wait", result: "done", detail: null }, at: rows.now, to };
+  });
+}
+
+function noteOf(rows: SharedRows, bag: Held, emailId: string): Settled {
+  const status = rows.pick(["delivered", "deferred", "bounced"] as const);
+  return {
+    bag,
+    emailId,
+    status,
+    marks: { delivered: "dd", deferred: "do", bounced: "bb" }[status],
+    attemptedAt: rows.now,
+    at: rows.now - rows.pick([0, DAY_MS]),
+    events: [{ type: status, at: rows.date.toISOString() }],
+    places: [0],
+    nextAt: status === "deferred" ? rows.now : null,
+    domain: "example.net",
+    reply: null,
+    counts: { attempted: 1 },
+  };
+}
+
+const LETTER: TemplateContent = {
+  name: "letter",
+  subject: null,
+  from: null,
+  replyTo: [],
+  html: "<p></p>",
+  plain: null,
+  variables: [],
+  declared: [],
+};
