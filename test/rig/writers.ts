@@ -3,7 +3,7 @@
  * share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and fails when an
  * exported function of src/record that locks rows is missing here.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
 import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
 import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
@@ -60,6 +60,7 @@ import {
   putTemplate,
   type TemplateContent,
 } from "../../src/record/templates.ts";
+import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/ticklease.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces.ts";
 import {
   ATTACHMENT_HASHES,
@@ -74,6 +75,8 @@ import {
   WORKER,
 } from "./sharedrows.ts";
 
+/** Whoever holds the lease of a tick. */
+const TOKENS = [randomUUID(), randomUUID()];
 const DAY_MS = 86_400_000;
 const MOST = 1_000;
 const TIMEOUT_MS = 5_000;
@@ -356,6 +359,13 @@ export const WRITERS: readonly Writer[] = [
     const ws = rows.workspace();
     return deleteTemplate(sql, ws.id, rows.pick(ws.templates).id);
   }),
+  writer("ticklease.ts takeTickLease", ({ sql }, rows) =>
+    takeTickLease(sql, "erase", rows.pick(TOKENS), rows.pick([1, 1_000])),
+  ),
+  writer("ticklease.ts extendTickLease", ({ sql }, rows) =>
+    extendTickLease(sql, "erase", rows.pick(TOKENS), 1_000),
+  ),
+  writer("ticklease.ts endTickLease", ({ sql }, rows) => endTickLease(sql, "erase", rows.pick(TOKENS))),
   writer("workspaces.ts insertWorkspace", ({ sql }, rows) => {
     const id = newId(rows.now);
     const workspace = { id, handle: id, name: "new", plan: "pro" as const, limits: {} };

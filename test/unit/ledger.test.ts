@@ -5,6 +5,7 @@ import {
   type Allowance,
   advance,
   emptyLedger,
+  HOUR_BUCKETS,
   judge,
   type Ledger,
   roomNow,
@@ -40,7 +41,7 @@ describe("windows eight hours ahead", () => {
     expect(send(ledger, NOON, 50)).toBe(20);
     expect(ledger.bucket).toBe(Math.floor(NOON / BUCKET_MS));
     expect(send(ledger, NOON + HOUR_MS - BUCKET_MS, 10)).toBe(0);
-    expect(send(ledger, NOON + 13 * BUCKET_MS, 100)).toBe(100);
+    expect(send(ledger, NOON + HOUR_BUCKETS * BUCKET_MS, 100)).toBe(100);
   });
 
   test("of the next day bring its use into this one, with what this one had used before", () => {
