@@ -35,9 +35,14 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
   setup: 1,
 };
 
+/** A pause of Postgres of some seconds is waited for. */
+const SILENT_TIMEOUTS_MAX = 15;
+
 export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);
   return openPool(POOL_CONNECTIONS[pool], {
+    // Postgres answers within the statement timeout, unless a statement sets its own
+    silenceMsMax: pool === "setup" ? null : SILENT_TIMEOUTS_MAX * timeoutMs,
     connect: ({ host: [host], port: [port] }) =>
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })

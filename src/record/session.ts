@@ -11,6 +11,7 @@
 import { Socket } from "node:net";
 import type { Client, Row, Rows, Unsent } from "./statement.ts";
 
+const LOOKS_IN_SILENCE = 3;
 /** After its farewell a connection has this long to close by itself. */
 const FAREWELL_MS = 500;
 
@@ -28,6 +29,8 @@ export type SessionParts = {
   client(hooks: { socket(address: Address): Socket; onLost(): void }): Client;
   /** A socket that has started to connect. */
   connect(address: Address): Socket;
+  /** So long Postgres may say nothing while a statement is under way; null: as long as it likes. */
+  silenceMsMax: number | null;
   /** A statement is done, or the connection is lost. */
   onChange(session: Session): void;
 };
@@ -45,6 +48,9 @@ export class Session {
   inFlight = 0;
   #socket: Socket | null = null;
   #cause: unknown;
+  #watch: NodeJS.Timeout | null = null;
+  #bytesHeard = 0;
+  #silentLooks = 0;
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -58,6 +64,7 @@ export class Session {
     if (this.isOver) throw this.#lost();
     const query = statement.writtenBy(this.#client);
     this.inFlight++;
+    this.#watchSilence();
     try {
       const rows = await query.execute();
       this.hasAnswered = true;
@@ -66,7 +73,7 @@ export class Session {
       if (isRefusal(error)) this.hasAnswered = true;
       // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
       else this.drop(error);
-      throw error;
+      throw this.#explained(error);
     } finally {
       this.inFlight--;
       this.#parts.onChange(this);
@@ -92,6 +99,23 @@ export class Session {
     if (this.#socket) await closed(this.#socket);
   }
 
+  /** A peer that vanished without a word would leave its statements waiting until the system gives up, a quarter of an hour. */
+  #watchSilence(): void {
+    const { silenceMsMax } = this.#parts;
+    if (silenceMsMax === null || this.#watch) return;
+    this.#watch = setTimeout(() => this.#look(), silenceMsMax / LOOKS_IN_SILENCE).unref();
+  }
+
+  #look(): void {
+    this.#watch = null;
+    const bytesHeard = this.#socket?.bytesRead ?? 0;
+    const isSilent = this.inFlight > 0 && bytesHeard === this.#bytesHeard;
+    this.#silentLooks = isSilent ? this.#silentLooks + 1 : 0;
+    this.#bytesHeard = bytesHeard;
+    if (this.#silentLooks >= LOOKS_IN_SILENCE) this.drop(new Error("Postgres said nothing for too long"));
+    else if (this.inFlight > 0) this.#watchSilence();
+  }
+
   #connect(address: Address): Socket {
     // a second connection would carry on where the first was lost
     if (this.#socket || this.isOver) return refusing(this.#lost());
@@ -101,6 +125,12 @@ export class Session {
     socket.on("error", (error) => this.drop(error));
     socket.once("close", () => this.drop());
     return socket;
+  }
+
+  /** The client only says that the connection is closed. */
+  #explained(error: unknown): unknown {
+    if (error instanceof Error && error !== this.#cause) error.cause ??= this.#cause;
+    return error;
   }
 
   #lost(): ConnectionLost {

@@ -171,6 +171,17 @@ test("a server that hangs up without a word is an error, not a loop", async () =
   await new Promise((resolve) => mute.close(resolve));
 });
 
+test("a peer that vanished without a word is given up, and its statement rejected", async () => {
+  const hasty = connectRecord(through(proxy.port), "settling", 100);
+  await hasty`select 1`;
+  proxy.halfOpen();
+  await expect(hasty`select 2`).rejects.toMatchObject({
+    cause: { message: "Postgres said nothing for too long" },
+  });
+  expect([...(await hasty`select 3 as n`)]).toEqual([{ n: 3 }]);
+  await hasty.end();
+});
+
 test("an address without a route is an error of the statement, not of the process", async () => {
   const { username, password } = new URL(database.url);
   const nowhere = connectRecord(
