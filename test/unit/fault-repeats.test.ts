@@ -112,6 +112,21 @@ describe("the worker stood still or was cut off", () => {
   });
 });
 
+test("a worker that wakes up has two mails of a connection half sent at most", () => {
+  const frozen = spell("frozen", "deliver-2", 2.5, 30);
+  const mails = [1, 2, 3].flatMap((n) => {
+    const at = (seconds: number, process: string) =>
+      copy(n, {
+        process,
+        begunAt: second(seconds),
+        completeAt: second(seconds),
+        answeredAt: second(seconds),
+      });
+    return [at(25, "deliver-1.1"), at(30 + n / 100, "deliver-2.1")];
+  });
+  expect(causes(mails, [], [frozen])).toEqual(["in hand", "in hand", null]);
+});
+
 test("a Postgres that nobody can reach permits nothing by itself", () => {
   expect(causes([copy(1), again(50)], [], [spell("outage", null, 2, 45)])).toEqual([null]);
 });

@@ -8,7 +8,8 @@
  *   killed        the worker was killed before it can have noted the answer
  *   stopped       the worker was told to end while it could not reach Postgres, and ended with the note in its hands
  *   frozen, cut   the worker stood still, or it alone could not reach Postgres, for so long that others took its bags
- *   in hand       the second worker stood still with this mail half sent, and finished it when it woke up
+ *   in hand       the second worker stood still with this mail half sent, and finished it when it woke up; of each
+ *                 connection the mail that was leaving, and one chained to it
  *
  * A worker that is told to end, a Postgres that nobody can reach and a second bag explain nothing. A worker that sends
  * again what it has had an answer for is never explained.
@@ -23,8 +24,9 @@ const RECOVERY_MS = 8_000;
 const LEASE_LOST_MS = 14_000;
 /** A connection that breaks so soon after the answer may have taken the answer with it. */
 const ANSWER_IN_FLIGHT_MS = 250;
-/** What was begun before a freeze comes out at once when it ends. */
-const WAKING_MS = 2_000;
+/** What was begun before a freeze comes out at once when it ends: so many mails of each connection. */
+const WAKING_MS = 1_000;
+const HALF_SENT_MAX = 2;
 
 export type Repeat = {
   emailId: string;
@@ -41,13 +43,32 @@ export function findRepeats(
   spells: readonly Spell[],
 ): Repeat[] {
   const known = new Map(lives.map((life) => [life.name, life]));
-  return [...pairsOf(copies)].map(({ emailId, recipient, first, again }) => ({
-    emailId,
-    recipient,
-    first,
-    again,
-    cause: causeOf(first, again, known, spells),
-  }));
+  const halfSent = new HalfSent();
+  return [...pairsOf(copies)].map(({ emailId, recipient, first, again }) => {
+    const cause = causeOf(first, again, known, spells) ?? halfSent.causeOf(first, again, known, spells);
+    return { emailId, recipient, first, again, cause };
+  });
+}
+
+/** What workers had in hand when they stood still. */
+class HalfSent {
+  readonly #mailsOf = new Map<string, Set<string>>();
+
+  causeOf(
+    first: Copy,
+    again: Copy,
+    lives: ReadonlyMap<string, Life>,
+    spells: readonly Spell[],
+  ): string | null {
+    const life = lives.get(again.process);
+    if (!life || again.process === first.process) return null;
+    const spell = spellsOf(life, spells).find((one) => isHalfSent(one, again));
+    if (!spell) return null;
+    const place = `${again.connection} ${spell.from}`;
+    const mails = this.#mailsOf.get(place) ?? new Set();
+    this.#mailsOf.set(place, mails.add(again.emailId));
+    return mails.size <= HALF_SENT_MAX ? `in hand: ${again.process} stood still with it half sent` : null;
+  }
 }
 
 export function unexplained(repeats: readonly Repeat[]): Violation[] {
@@ -97,9 +118,6 @@ function causeOf(
   if (again.process !== first.process) {
     const lost = own.find((spell) => losesBags(spell, again) && touches(spell, first.completeAt, notedBy));
     if (lost) return `${lost.kind}: ${first.process} for ${lengthOf(lost, again)} ms`;
-    const other = lives.get(again.process);
-    const woke = other && spellsOf(other, spells).find((spell) => isHalfSent(spell, again));
-    if (woke) return `in hand: ${again.process} stood still with it half sent`;
   }
   if (
     first.closedAt !== null &&
