@@ -42,8 +42,7 @@ class Root {
   async start(): Promise<void> {
     const { host, port, secret } = this.#config;
     await this.#home.enter(say);
-    if (port !== 0 && !(await isPortFree(port, host)))
-      throw new StartError(`Port ${port} on ${host} is taken: end what listens there, or set PORT.`);
+    await expectListenable(port, host);
     const stores = await this.#startStores();
     this.#env = childEnv({
       ...stores.env,
@@ -129,7 +128,7 @@ class Root {
       const now = performance.now();
       deaths = [...deaths.filter((at) => now - at < DEATHS_WITHIN_MS), now];
       if (deaths.length > DEATHS_MAX) {
-        this.fail(`The ${role} process keeps ending (${why}): see ${this.#home.logFile(role)}`);
+        this.fail(`The ${role} process keeps ending (${why}). See ${this.#home.logFile(role)}`);
         return;
       }
       say(`The ${role} process ended (${why}): starting it again`);
@@ -160,7 +159,9 @@ class Root {
       const missing = await missingAt(baseUrl);
       if (missing === "") return baseUrl;
       if (performance.now() > deadline)
-        throw new StartError(`The api at ${baseUrl} does not become ready: ${missing}.`);
+        throw new StartError(
+          `The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`,
+        );
       await after(READY_POLL_MS);
     }
   }
@@ -187,6 +188,18 @@ class Root {
       redis && endProcess(redis, "SIGKILL"),
     ]);
   }
+}
+
+async function expectListenable(port: number, host: string): Promise<void> {
+  const isFree = await isPortFree(port, host).catch((error: unknown) => {
+    throw new StartError(
+      `The API cannot listen on ${host}, port ${port}: ${reasonOf(error)}. Set HOST or PORT.`,
+    );
+  });
+  if (!isFree)
+    throw new StartError(
+      `Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`,
+    );
 }
 
 function placeOf(

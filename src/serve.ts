@@ -68,7 +68,9 @@ export async function serve(
     const recordClock = await stores.ready();
     const clock = otherClock ?? recordClock;
     const setup = stores.sql("setup");
-    await migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated"));
+    await stores.persevere(() =>
+      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated")),
+    );
     const onFault = (error: unknown) => log.error({ err: error }, "fault");
     let port: number | null = null;
     if (roles.includes("api")) {
@@ -308,6 +310,7 @@ async function startKeeperRole(
       await reservations.forget(handle);
     },
     retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    retentionSql: stores.sql("retention"),
     brake: {
       backlogMax: config.backlogMax,
       diskFreeMinBytes: config.diskFreeMinMb * 1024 * 1024,

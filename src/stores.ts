@@ -7,6 +7,7 @@ import { clockTime } from "./record/time.ts";
 import { type RecordClock, recordClock } from "./recordclock.ts";
 import { connectRedis, type Purpose } from "./redis/connect.ts";
 import type { RedisClient } from "./redis/scripts.ts";
+import { isOfStoreClient } from "./survive.ts";
 
 const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
@@ -59,6 +60,11 @@ export class Stores {
     return this.#clock;
   }
 
+  /** Does `work` again when the stores go away in the middle of it: it must be safe to repeat. */
+  persevere(work: () => Promise<void>): Promise<void> {
+    return until("Postgres (DATABASE_URL)", work, isOfStoreClient);
+  }
+
   async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
     const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
     const results = await Promise.all([
@@ -102,13 +108,18 @@ async function named(name: string, ms: number, check: () => Promise<void>): Prom
   }
 }
 
-async function until(name: string, ask: () => PromiseLike<unknown>): Promise<void> {
+async function until(
+  name: string,
+  ask: () => PromiseLike<unknown>,
+  passes: (error: unknown) => boolean = () => true,
+): Promise<void> {
   const deadline = performance.now() + STORE_WAIT_MS;
   for (;;) {
     try {
       await ask();
       return;
     } catch (error) {
+      if (!passes(error)) throw error;
       if (performance.now() > deadline)
         throw new StartError(
           `${name} did not answer within ${STORE_WAIT_MS / 1000} s: ${error instanceof Error ? error.message : error}`,

@@ -8,6 +8,7 @@ export const LIST_QUERY = [
   { name: "cursor", description: "`next_cursor` of the page before; `after` means the same" },
   { name: "before", description: "an id: pages back" },
 ];
+
 /**
  * Parameters that ask for a part of a list. None of them is supported yet, and a list that ignored one would answer with
  * everything as if it all matched. Any other unknown parameter is ignored. Names are compared without case and separators,
@@ -15,25 +16,15 @@ export const LIST_QUERY = [
  */
 const FILTERS: ReadonlySet<string> = new Set(
   [
-    ...["status", "to", "subject", "tag", "api_key_id", "stream", "since", "until"], // of e-mails
-    ...["email", "unsubscribed", "first_name", "last_name", "property", "properties"], // of contacts
-    ...["from", "cc", "bcc", "reply_to", "recipient", "tags", "key_id", "last_event", "event", "message_id"],
-    ...[
-      "name",
-      "alias",
-      "external_id",
-      "template_id",
-      "audience_id",
-      "segment_id",
-      "contact_id",
-      "id",
-      "ids",
-    ],
-    ...["created_at", "updated_at", "scheduled_at", "sent_at", "created_after", "created_before", "date"],
-    ...["start", "end", "start_date", "end_date"],
-    ...["filter", "filters", "where", "q", "query", "search"],
-  ].map(plainName),
+    "status to subject tag api_key_id stream since until", // e-mails
+    "email unsubscribed first_name last_name property properties", // contacts
+    "from cc bcc reply_to recipient tags key_id last_event event message_id",
+    "name alias external_id template_id audience_id segment_id contact_id id ids",
+    "created_at updated_at scheduled_at sent_at created_after created_before date start end start_date end_date",
+    "filter filters where q query search",
+  ].flatMap((names) => names.split(" ").map(plainName)),
 );
+const FILTER_CHARS_SHOWN = 50;
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
@@ -70,7 +61,7 @@ function refuseFilters(query: URLSearchParams): void {
     if (FILTERS.has(plainName(name)))
       throw refuse(
         "invalid_parameter",
-        `The \`${name}\` parameter is not supported by this list. Remove it and filter the items you receive.`,
+        `The \`${name.slice(0, FILTER_CHARS_SHOWN)}\` parameter is not supported by this list. Remove it and filter the items you receive.`,
       );
 }
 

@@ -58,7 +58,7 @@ export class Confirmations {
   }
 
   async #write(owed: OwedConfirmation): Promise<void> {
-    const { sql, links, write, letter, clock } = this.#parts;
+    const { sql, links, write, letter } = this.#parts;
     const { workspaceId, handle, audienceId, contactId } = owed;
     const confirmUrl = links.confirmUrl({
       workspaceId,
@@ -68,7 +68,7 @@ export class Confirmations {
     });
     const own = (await letter(owed, confirmUrl)) ?? plainLetter(owed, confirmUrl);
     await write({ workspaceId, handle, bulk: false, emails: [this.#emailOf(owed, own)] });
-    await noteMailed(sql, owed, new Date(clock.now()));
+    await noteMailed(sql, owed);
   }
 
   #emailOf({ workspaceId, contactId, email, askedAt }: OwedConfirmation, letter: OwnLetter): NewEmail {
@@ -86,6 +86,7 @@ export class Confirmations {
       workspaceId,
       id: derivedId(askedAt.getTime(), `confirmation ${workspaceId} ${contactId} ${askedAt.getTime()}`),
       keyId: null,
+      writtenFor: contactId,
       bulk: false,
       head: headText,
       weight: 1,

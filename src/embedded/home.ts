@@ -63,9 +63,9 @@ export class Home {
     while (!createWhole(this.#processesFile, JSON.stringify(this.#processes))) {
       const { root, ...others } = readProcesses(this.#processesFile);
       if (root && stillRuns(root))
-        throw new StartError(`Postrider already runs in ${this.folder} (pid ${root.pid}).`);
+        throw new StartError(`Postrider is already running in ${this.folder} (pid ${root.pid}).`);
       const leftovers = Object.values(others).filter(stillRuns);
-      if (leftovers.length > 0) say("Waiting for what the last run left behind");
+      if (leftovers.length > 0) say("Waiting for processes of the last run to end");
       await Promise.all(leftovers.map((leftover) => endProcess(leftover, "SIGINT")));
       rmSync(this.#processesFile, { force: true });
     }

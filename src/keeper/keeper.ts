@@ -12,11 +12,12 @@ import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/line.ts";
 import { type Bag, firstRow, noteEpoch, unqueue } from "../record/bags.ts";
-import { type BrakeLimits, watchBrake } from "../record/brake.ts";
+import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
 import { LEASE_SECONDS } from "../record/claimbag.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
+import { type EraseSizes, eraseSizes } from "../record/erasures.ts";
 import {
   accountsToRelease,
   countQueued,
@@ -29,22 +30,32 @@ import {
   type TickName,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
-import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
+import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { clockTime, transactionTime } from "../record/time.ts";
+import { StepSize } from "../stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
+import { Retention, type RetentionDays } from "./retention.ts";
 import { Sight } from "./sight.ts";
 import { GRACE_MS, Strays } from "./strays.ts";
 
-const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
-const LEASES_MAX = 1_000;
-const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
-const CLAIMS_DROPPED_MAX = 5_000;
-const RUNS_DROPPED_MAX = 5_000;
-/** Megabytes each, it may be. */
-const ATTACHMENTS_DROPPED_MAX = 500;
+/** Rows that one step of a tick takes on at most; it takes less where the store is slow. */
+const STEPS_MAX = {
+  deferred: 5_000,
+  scheduled: 5_000,
+  released: 5_000,
+  leases: 1_000,
+  audited: 1_000,
+  judged: 200,
+  claims: 5_000,
+  runs: 5_000,
+  /** Megabytes each, it may be. */
+  attachments: 500,
+  /** Workspaces whose old counts go. */
+  counts: 1_000,
+};
 const DAY_MS = 86_400_000;
 
 export type KeeperParts = {
@@ -56,6 +67,8 @@ export type KeeperParts = {
   reservations: Reservations;
   clock: Clock;
   retention: RetentionDays;
+  /** Of the pool `retention`. */
+  retentionSql: Sql;
   brake: BrakeLimits;
   /** The policy of sending caps that is in force. */
   policy(): Policy;
@@ -71,6 +84,9 @@ export class Keeper {
   readonly #parts: KeeperParts;
   readonly #ticks: readonly Tick[];
   readonly #strays: Strays;
+  readonly #retention: Retention;
+  readonly #sizes: Record<keyof typeof STEPS_MAX, StepSize>;
+  readonly #erasing: EraseSizes;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   readonly #sight = new Sight();
@@ -78,11 +94,15 @@ export class Keeper {
   #auditAt = new Map<number, { workspaceId: string; id: string }>();
   #audits = 0;
   #capsAt: string | null = null;
+  #countsAt: string | null = null;
 
   constructor(parts: KeeperParts) {
     this.#parts = parts;
     const slowMs = parts.timeoutMs / 2;
-    const { sql, line, clock } = parts;
+    const { sql, line, clock, retention: days, retentionSql, onFault } = parts;
+    this.#sizes = mapped(STEPS_MAX, (max) => new StepSize({ max, slowMs }));
+    this.#erasing = eraseSizes(slowMs);
+    this.#retention = new Retention({ sql: retentionSql, days, onFault });
     this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
@@ -95,6 +115,7 @@ export class Keeper {
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
+      { name: "expiry", everyMs: 600_000, run: () => this.expiry() },
     ];
   }
 
@@ -111,12 +132,10 @@ export class Keeper {
 
   /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
   async pack(): Promise<boolean> {
-    const deferred = await this.#only("pack", (tx, now) => packDeferred(tx, now, DUE_MAX, () => newId(now)));
-    const scheduled = await this.#only("pack", (tx, now) =>
-      packScheduled(tx, now, DUE_MAX, () => newId(now)),
-    );
-    await this.#lineUp([...(deferred?.bags ?? []), ...(scheduled?.bags ?? [])]);
-    return (deferred?.moved ?? 0) + (scheduled?.moved ?? 0) >= DUE_MAX;
+    const { deferred, scheduled } = this.#sizes;
+    const isMoreDeferred = await this.#pack(deferred, packDeferred);
+    const isMoreScheduled = await this.#pack(scheduled, packScheduled);
+    return isMoreDeferred || isMoreScheduled;
   }
 
   /** Mail that waited for the caps goes as far as there is room. */
@@ -125,13 +144,19 @@ export class Keeper {
     const given = clock.given();
     let isMore = false;
     for (const workspaceId of await accountsToRelease(sql, given, RELEASE_WORKSPACES_MAX)) {
-      const released = await sql.begin(async (tx) => {
-        const now = await transactionTime(tx, given);
-        return release(tx, workspaceId, now, DUE_MAX, () => newId(now));
-      });
-      await this.#lineUp(released.bags);
-      if (released.handle) await reservations.forget(released.handle).catch(onFault);
-      isMore ||= released.moved >= DUE_MAX;
+      const { bags, handle, isFull } = await this.#sizes.released.take(
+        async (most) => {
+          const released = await sql.begin(async (tx) => {
+            const now = await transactionTime(tx, given);
+            return release(tx, workspaceId, now, most, () => newId(now));
+          });
+          return { ...released, isFull: released.moved >= most };
+        },
+        ({ moved }) => moved,
+      );
+      await this.#lineUp(bags);
+      if (handle) await reservations.forget(handle).catch(onFault);
+      isMore ||= isFull;
     }
     return isMore;
   }
@@ -150,8 +175,9 @@ export class Keeper {
     const seenAt = await clockTime(this.#parts.sql);
     const inSightMs = this.#sight.note(seenAt, askedAt, performance.now());
     if (inSightMs < LEASE_SECONDS * 1_000) return false;
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, new Date(seenAt), LEASES_MAX));
-    return (ended ?? 0) >= LEASES_MAX;
+    return this.#sizes.leases.full(
+      async (most) => (await this.#only("leases", (tx) => endExpiredLeases(tx, new Date(seenAt), most))) ?? 0,
+    );
   }
 
   /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
@@ -161,11 +187,16 @@ export class Keeper {
     this.#audits++;
     for (let shard = 0; shard < shards; shard++) {
       const from = this.#auditAt.get(shard) ?? FIRST;
-      const bags = await queuedAfter(sql, shard, from, before, AUDIT_BAGS_MAX);
+      const { bags, most, missing } = await this.#sizes.audited.take(
+        async (most) => {
+          const bags = await queuedAfter(sql, shard, from, before, most);
+          return { bags, most, missing: bags.length > 0 ? await line.missing(bags) : [] };
+        },
+        ({ bags }) => bags.length,
+      );
       const last = bags.at(-1);
-      if (last && bags.length === AUDIT_BAGS_MAX) this.#auditAt.set(shard, last);
+      if (last && bags.length === most) this.#auditAt.set(shard, last);
       else this.#auditAt.delete(shard);
-      const missing = bags.length > 0 ? await line.missing(bags) : [];
       if (missing.length > 0) await unqueue(sql, missing);
       if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
     }
@@ -174,7 +205,9 @@ export class Keeper {
 
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
-    await this.#only("brake", (tx, now) => watchBrake(tx, this.#parts.brake, new Date(now)));
+    const { brake } = this.#parts;
+    const free = await freeBytesOf(brake); // before the transaction: a disk may take its time
+    await this.#only("brake", (tx, now) => watchBrake(tx, brake, free, new Date(now)));
     return false;
   }
 
@@ -182,7 +215,9 @@ export class Keeper {
   async caps(): Promise<boolean> {
     const { sql, clock, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
-    this.#capsAt = await this.#leased("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps));
+    this.#capsAt = await this.#leased("caps", () =>
+      this.#sizes.judged.take((most) => judgeCaps(sql, policy(), from, clock.now(), most, onCaps)),
+    );
     return this.#capsAt !== null;
   }
 
@@ -190,8 +225,8 @@ export class Keeper {
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
     const isMore = await this.#leased("erase", async () => {
-      const hasAudiences = await emptyAudiences(sql, clock);
-      return (await eraseMail(sql, null, clock)) || hasAudiences;
+      const hasAudiences = await emptyAudiences(sql, clock, this.#erasing);
+      return (await eraseMail(sql, null, clock, this.#erasing)) || hasAudiences;
     });
     return isMore ?? false;
   }
@@ -201,24 +236,46 @@ export class Keeper {
     return false;
   }
 
+  /** Whole days of mail go when all of it is over. */
   async retention(): Promise<boolean> {
-    const { retention } = this.#parts;
-    const claims = await this.#only("retention", (tx, now) =>
-      dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
+    const { clock } = this.#parts;
+    await this.#leased("retention", (lease) => this.#retention.drop(clock.now(), lease));
+    return false;
+  }
+
+  /** Rows that go by their own age. What fails for one kind does not keep the others. */
+  async expiry(): Promise<boolean> {
+    const { retention, onFault } = this.#parts;
+    const { claims, attachments, runs, counts } = this.#sizes;
+    const drop = (
+      size: StepSize,
+      step: (tx: Tx, most: number, now: number) => Promise<number>,
+    ): Promise<boolean> =>
+      size
+        .full(async (most) => (await this.#only("expiry", (tx, now) => step(tx, most, now))) ?? 0)
+        .catch((error: unknown) => {
+          onFault(error);
+          return false;
+        });
+    const full = [
+      await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
+      await drop(attachments, dropOldAttachments),
+      await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
+    ];
+    const from = this.#countsAt ?? FIRST.workspaceId;
+    this.#countsAt = await counts.take((most) =>
+      this.#only("expiry", (tx, now) => dropOldCounts(tx, from, now, most)),
     );
-    await this.#only("retention", (tx, now) => dropOldPartitions(tx, retention, now));
-    const attachments = await this.#only("retention", (tx) =>
-      dropOldAttachments(tx, ATTACHMENTS_DROPPED_MAX),
-    );
-    const runs = await this.#only("retention", (tx, now) =>
-      dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), RUNS_DROPPED_MAX),
-    );
-    await this.#only("retention", (tx, now) => dropOldCounts(tx, now));
-    return (
-      (claims ?? 0) >= CLAIMS_DROPPED_MAX ||
-      (attachments ?? 0) >= ATTACHMENTS_DROPPED_MAX ||
-      (runs ?? 0) >= RUNS_DROPPED_MAX
-    );
+    return full.includes(true) || this.#countsAt !== null;
+  }
+
+  /** Says whether it moved as much as it might. */
+  #pack(size: StepSize, step: typeof packDeferred): Promise<boolean> {
+    return size.full(async (most) => {
+      const packed = await this.#only("pack", (tx, now) => step(tx, now, most, () => newId(now)));
+      await this.#lineUp(packed?.bags ?? []);
+      return packed?.moved ?? 0;
+    });
   }
 
   async #lineUp(bags: readonly Bag[]): Promise<void> {
@@ -275,3 +332,8 @@ const FIRST = {
   workspaceId: "00000000-0000-0000-0000-000000000000",
   id: "00000000-0000-0000-0000-000000000000",
 };
+
+function mapped<K extends string, V>(of: Record<K, number>, make: (value: number) => V): Record<K, V> {
+  const entries = Object.entries<number>(of).map(([name, value]) => [name, make(value)]);
+  return Object.fromEntries(entries) as Record<K, V>;
+}

@@ -42,13 +42,13 @@ export class Settler {
 
   note(note: Note): void {
     this.#notes.push(note);
-    this.#unwritten.add(note.bag.workspaceId + note.emailId);
+    this.#unwritten.add(note.emailId);
     this.#start();
   }
 
   /** Whether the record does not know yet what became of an e-mail. */
-  isUnwritten(workspaceId: string, emailId: string): boolean {
-    return this.#unwritten.has(workspaceId + emailId);
+  isUnwritten(emailId: string): boolean {
+    return this.#unwritten.has(emailId);
   }
 
   /** Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until then. */
@@ -99,7 +99,7 @@ export class Settler {
       const finished = this.#notes.length === 0 ? this.#finished.splice(0) : [];
       this.#inGroup = notes.length;
       await this.#write(notes, finished);
-      for (const { bag, emailId } of notes) this.#unwritten.delete(bag.workspaceId + emailId);
+      for (const { emailId } of notes) this.#unwritten.delete(emailId);
       for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
       this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;

@@ -231,11 +231,23 @@ export async function totalWaiting(sql: Sql): Promise<{ waiting: number; workspa
   return row ?? { waiting: 0, workspaces: 0 };
 }
 
-/** Counts by day are kept for a year and a little. */
-export async function dropOldCounts(tx: Sql | Tx, now: number): Promise<void> {
+/**
+ * Counts by day are kept for a year and a little. Looks at the next workspaces after one, each by its key; hands back
+ * where to go on, or null at the end.
+ */
+export async function dropOldCounts(
+  tx: Sql | Tx,
+  after: string,
+  now: number,
+  most: number,
+): Promise<string | null> {
   const before = Math.floor(now / DAY_MS) - KEPT_DAYS;
-  await tx`delete from cap_use where day < ${before}`;
-  await tx`delete from tally where day < ${before}`;
+  const workspaces = await tx<{ id: string }[]>`
+    with page as (select id from workspace where id > ${after} order by id limit ${most}),
+      tallies as (delete from tally t using page where t.workspace_id = page.id and t.day < ${before}),
+      uses as (delete from cap_use u using page where u.workspace_id = page.id and u.day < ${before})
+    select id from page order by id`;
+  return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }
 
 function columns(sql: Sql | Tx) {

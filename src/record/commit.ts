@@ -5,12 +5,14 @@
  * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces does so in
  * the order of their ids. Everything happens at the time of the transaction, whatever the clock of this process says.
  * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the quota: it waits for the
- * month to turn; and submitted twice under one id it is written once.
+ * month to turn; submitted twice under one id it is written once; and mail to a contact who has been erased is not
+ * written.
  */
 import { newId } from "../ids.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
 import { type Claim, dropClaims, takeClaims } from "./claims.ts";
 import type { Sql, Statement } from "./connect.ts";
+import { keepContacts } from "./contacts.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
@@ -83,6 +85,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
   #accounts: readonly Account[] = [];
   #held: readonly Claim[] = [];
   #written = new Set<string>();
+  #kept: ReadonlySet<string> = new Set();
   #bags: Bag[] = [];
 
   constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void) {
@@ -95,7 +98,9 @@ class MailTransaction implements Transaction<Submission, Judged> {
     const workspaceIds = [...new Set(this.#group.map((one) => one.workspaceId))];
     const claims = this.#group.flatMap(({ claim }) => claim ?? []);
     const own = this.#group.filter(({ version }) => version === null).flatMap(({ emails }) => emails);
-    const [accounts, held, written] = await settled([
+    const addressed = own.flatMap((email) => addresseeOf(email) ?? []);
+    const [kept, accounts, held, written] = await settled([
+      addressed.length > 0 ? keepContacts(tx, addressed) : Promise.resolve(new Set<string>()),
       lockAccounts(tx, workspaceIds),
       claims.length > 0 ? takeClaims(tx, claims, this.#given) : Promise.resolve([]),
       own.length > 0 ? existingEmails(tx, own) : Promise.resolve([]),
@@ -103,6 +108,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
     this.#accounts = accounts;
     this.#held = held;
     this.#written = new Set(written);
+    this.#kept = kept;
   }
 
   write(tx: Sql, transactionTime: number): Statement[] {
@@ -153,13 +159,13 @@ class MailTransaction implements Transaction<Submission, Judged> {
   #judge(submission: Submission, account: Account, now: number): Judged {
     const { bulk, counted } = submission;
     const isOwn = submission.version === null;
-    const emails = isOwn ? submission.emails.filter(({ id }) => !this.#written.has(id)) : submission.emails;
+    const emails = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
     if (emails.length === 0) return { kind: "accepted", go: 0, account };
     const isDueLater = (email: NewEmail): boolean => email.scheduledAt !== null;
     advance(account.ledger, now);
     const ready = emails.filter((email) => !isDueLater(email));
     const verdict = judge(account.ledger, account.allowance, {
-      counted,
+      counted: isOwn ? weightOf(emails) : counted,
       countsDay: !isOwn,
       bulk,
       weights: ready.map((email) => email.weight),
@@ -187,6 +193,25 @@ class MailTransaction implements Transaction<Submission, Judged> {
     else if (going.length > 0) this.#going.set(account.workspaceId, going);
     return { kind: "accepted", go, account };
   }
+
+  /** Of the engine's own mail: it is not written yet, and its contact is still there. */
+  #isWanted(email: NewEmail): boolean {
+    const addressee = addresseeOf(email);
+    return !this.#written.has(email.id) && (addressee === null || this.#kept.has(addressee.id));
+  }
+}
+
+function addresseeOf({
+  workspaceId,
+  contactId,
+  writtenFor,
+}: NewEmail): { workspaceId: string; id: string } | null {
+  const id = contactId ?? writtenFor;
+  return id === undefined ? null : { workspaceId, id };
+}
+
+function weightOf(emails: readonly NewEmail[]): number {
+  return emails.reduce((sum, { weight }) => sum + weight, 0);
 }
 
 function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmail[]): Bag[] {

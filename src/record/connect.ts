@@ -19,6 +19,7 @@ export type Pool =
   | "settling"
   | "leases"
   | "keeper"
+  | "retention"
   | "runs"
   | "setup";
 const POOL_CONNECTIONS: Record<Pool, number> = {
@@ -29,6 +30,7 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
   settling: 1,
   leases: 1,
   keeper: 3,
+  retention: 1,
   runs: 4,
   setup: 1,
 };
@@ -54,7 +56,7 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
         connect_timeout: Math.max(1, Math.ceil(timeoutMs / 1000)),
         connection: {
           application_name: `postrider ${pool}`,
-          ...(pool === "setup" ? {} : hotStatements(timeoutMs)),
+          ...settingsOf(pool, timeoutMs),
           // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
           ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
         },
@@ -63,6 +65,14 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
     },
   });
 }
+
+function settingsOf(pool: Pool, timeoutMs: number) {
+  if (pool === "setup") return {};
+  return pool === "retention" ? RETENTION : hotStatements(timeoutMs);
+}
+
+/** Detaching waits for others in the background; whatever would make others wait gives up soon. */
+const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000 };
 
 /**
  * Statements that run thousands of times are planned once, by index. A plan made while a day's partition was still

@@ -23,7 +23,8 @@ export type TickName =
   | "retention"
   | "brake"
   | "erase"
-  | "caps";
+  | "caps"
+  | "expiry";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -35,6 +36,7 @@ const TICKS: readonly TickName[] = [
   "brake",
   "erase",
   "caps",
+  "expiry",
 ];
 
 /**

@@ -3,6 +3,7 @@
  * behind the statements of the least busy one. A transaction has its session alone, until it is committed or rolled
  * back: nothing is said to a connection that the transaction did not begin on.
  */
+import { retried } from "./conflict.ts";
 import { ConnectionLost, isRefusal, Session, type SessionParts } from "./session.ts";
 import {
   type Reserved,
@@ -26,9 +27,9 @@ type Waiting = { use(session: Session): void; refuse(error: Error): void };
 export function openPool(connectionsMax: number, parts: Omit<SessionParts, "onChange">): Sql {
   const pool = new Pool(connectionsMax, parts);
   return Object.assign(
-    writing((statement) => pool.run(statement)),
+    writing((statement) => retried(() => pool.run(statement))),
     {
-      begin: <T>(work: (tx: Tx) => T | Promise<T>) => pool.begin(work),
+      begin: <T>(work: (tx: Tx) => T | Promise<T>) => retried(() => pool.begin(work)),
       reserve: () => pool.reserve(),
       end: (options?: { timeout?: number }) => pool.end(options),
     },
@@ -133,7 +134,7 @@ class Pool {
       session.isReserved = false;
       this.#changed(session);
     };
-    return Object.assign(writing(send), { release });
+    return Object.assign(writing(send), { backend: session, release, drop: () => session.drop() });
   }
 
   #changed(session: Session): void {

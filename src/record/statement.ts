@@ -31,12 +31,19 @@ export interface Tx {
 
 /** A connection that nobody else uses until it is released. */
 export interface Reserved extends Tx {
+  /** The same object each time the same connection is reserved. */
+  readonly backend: object;
   release(): void;
+  /** Instead, when nobody knows what state it is in: cuts it. */
+  drop(): void;
 }
 
 /** A pool of connections. */
 export interface Sql extends Tx {
-  /** Commits what `work` did when it succeeds, and hands back its result; else rolls back. */
+  /**
+   * Commits what `work` did when it succeeds, and hands back its result; else rolls back. `work` is done again when the
+   * transaction lost a deadlock: it must not change anything but the record.
+   */
   begin<T>(work: (tx: Tx) => T | Promise<T>): Promise<Unwrapped<T>>;
   reserve(): Promise<Reserved>;
   /** Waits for statements under way, but at most `timeout` seconds. */

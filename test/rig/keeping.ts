@@ -19,6 +19,7 @@ export function handKeeper(
   { storeMs = STORE_MS_MAX, ...parts }: Partial<KeeperParts> & { storeMs?: number } = {},
 ): HandKeeper {
   const sql = connectRecord(stores.databaseUrl, "keeper", storeMs);
+  const retentionSql = connectRecord(stores.databaseUrl, "retention", STORE_MS_MAX);
   const client = connectRedis(stores.redisUrl, "worker", STORE_MS_MAX);
   const line = new Line(client, 1);
   const reservations = new Reservations(client, sql, clock);
@@ -37,6 +38,7 @@ export function handKeeper(
       await reservations.forget(handle);
     },
     retention: { emails: 30, bodies: 7 },
+    retentionSql,
     brake: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },
     onFault: (error) => {
       throw error;
@@ -48,7 +50,7 @@ export function handKeeper(
     async close() {
       await line.close();
       client.disconnect();
-      await sql.end({ timeout: 1 });
+      await Promise.all([sql.end({ timeout: 1 }), retentionSql.end({ timeout: 1 })]);
     },
   };
 }

@@ -63,7 +63,7 @@ test("a role that keeps dying ends the whole, with the reason and status 1", asy
   process.kill(readReady(home).pids.keeper as number, "SIGKILL");
   expect(await root.ended).toBe(1);
   expect(root.said().err).toBe(
-    `The keeper process keeps ending (SIGKILL): see ${join(home, "logs", "keeper.log")}\n`,
+    `The keeper process keeps ending (SIGKILL). See ${join(home, "logs", "keeper.log")}\n`,
   );
   await gone(Object.values(pids), 0);
 }, 60_000);

@@ -32,10 +32,20 @@ test("a taken port", async () => {
   const home = freshHome();
   const root = start(home, { PORT: String(port) });
   expect(await root.ended).toBe(1);
-  expect(root.said().err).toBe(`Port ${port} on 127.0.0.1 is taken: end what listens there, or set PORT.\n`);
+  expect(root.said().err).toBe(
+    `Port ${port} on 127.0.0.1 is in use. Stop the process that listens there, or set PORT.\n`,
+  );
   expect(existsSync(join(home, "ready.json"))).toBe(false);
   expect(existsSync(join(home, "postgres"))).toBe(false);
   other.close();
+});
+
+test("an address that this machine does not have", async () => {
+  const root = start(freshHome(), { ...given(), HOST: "203.0.113.1", PORT: "0" });
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toMatch(
+    /^The API cannot listen on 203\.0\.113\.1, port 0: .*EADDRNOTAVAIL.*\. Set HOST or PORT\.\n$/,
+  );
 });
 
 test.each([
@@ -83,7 +93,7 @@ test("a second start in the same home, and the first goes on", async () => {
   const ready = await first.ready();
   const second = start(home, given());
   expect(await second.ended).toBe(1);
-  expect(second.said().err).toBe(`Postrider already runs in ${home} (pid ${first.pid}).\n`);
+  expect(second.said().err).toBe(`Postrider is already running in ${home} (pid ${first.pid}).\n`);
   expect(readReady(home)).toEqual(ready);
   expect((await fetch(`${ready.base_url}/readyz`)).status).toBe(200);
   first.signal("SIGTERM");
