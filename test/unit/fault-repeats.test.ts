@@ -67,6 +67,11 @@ describe("the worker was told to end", () => {
     expect(causes([copy(1), again(9)], [ended])).toEqual([null]);
   });
 
+  test("while Postgres was slow, or long after it had been away, which does not either", () => {
+    expect(causes([copy(1), again(9)], [ended], [spell("shaky", "deliver-1", 2, 9)])).toEqual([null]);
+    expect(causes([copy(1), again(9)], [ended], [spell("outage", null, 0.5, 1)])).toEqual([null]);
+  });
+
   test("while nobody could write its notes, which does", () => {
     expect(causes([copy(1), again(9)], [ended], [spell("outage", null, 2, 6)])).toEqual(["stopped"]);
   });

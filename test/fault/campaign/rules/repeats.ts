@@ -20,6 +20,8 @@ import type { Copy, Life, Spell, Violation } from "../history.ts";
 const NOTE_MS_MAX = 3_000;
 /** How long after a spell notes may still be on their way: connections are made anew, and the groups written again. */
 const RECOVERY_MS = 8_000;
+/** How long it takes at most until a Postgres that is back is reached. */
+const RECONNECT_MS = 3_000;
 /** Leases are renewed every 3 s and last 20 s: whoever stands still for less keeps its bags. */
 const LEASE_LOST_MS = 14_000;
 /** A connection that breaks so soon after the answer may have taken the answer with it. */
@@ -109,9 +111,7 @@ function causeOf(
     if (life.told?.signal === "SIGKILL")
       return `killed: ${life.name}, ${ended - first.answeredAt} ms after it`;
     if (life.told === null) return `killed: ${life.name} died by itself`;
-    const blocking = own.find(
-      ({ from, to }) => from <= ended && (to ?? ended) + RECOVERY_MS >= first.completeAt,
-    );
+    const blocking = own.find((spell) => keepsFromWriting(spell, ended));
     if (blocking)
       return `stopped: ${life.name} was told to end while its Postgres was away (${blocking.kind})`;
   }
@@ -152,6 +152,11 @@ function latestNote(answeredAt: number, spells: readonly Spell[]): number {
 /** Only what one worker alone suffers from lets others take its bags. */
 function losesBags(spell: Spell, again: Copy): boolean {
   return (spell.kind === "frozen" || spell.kind === "cut") && lengthOf(spell, again) >= LEASE_LOST_MS;
+}
+
+/** Slow is not away: a polite end has the time to write its notes. */
+function keepsFromWriting({ kind, from, to }: Spell, at: number): boolean {
+  return kind !== "shaky" && from <= at && (to ?? at) + RECONNECT_MS >= at;
 }
 
 function lengthOf({ from, to }: Spell, again: Copy): number {
