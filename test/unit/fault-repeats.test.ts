@@ -67,6 +67,11 @@ describe("the worker was told to end", () => {
     expect(causes([copy(1), again(9)], [ended])).toEqual([null]);
   });
 
+  test("while Postgres was slow, or long after it had been away, which does not either", () => {
+    expect(causes([copy(1), again(9)], [ended], [spell("shaky", "deliver-1", 2, 9)])).toEqual([null]);
+    expect(causes([copy(1), again(9)], [ended], [spell("outage", null, 0.5, 1)])).toEqual([null]);
+  });
+
   test("while nobody could write its notes, which does", () => {
     expect(causes([copy(1), again(9)], [ended], [spell("outage", null, 2, 6)])).toEqual(["stopped"]);
   });
@@ -110,6 +115,21 @@ describe("the worker stood still or was cut off", () => {
     const begunLater = again(50);
     expect(causes([copy(1), begunLater], [], [frozen])).toEqual([null]);
   });
+});
+
+test("a worker that wakes up has two mails of a connection half sent at most", () => {
+  const frozen = spell("frozen", "deliver-2", 2.5, 30);
+  const mails = [1, 2, 3].flatMap((n) => {
+    const at = (seconds: number, process: string) =>
+      copy(n, {
+        process,
+        begunAt: second(seconds),
+        completeAt: second(seconds),
+        answeredAt: second(seconds),
+      });
+    return [at(25, "deliver-1.1"), at(30 + n / 100, "deliver-2.1")];
+  });
+  expect(causes(mails, [], [frozen])).toEqual(["in hand", "in hand", null]);
 });
 
 test("a Postgres that nobody can reach permits nothing by itself", () => {

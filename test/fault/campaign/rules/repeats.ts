@@ -8,7 +8,8 @@
  *   killed        the worker was killed before it can have noted the answer
  *   stopped       the worker was told to end while it could not reach Postgres, and ended with the note in its hands
  *   frozen, cut   the worker stood still, or it alone could not reach Postgres, for so long that others took its bags
- *   in hand       the second worker stood still with this mail half sent, and finished it when it woke up
+ *   in hand       the second worker stood still with this mail half sent, and finished it when it woke up; of each
+ *                 connection the mail that was leaving, and one chained to it
  *
  * A worker that is told to end, a Postgres that nobody can reach and a second bag explain nothing. A worker that sends
  * again what it has had an answer for is never explained.
@@ -19,12 +20,15 @@ import type { Copy, Life, Spell, Violation } from "../history.ts";
 const NOTE_MS_MAX = 3_000;
 /** How long after a spell notes may still be on their way: connections are made anew, and the groups written again. */
 const RECOVERY_MS = 8_000;
+/** How long it takes at most until a Postgres that is back is reached. */
+const RECONNECT_MS = 3_000;
 /** Leases are renewed every 3 s and last 20 s: whoever stands still for less keeps its bags. */
 const LEASE_LOST_MS = 14_000;
 /** A connection that breaks so soon after the answer may have taken the answer with it. */
 const ANSWER_IN_FLIGHT_MS = 250;
-/** What was begun before a freeze comes out at once when it ends. */
-const WAKING_MS = 2_000;
+/** What was begun before a freeze comes out at once when it ends: so many mails of each connection. */
+const WAKING_MS = 1_000;
+const HALF_SENT_MAX = 2;
 
 export type Repeat = {
   emailId: string;
@@ -41,13 +45,32 @@ export function findRepeats(
   spells: readonly Spell[],
 ): Repeat[] {
   const known = new Map(lives.map((life) => [life.name, life]));
-  return [...pairsOf(copies)].map(({ emailId, recipient, first, again }) => ({
-    emailId,
-    recipient,
-    first,
-    again,
-    cause: causeOf(first, again, known, spells),
-  }));
+  const halfSent = new HalfSent();
+  return [...pairsOf(copies)].map(({ emailId, recipient, first, again }) => {
+    const cause = causeOf(first, again, known, spells) ?? halfSent.causeOf(first, again, known, spells);
+    return { emailId, recipient, first, again, cause };
+  });
+}
+
+/** What workers had in hand when they stood still. */
+class HalfSent {
+  readonly #mailsOf = new Map<string, Set<string>>();
+
+  causeOf(
+    first: Copy,
+    again: Copy,
+    lives: ReadonlyMap<string, Life>,
+    spells: readonly Spell[],
+  ): string | null {
+    const life = lives.get(again.process);
+    if (!life || again.process === first.process) return null;
+    const spell = spellsOf(life, spells).find((one) => isHalfSent(one, again));
+    if (!spell) return null;
+    const place = `${again.connection} ${spell.from}`;
+    const mails = this.#mailsOf.get(place) ?? new Set();
+    this.#mailsOf.set(place, mails.add(again.emailId));
+    return mails.size <= HALF_SENT_MAX ? `in hand: ${again.process} stood still with it half sent` : null;
+  }
 }
 
 export function unexplained(repeats: readonly Repeat[]): Violation[] {
@@ -88,18 +111,13 @@ function causeOf(
     if (life.told?.signal === "SIGKILL")
       return `killed: ${life.name}, ${ended - first.answeredAt} ms after it`;
     if (life.told === null) return `killed: ${life.name} died by itself`;
-    const blocking = own.find(
-      ({ from, to }) => from <= ended && (to ?? ended) + RECOVERY_MS >= first.completeAt,
-    );
+    const blocking = own.find((spell) => keepsFromWriting(spell, ended));
     if (blocking)
       return `stopped: ${life.name} was told to end while its Postgres was away (${blocking.kind})`;
   }
   if (again.process !== first.process) {
     const lost = own.find((spell) => losesBags(spell, again) && touches(spell, first.completeAt, notedBy));
     if (lost) return `${lost.kind}: ${first.process} for ${lengthOf(lost, again)} ms`;
-    const other = lives.get(again.process);
-    const woke = other && spellsOf(other, spells).find((spell) => isHalfSent(spell, again));
-    if (woke) return `in hand: ${again.process} stood still with it half sent`;
   }
   if (
     first.closedAt !== null &&
@@ -134,6 +152,11 @@ function latestNote(answeredAt: number, spells: readonly Spell[]): number {
 /** Only what one worker alone suffers from lets others take its bags. */
 function losesBags(spell: Spell, again: Copy): boolean {
   return (spell.kind === "frozen" || spell.kind === "cut") && lengthOf(spell, again) >= LEASE_LOST_MS;
+}
+
+/** Slow is not away: a polite end has the time to write its notes. */
+function keepsFromWriting({ kind, from, to }: Spell, at: number): boolean {
+  return kind !== "shaky" && from <= at && (to ?? at) + RECONNECT_MS >= at;
 }
 
 function lengthOf({ from, to }: Spell, again: Copy): number {
