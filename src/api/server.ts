@@ -4,9 +4,10 @@
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
+import { fateOf } from "../record/lost.ts";
 import { type BodyBudget, Exchange } from "./exchange.ts";
 import { type GateParts, pass } from "./gate.ts";
-import { bodyOf, INTERNAL, type Problem, problem, Refusal, UNAVAILABLE } from "./problem.ts";
+import { bodyOf, INTERNAL, OUTCOME_UNKNOWN, type Problem, problem, Refusal, UNAVAILABLE } from "./problem.ts";
 import type { Answer } from "./routes.ts";
 
 const IN_FLIGHT_MAX = 10_000;
@@ -109,7 +110,7 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   // the answer that comes too late finds the exchange answered
   const timer = setTimeout(() => {
     parts.onFault(exchange, new Unavailable("a store did not answer in time"));
-    refuse(exchange, UNAVAILABLE);
+    refuse(exchange, isRead(exchange) ? UNAVAILABLE : OUTCOME_UNKNOWN);
   }, parts.timeoutMs);
   try {
     return await route.handle(call);
@@ -125,5 +126,13 @@ function refuse(exchange: Exchange, found: Problem): void {
 function problemOf(parts: ServerParts, exchange: Exchange, error: unknown): Problem {
   if (error instanceof Refusal) return error.problem;
   parts.onFault(exchange, error);
-  return error instanceof Unavailable ? UNAVAILABLE : INTERNAL;
+  if (error instanceof Unavailable) return UNAVAILABLE;
+  const fate = fateOf(error);
+  if (fate === null) return INTERNAL;
+  return fate === "not done" || isRead(exchange) ? UNAVAILABLE : OUTCOME_UNKNOWN;
+}
+
+/** It changes nothing, so it can be asked again whatever became of it. */
+function isRead({ method }: Exchange): boolean {
+  return method === "GET" || method === "HEAD";
 }

@@ -4,6 +4,7 @@
  * back: nothing is said to a connection that the transaction did not begin on.
  */
 import { retried } from "./conflict.ts";
+import { asUndone } from "./lost.ts";
 import { ConnectionLost, isRefusal, Session, type SessionParts } from "./session.ts";
 import {
   type Reserved,
@@ -174,7 +175,9 @@ async function inTransaction<T>(
   session: Session,
   work: (tx: Tx) => T | Promise<T>,
 ): Promise<Unwrapped<T>> {
-  await connection`begin`;
+  await connection`begin`.catch((error: unknown) => {
+    throw asUndone(error);
+  });
   let failure: unknown = null;
   let isOver = false;
   const tx = writing((statement) => {
@@ -194,7 +197,7 @@ async function inTransaction<T>(
     isOver = true;
     // without an answer nobody knows what state the session is in
     await connection`rollback`.catch((silent: unknown) => session.drop(silent));
-    throw isOfAborted(error) ? (failure ?? error) : error;
+    throw asUndone(isOfAborted(error) ? (failure ?? error) : error);
   }
   const { command } = await connection`commit`;
   if (command !== "COMMIT") throw new Error(`the commit was answered ${command}`);

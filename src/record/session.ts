@@ -9,6 +9,7 @@
  * Promises: every statement is answered or rejected, at the latest when the connection is lost.
  */
 import { Socket } from "node:net";
+import { asUndone } from "./lost.ts";
 import type { Client, Row, Rows, Unsent } from "./statement.ts";
 
 const LOOKS_IN_SILENCE = 3;
@@ -61,7 +62,7 @@ export class Session {
   }
 
   async run(statement: Unsent): Promise<Rows> {
-    if (this.isOver) throw this.#lost();
+    if (this.isOver) throw asUndone(this.#lost());
     const query = statement.writtenBy(this.#client);
     this.inFlight++;
     this.#watchSilence();
@@ -73,7 +74,8 @@ export class Session {
       if (isRefusal(error)) this.hasAnswered = true;
       // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
       else this.drop(error);
-      throw this.#explained(error);
+      const explained = this.#explained(error);
+      throw this.hasAnswered ? explained : asUndone(explained);
     } finally {
       this.inFlight--;
       this.#parts.onChange(this);
