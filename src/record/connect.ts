@@ -62,6 +62,8 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
         connection: {
           application_name: `postrider ${pool}`,
           ...settingsOf(pool, timeoutMs),
+          // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
+          ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
           // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
           ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
         },

@@ -113,7 +113,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, newId: ()
     where why = 'scheduled' and at <= ${new Date(now)} order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
   const accounts = await lockAccounts(tx, [...new Set(found.map((row) => row.workspaceId))]);
-  const open = (await lockEmails(tx, found)).filter(({ status }) => status === "scheduled");
+  const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "scheduled");
   const rows = await lockDue<DueRow>(tx, open, "scheduled", now);
   const accountOf = byWorkspace(accounts, now);
   const going: Going[] = [];

@@ -1,57 +1,93 @@
-/** A database in which two writers of the record meet again and again, on rows that are put back in between. */
-import { connectRecord } from "../../src/record/connect.ts";
+/**
+ * A database in which two writers of the record meet again and again, on rows that are put back in between. Counts the
+ * deadlocks, also those that the writers got over, and holds every transaction against record/lockorder.ts.
+ */
+import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { GUARDED, LOCK_ORDER } from "../../src/record/lockorder.ts";
+import { locksIn } from "./recordscan.ts";
 import { type Plans, SharedRows } from "./sharedrows.ts";
+import { Watched } from "./watched.ts";
 import { Place, type Writer } from "./writers.ts";
 
-const PLACES = 4;
+const SEATS = 4;
 const STATEMENT_MS_MAX = 5_000;
+
+/** Where one writer at a time works: on a connection of its own, whose count of deadlocks can be asked for. */
+type Seat = { pool: Sql; watched: Watched; place: Place };
 
 export class Lane {
   readonly #rows: SharedRows;
-  readonly #places: readonly Place[];
+  readonly #seats: readonly Seat[];
   #deadlocks = 0;
 
   static async open(url: string, seed: number, plans: Plans): Promise<Lane> {
     const rows = await SharedRows.make(url, seed, plans);
-    // pools of one connection, whose count of deadlocks can be asked for
-    const connect = () => new Place(connectRecord(url, "leases", STATEMENT_MS_MAX));
-    return new Lane(rows, Array.from({ length: PLACES }, connect));
+    const seats = Array.from({ length: SEATS }, () =>
+      seatAt(connectRecord(url, "settling", STATEMENT_MS_MAX)),
+    );
+    return new Lane(rows, seats);
   }
 
-  private constructor(rows: SharedRows, places: readonly Place[]) {
+  private constructor(rows: SharedRows, seats: readonly Seat[]) {
     this.#rows = rows;
-    this.#places = places;
+    this.#seats = seats;
   }
 
-  /** Both at once, each in two places, for about so long; hands back what went wrong. */
+  /** Both at once, each on two seats, for about so long; hands back what went wrong. */
   async meet(a: Writer, b: Writer, tables: ReadonlySet<string>, ms: number): Promise<string[]> {
-    const errors = new Set<string>();
+    const problems = new Set<string>();
     const until = performance.now() + ms;
     do {
       await this.#rows.refill(tables);
-      const done = await Promise.allSettled(
-        this.#places.map(async (place, n) => await (n % 2 === 0 ? a : b).run(place, this.#rows)),
-      );
-      for (const one of done) if (one.status === "rejected") errors.add(String(one.reason));
+      const working = this.#seats.map(async ({ watched, place }, n) => {
+        const writer = n % 2 === 0 ? a : b;
+        const met = n % 2 === 0 ? b : a;
+        await writer.run(place, this.#rows).catch((error) => {
+          problems.add(`${writer.name}, while it met ${met.name}: ${error}`);
+        });
+        for (const fault of watched.take().flatMap(outOfOrder)) problems.add(`${writer.name} locks ${fault}`);
+      });
+      await Promise.all(working);
     } while (performance.now() < until);
     const deadlocks = await this.#countDeadlocks();
-    const counted = deadlocks > 0 ? [`${deadlocks} deadlocks`] : [];
-    return [...counted, ...errors];
+    if (deadlocks > 0) problems.add(`${a.name} and ${b.name}: ${deadlocks} deadlocks`);
+    return [...problems];
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#places.map(({ sql }) => sql.end({ timeout: 1 })));
+    await Promise.all(this.#seats.map(({ pool }) => pool.end({ timeout: 1 })));
     await this.#rows.close();
   }
 
   /** Since the last count. Each connection keeps what it counted to itself until it is told to say it. */
   async #countDeadlocks(): Promise<number> {
-    for (const { sql } of this.#places) await sql`select pg_stat_force_next_flush()`;
-    const [first] = this.#places as [Place];
-    const [row] = await first.sql<{ count: number }[]>`
+    for (const { pool } of this.#seats) await pool`select pg_stat_force_next_flush()`;
+    const [first] = this.#seats as [Seat];
+    const [row] = await first.pool<{ count: number }[]>`
       select deadlocks::int as count from pg_stat_database where datname = current_database()`;
     const before = this.#deadlocks;
     this.#deadlocks = row?.count ?? 0;
     return this.#deadlocks - before;
   }
+}
+
+function seatAt(pool: Sql): Seat {
+  const watched = new Watched(pool);
+  return { pool, watched, place: new Place(watched.sql) };
+}
+
+/** Where a transaction locks rows of a table although it holds rows of a later one. */
+function outOfOrder(transaction: readonly string[]): string[] {
+  const order: readonly string[] = LOCK_ORDER;
+  const locked = new Set<string>();
+  const faults: string[] = [];
+  let last = "";
+  for (const { table, isFresh } of transaction.flatMap(locksIn)) {
+    if (isFresh || table in GUARDED || locked.has(table)) continue;
+    locked.add(table);
+    if (!order.includes(table)) faults.push(`${table} without a place in the order`);
+    else if (order.indexOf(table) < order.indexOf(last)) faults.push(`${table} after ${last}`);
+    else last = table;
+  }
+  return faults;
 }

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs";
 const RECORD = new URL("../../src/record/", import.meta.url);
 
 /** A function, class or constant at the top level of a file. */
-type Declaration = { name: string; isExported: boolean; text: string; locks: ReadonlySet<string> };
+type Declaration = { name: string; isExported: boolean; text: string; tables: ReadonlySet<string> };
 type File = { declarations: Map<string, Declaration>; imports: Map<string, string> };
 
 export class RecordScan {
@@ -43,7 +43,7 @@ export class RecordScan {
 
   /** The tables of which these functions lock rows. */
   tablesOf(names: readonly string[]): Set<string> {
-    return new Set([...this.reachedFrom(names)].flatMap((name) => [...(this.#find(name)?.locks ?? [])]));
+    return new Set([...this.reachedFrom(names)].flatMap((name) => [...(this.#find(name)?.tables ?? [])]));
   }
 
   #find(name: string): Declaration | undefined {
@@ -67,7 +67,12 @@ function read(source: string): File {
   const starts = [...text.matchAll(/^(export )?(?:async )?(?:function|class|const) (\w+)/gm)];
   const declarations = starts.map((start, n): Declaration => {
     const body = text.slice(start.index, starts[n + 1]?.index);
-    return { name: start[2] as string, isExported: start[1] !== undefined, text: body, locks: locksIn(body) };
+    return {
+      name: start[2] as string,
+      isExported: start[1] !== undefined,
+      text: body,
+      tables: tablesIn(body),
+    };
   });
   const imports = [...text.matchAll(/^import (?:type )?\{([^}]*)\} from "\.\/([\w.]+)"/gm)].flatMap(
     ([, names, file]) =>
@@ -76,18 +81,36 @@ function read(source: string): File {
   return { declarations: new Map(declarations.map((one) => [one.name, one])), imports: new Map(imports) };
 }
 
+function tablesIn(text: string): Set<string> {
+  return new Set(locksIn(text).map(({ table }) => table));
+}
+
+/** `isFresh`: rows that are inserted, and that nobody can have inserted before. */
+export type Lock = { table: string; isFresh: boolean };
+
+const LOCKING = new RegExp(
+  [
+    /\binsert into (?<inserted>\w+)/,
+    /\bdelete from (?<deleted>\w+)/,
+    /(?<!\b(?:for|do|key) )\bupdate (?<updated>\w+)(?= (?:\w+ )?set\b)/,
+    /\bfor (?:no key update|update|key share|share)\b(?: of (?<alias>\w+))?/,
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+  "g",
+);
+
 /** The tables of which statements lock rows, in the order in which the text names them. */
-export function locksIn(text: string): Set<string> {
-  const found = text.matchAll(
-    /\binsert into (\w+)|\bdelete from (\w+)|(?<!\b(?:for|do|key) )\bupdate (\w+)(?= (?:\w+ )?set\b)|\bfor (?:no key update|update|key share|share)\b(?: of (\w+))?/g,
-  );
-  return new Set(
-    [...found].flatMap(({ 1: inserted, 2: deleted, 3: updated, 4: alias, 0: clause, index }) => {
-      const table = inserted ?? deleted ?? updated;
-      if (table !== undefined) return [table];
-      return clause.startsWith("for ") ? [selectedIn(text.slice(0, index), alias)] : [];
-    }),
-  );
+export function locksIn(source: string): Lock[] {
+  const text = source.replace(/\s+/g, " ");
+  const found = [...text.matchAll(LOCKING)];
+  return found.map(({ groups = {}, index }, n) => {
+    const { inserted, deleted, updated, alias } = groups;
+    const rest = text.slice(index, found[n + 1]?.index);
+    if (inserted !== undefined) return { table: inserted, isFresh: !/\bon conflict\b/.test(rest) };
+    const table = deleted ?? updated ?? selectedIn(text.slice(0, index), alias);
+    return { table, isFresh: false };
+  });
 }
 
 /** The table that a `for update` at the end of this text is about: one of its own select, not of a select inside that. */

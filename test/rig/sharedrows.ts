@@ -102,7 +102,9 @@ export class SharedRows {
     const inserts = scripts.map(({ insert }) => insert);
     // a small cap leaves some of what is due waiting
     const cap = this.chance(0.5) ? 5 : 1_000;
-    const caps = `update ledger set cap_hour = ${cap}, cap_day = 10 * ${cap};`;
+    // nothing overtakes what waits
+    const waiting = this.chance(0.5) ? "" : ", waiting = 0, waiting_bulk = 0";
+    const caps = `update ledger set cap_hour = ${cap}, cap_day = 10 * ${cap}${waiting};`;
     await this.#sql.unsafe([...removes, ...inserts, touched.has("ledger") ? caps : ""].join("\n"));
   }
 

@@ -381,8 +381,8 @@ export const WRITERS: readonly Writer[] = [
   }),
 ];
 
-function writer(name: string, run: Writer["run"]): Writer {
-  return { name, calls: [name], run };
+function writer(name: string, work: Writer["run"]): Writer {
+  return { name, calls: [name], run: async (place, rows) => await work(place, rows) };
 }
 
 /** Several entries of one group commit. What the commit could not write is thrown. */

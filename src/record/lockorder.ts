@@ -1,0 +1,67 @@
+/**
+ * The order in which rows are locked, for every transaction and every statement of the record. Whoever keeps it may
+ * wait for others, but nobody waits in a ring.
+ *
+ * Rules
+ * 1. Tables are locked in the order of LOCK_ORDER. What a transaction has locked already it may lock again.
+ * 2. Rows of one table are locked in the order of their primary key, in one statement: `select ... order by ... for
+ *    update`, or that as a materialized `with` in front of an update or delete. An update or delete alone locks in the
+ *    order of its plan, which is any order. An upsert locks in the order of its input.
+ * 3. Rows that are `skip locked` may be locked in any order: nobody waits for them. So may rows that are inserted under
+ *    fresh ids, since nobody else knows them.
+ * 4. Rows of GUARDED tables are locked by nobody but holders of the named lock, except by statements that lock nothing
+ *    else. They need no order.
+ *
+ * Foreign keys lock the parent after the child is written, against deletion only (`key share`). Nothing deletes a
+ * workspace, and who locks one `for update` (keys.ts) holds nothing at that time that others wait for.
+ *
+ * E-mails of several workspaces are the exception to rule 2. settle.ts updates a thousand rows without a statement that
+ * locks them first, which would double its price: its plan takes them partition by partition, within each in the order
+ * of their key. For the e-mails of one workspace that is the order of their ids. Everybody else who locks e-mails of
+ * several workspaces skips those that are locked.
+ *
+ * Not here: the schema itself. Partitions are made and dropped in transactions of their own.
+ *
+ * Unique keys that callers choose can still make two transactions wait for each other: two templates that swap their
+ * external ids at the same moment. Such a transaction is repeated (transact.ts).
+ *
+ * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every other.
+ */
+export const LOCK_ORDER = [
+  "audience", // before any change of its contacts
+  "contact", // events hold theirs until they are committed, so that nobody erases them meanwhile
+  "ledger", // before anything is written that its workspace sends
+  "claim",
+  "run",
+  "entry",
+  "event",
+  "erasure",
+  "email", // before its due row, and before the bag that it enters or leaves
+  "attachment",
+  "due",
+  "bag",
+  "cap_use",
+  "tally",
+  "domain_key", // all keys of a domain
+  "template",
+  "account",
+  "member",
+  "workspace",
+  "automation",
+  "api_key",
+  "brake",
+] as const;
+
+/** Tables whose rows are only touched under another lock, and which one that is. */
+export const GUARDED: Readonly<Record<string, (typeof LOCK_ORDER)[number]>> = {
+  suppression: "audience",
+  consent: "contact",
+  confirmation: "audience", // noteMailed alone takes one row of it, and nothing else
+  run_step: "run",
+  erased_address: "erasure",
+  body: "email",
+  capacity: "ledger",
+  cap_change: "ledger", // only ever inserted
+  automation_version: "automation",
+  template_version: "template",
+};
