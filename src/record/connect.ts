@@ -35,14 +35,17 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
   setup: 1,
 };
 
-/** A pause of Postgres of some seconds is waited for. */
+/**
+ * Postgres answers within the statement timeout, unless a statement sets its own. A caller waits for what is read, so a
+ * silent connection is given up soon; whatever else is under way waits for a pause of Postgres to pass.
+ */
 const SILENT_TIMEOUTS_MAX = 15;
+const SILENT_READ_TIMEOUTS_MAX = 1.5;
 
 export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);
   return openPool(POOL_CONNECTIONS[pool], {
-    // Postgres answers within the statement timeout, unless a statement sets its own
-    silenceMsMax: pool === "setup" ? null : SILENT_TIMEOUTS_MAX * timeoutMs,
+    silenceMsMax: silenceOf(pool, timeoutMs),
     connect: ({ host: [host], port: [port] }) =>
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
@@ -71,6 +74,11 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
       return postgres(href, options);
     },
   });
+}
+
+function silenceOf(pool: Pool, timeoutMs: number): number | null {
+  if (pool === "setup") return null;
+  return (pool === "reads" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
 }
 
 function settingsOf(pool: Pool, timeoutMs: number) {

@@ -35,7 +35,11 @@ export class Caller {
         },
       });
       const giveUp = (why: string) => () => sent.destroy(new Error(why));
-      const patience = setTimeout(giveUp(TIMED_OUT), ANSWER_MS_MAX);
+      // from when it has a connection: many that wait for one are the campaign's own doing
+      let patience: NodeJS.Timeout | undefined;
+      sent.once("socket", () => {
+        patience = setTimeout(giveUp(TIMED_OUT), ANSWER_MS_MAX);
+      });
       const hangUp = abortMs === null ? undefined : setTimeout(giveUp("the caller hung up"), abortMs);
       const over = (answer: Answer) => {
         clearTimeout(patience);

@@ -57,8 +57,10 @@ function judgeErased(
   const erased = operations.findLast((one) => one.kind === "erase" && wasDone(one));
   const still = kept.get(address);
   if (!isErased(operations) || !erased || !still) return [];
-  if (still.askedAt > (erased.tries[0]?.askedAt ?? 0)) return [];
   const { id, subject, status, createdAt } = still.email;
+  // a mail that came while the erasure was under way, or after it, is a new one
+  if (still.askedAt > (erased.tries[0]?.askedAt ?? 0)) return [];
+  if (createdAt > (erased.tries.at(-1)?.askedAt ?? 0)) return [];
   const what = `it was erased, and the e-mail ${id} (${subject}, ${status}, made at ${clockOf(createdAt)}) names it`;
   return [violation("still kept", address, what, [erased])];
 }
