@@ -9,7 +9,7 @@ import { startProcess } from "../rig/process.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 
 /** Of one statement; a transaction may be idle for twice as long. */
-const STORE_MS = 500;
+const STORE_MS = 1_000;
 const PATIENCE_MS = 30_000;
 const CLOCK = { now: Date.now, given: () => 0 };
 
@@ -41,7 +41,7 @@ test("a tick that takes longer than a transaction may be idle finishes, and runs
   const onCaps = async () => {
     atOnce.push(++running);
     begun();
-    await sql`select pg_sleep(${(4 * STORE_MS) / 1_000})`;
+    await sql`select pg_sleep(${(2.5 * STORE_MS) / 1_000})`;
     running--;
   };
   const [first, second] = [hand({ onCaps }), hand({ onCaps })];

@@ -11,8 +11,9 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 const DAY_MS = 86_400_000;
 const TODAY = Math.floor(Date.now() / DAY_MS);
 const EMAILS_OF_A_DAY = 500_000;
+/** More than a send takes anyhow on a machine that may be busy. */
 const SEND_MS_MAX = 500;
-const SENDS_BEFORE = 200;
+const SENDS_WITHOUT = 200;
 
 let database: OwnDatabase;
 let redis: OwnRedis;
@@ -46,16 +47,17 @@ test("days with many e-mails are checked and dropped, and no send takes half a s
   await anOldDay(42, 1_000); // a drop locks the parent until the end of its transaction
   await anOldDay(41, EMAILS_OF_A_DAY);
   await anOldDay(40, EMAILS_OF_A_DAY);
-  const before = await slowestSend(SENDS_BEFORE);
+  const before = await slowestSend(SENDS_WITHOUT);
   const during = await slowestSendUntil(hand.keeper.retention());
+  const after = await slowestSend(SENDS_WITHOUT);
   expect(await there(42, 41, 40)).toEqual([]);
-  expect(during).toBeLessThan(before + SEND_MS_MAX);
+  expect(during).toBeLessThan(Math.max(before, after) + SEND_MS_MAX);
   expect(faults).toEqual([]);
 }, 240_000);
 
 test("a long transaction on the parents delays what is dropped, and no send", async () => {
   await anOldDay(39, 1_000);
-  const before = await slowestSend(SENDS_BEFORE);
+  const before = await slowestSend(SENDS_WITHOUT);
   const reader = await readerOf("email", "body");
   expect(await slowestSendUntil(hand.keeper.retention())).toBeLessThan(before + SEND_MS_MAX);
   expect(await there(39)).toEqual(["body_39", "email_39"]);
