@@ -77,7 +77,7 @@ test("cut after the commit was sent and done: the caller hears 200, once written
 
 test.each([
   "begin",
-  "for update of l",
+  "select from ledger",
   "insert into claim",
   "pg_current_xact_id",
   "insert into email",
