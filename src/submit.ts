@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Admitter, Caller } from "./admission/admit.ts";
 import type { Asked, Grant, Reservations } from "./admission/reserve.ts";
-import { rolledBack, Unavailable } from "./admission/unavailable.ts";
+import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.ts";
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
@@ -16,6 +16,7 @@ import { type Claim, findClaims } from "./record/claims.ts";
 import type { Committed, MailCommit, Submission } from "./record/commit.ts";
 import type { Sql } from "./record/connect.ts";
 import type { NewAttachment, NewEmail } from "./record/emails.ts";
+import { within } from "./record/groupcommit.ts";
 import { advance, judge, secondsToReset } from "./record/ledger.ts";
 import { type Account, readAccount } from "./record/ledgers.ts";
 
@@ -109,10 +110,10 @@ export function submitter(parts: SubmitParts): Submit {
     const now = clock.now();
     try {
       if (claim) {
-        const earlier = await recall(reads, caller.workspaceId, claim, clock.given());
+        const earlier = await within(recall(reads, caller.workspaceId, claim, clock.given()), RECORD_MS_MAX);
         if (earlier) return earlier;
       }
-      const account = await readAccount(reads, caller.workspaceId);
+      const account = await within(readAccount(reads, caller.workspaceId), RECORD_MS_MAX);
       if (!account) return { kind: "key revoked" };
       advance(account.ledger, now);
       const verdict = judge(account.ledger, account.allowance, {

@@ -36,11 +36,13 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
 };
 
 /**
- * Postgres answers within the statement timeout, unless a statement sets its own. A caller waits for what is read, so a
- * silent connection is given up soon; whatever else is under way waits for a pause of Postgres to pass.
+ * Postgres answers within the statement timeout, unless a statement sets its own. A pause of some seconds is waited for,
+ * and so is a connection that is slow to be made: on an overloaded machine, giving up and connecting anew makes it worse.
+ * Callers have deadlines of their own.
  */
 const SILENT_TIMEOUTS_MAX = 15;
-const SILENT_READ_TIMEOUTS_MAX = 1.5;
+const SILENT_READ_TIMEOUTS_MAX = 5;
+const CONNECT_SECONDS_MIN = 10;
 
 export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);
@@ -61,7 +63,7 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
         fetch_types: false,
         types: arrayTypes(),
         onnotice: () => {},
-        connect_timeout: Math.max(1, Math.ceil(timeoutMs / 1000)),
+        connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),
         connection: {
           application_name: `postrider ${pool}`,
           ...settingsOf(pool, timeoutMs),
