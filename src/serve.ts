@@ -42,7 +42,7 @@ export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "consol
 export type Role = (typeof ROLES)[number];
 
 /** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
-const API_STOP_MS = 3_500;
+const API_STOP_MS = 3_000;
 const DELIVER_STOP_MS = 2_500;
 const KEEPER_STOP_MS = 1_500;
 /** For what the queue is told last; it finds out by itself. */
