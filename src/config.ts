@@ -114,7 +114,7 @@ export const SETTINGS = {
     1,
     720,
     "h",
-    "how long a mail is tried before it bounces",
+    "how long a mail is tried, from its first attempt on, before it bounces; waiting for a cap or a smarthost does not count",
   ),
   ehloName: optional(
     hostName(
