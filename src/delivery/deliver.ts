@@ -92,10 +92,6 @@ export class Deliverer {
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
   #claiming = 0;
   #isClosing = false;
-  #onClosing: () => void = () => {};
-  readonly #closing = new Promise<void>((resolve) => {
-    this.#onClosing = resolve;
-  });
   readonly #attachedRoom = new Room(ATTACHED_BYTES_MAX);
   #onRoom: (() => void)[] = [];
   /** E-mails under way, until their outcome has been noted. */
@@ -133,7 +129,7 @@ export class Deliverer {
   async #claim(ref: BagRef): Promise<Loaded | null> {
     const { workspaceId, id, generation } = ref;
     const { sql, settler, leases, clock, onFault } = this.#parts;
-    await Promise.race([settler.healthy(), this.#closing]);
+    if (!this.#isClosing) await settler.healthy();
     if (this.#isClosing) {
       // its job ends here, so the keeper has to queue it again
       await unqueue(sql, [ref]);
@@ -175,9 +171,9 @@ export class Deliverer {
   /** Stops taking bags; what is on its way is waited for until the deadline, the rest is given back. */
   async close(deadlineMs: number): Promise<void> {
     this.#isClosing = true;
-    this.#onClosing();
-    for (const resolve of this.#onRoom.splice(0)) resolve();
     const { courier, settler, leases, sql, onFault } = this.#parts;
+    for (const resolve of this.#onRoom.splice(0)) resolve();
+    settler.releaseWaiting();
     const until = performance.now() + deadlineMs;
     await courier.close(deadlineMs);
     // what was answered until then has to be written, also when the courier took all of the time

@@ -71,6 +71,11 @@ export class Settler {
     return new Promise((resolve) => this.#onHealthy.push(resolve));
   }
 
+  /** Whoever waits for notes to get through waits no longer: no more is sent. */
+  releaseWaiting(): void {
+    for (const resolve of this.#onHealthy.splice(0)) resolve();
+  }
+
   /** Writes what is open; gives up at the deadline. */
   async close(deadlineMs: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
@@ -103,7 +108,7 @@ export class Settler {
       for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
       this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;
-      for (const resolve of this.#onHealthy.splice(0)) resolve();
+      this.releaseWaiting();
     }
     this.#running = null;
   }
