@@ -14,6 +14,7 @@ import { deleteDue, forgetReplies } from "./due.ts";
 import { identitiesOf, type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
 import { oldestDay } from "./partitions.ts";
+import { forgetContacts, isRemembered } from "./runs.ts";
 
 const DAY_MS = 86_400_000;
 /** Looked through in one statement: well within its time. */
@@ -32,12 +33,11 @@ export type Erasure = {
   only: string | null;
 };
 
+/** Whose mail is to be looked through; by their id, what they did is forgotten to the end. */
+export type Erased = Pick<Contact, "workspaceId" | "identity"> & { id?: string };
+
 /** The last lock of a transaction: whoever holds that of a workspace waits for nobody any more. */
-export function insertErasures(
-  tx: Tx | Sql,
-  contacts: readonly Pick<Contact, "workspaceId" | "identity">[],
-  now: Date,
-): Statement {
+export function insertErasures(tx: Tx | Sql, contacts: readonly Erased[], now: Date): Statement {
   const workspaceIds = [...new Set(contacts.map(({ workspaceId }) => workspaceId))].sort();
   // tomorrow's too: the clock of another process may be ahead
   const newestDay = Math.floor(now.getTime() / DAY_MS) + 1;
@@ -48,6 +48,13 @@ export function insertErasures(
       from unnest(${workspaceIds}::uuid[], ${workspaceIds.map(() => newId(now.getTime()))}::uuid[]) as e(workspace_id, id)
       on conflict (workspace_id) where not is_begun do update set next_day = greatest(erasure.next_day, excluded.next_day)
       returning workspace_id, id
+    ), remembered as (
+      insert into erased_contact (workspace_id, erasure_id, contact_id)
+      select c.workspace_id, g.id, c.id
+      from unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id ?? null)}::uuid[])
+        as c(workspace_id, id)
+      join gathering g using (workspace_id)
+      where c.id is not null and ${isRemembered(tx)}
     )
     insert into erased_address (workspace_id, erasure_id, identity)
     select distinct workspace_id, g.id, c.identity
@@ -74,6 +81,7 @@ export async function beginErasure(sql: Sql, workspaceId: string | null): Promis
 /** Works through some of the mail; hands back what is left to do, or null when the erasure is done. */
 export async function eraseStep(sql: Sql, erasure: Erasure, now: Date): Promise<Erasure | null> {
   const { workspaceId, nextDay, nextId } = erasure;
+  if (await forgetSome(sql, erasure, now)) return erasure;
   if (nextId === null && nextDay < (await oldestDay(sql, "email"))) return dropAddresses(sql, erasure);
   const end = floorId((nextDay + 1) * DAY_MS);
   const from = nextId ?? floorId(nextDay * DAY_MS);
@@ -102,6 +110,25 @@ async function erasedAmong(
   return new Set(rows.map(({ identity }) => identity));
 }
 
+const FORGOTTEN_AT_ONCE_MAX = 100;
+
+/** Goes on forgetting what erased contacts did; says whether there was anything. */
+async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    const contacts = await tx<{ workspaceId: string; id: string }[]>`
+      select workspace_id as "workspaceId", contact_id as id from erased_contact
+      where workspace_id = ${workspaceId} and erasure_id = ${id}
+      order by contact_id limit ${FORGOTTEN_AT_ONCE_MAX} for update skip locked`;
+    if (contacts.length === 0) return false;
+    await Promise.all(forgetContacts(tx, contacts, now));
+    await tx`
+      delete from erased_contact x
+      using unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as c(workspace_id, id)
+      where x.workspace_id = c.workspace_id and x.erasure_id = ${id} and x.contact_id = c.id and not ${isRemembered(tx)}`;
+    return true;
+  });
+}
+
 /** Nothing names them any more; nor does the erasure. */
 async function dropAddresses(sql: Sql, erasure: Erasure): Promise<Erasure | null> {
   const { workspaceId, id } = erasure;
@@ -114,7 +141,8 @@ async function dropAddresses(sql: Sql, erasure: Erasure): Promise<Erasure | null
   if (dropped.count >= ADDRESSES_DROPPED_MAX) return erasure;
   await sql`
     delete from erasure e where workspace_id = ${workspaceId} and id = ${id}
-      and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)`;
+      and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)
+      and not exists (select from erased_contact c where c.workspace_id = e.workspace_id and c.erasure_id = e.id)`;
   return null;
 }
 
@@ -214,7 +242,11 @@ export async function emptyDeletedAudience(sql: Sql, now: Date): Promise<number 
     if (contacts.length > 0) {
       await Promise.all([...deleteContacts(tx, contacts, now), insertErasures(tx, contacts, now)]);
     } else {
-      await tx`delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id}`;
+      const freed = await tx`
+        delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id} and address_hash = any(array(
+          select address_hash from suppression where workspace_id = ${workspaceId} and audience_id = ${id}
+          limit ${ADDRESSES_DROPPED_MAX}))`;
+      if (freed.count >= ADDRESSES_DROPPED_MAX) return freed.count;
       await tx`delete from audience where workspace_id = ${workspaceId} and id = ${id}`;
     }
     return contacts.length;

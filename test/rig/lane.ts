@@ -107,12 +107,12 @@ function outOfOrder(transaction: readonly string[]): string[] {
   const locked = new Set<string>();
   const faults: string[] = [];
   let last = "";
-  for (const { table, isFresh } of transaction.flatMap(locksIn)) {
+  for (const { table, waits, isFresh } of transaction.flatMap(locksIn)) {
     if (isFresh || table in GUARDED || locked.has(table)) continue;
     locked.add(table);
     if (!order.includes(table)) faults.push(`${table} without a place in the order`);
-    else if (order.indexOf(table) < order.indexOf(last)) faults.push(`${table} after ${last}`);
-    else last = table;
+    else if (order.indexOf(table) > order.indexOf(last)) last = table;
+    else if (waits) faults.push(`${table} after ${last}`);
   }
   return faults;
 }
