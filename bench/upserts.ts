@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { newId } from "../src/ids.ts";
-import { connectRecord, type Sql } from "../src/record/connect.ts";
+import { connectRecord, type Tx } from "../src/record/connect.ts";
 import { LOOP_WARMUP_SECONDS } from "./load.ts";
 import type { Bench } from "./machine.ts";
 
@@ -56,11 +56,7 @@ export async function upsertFloor(bench: Bench, seconds: number, callers: number
   return rows / seconds;
 }
 
-function upsert(
-  tx: Sql,
-  { workspaceId, audienceId }: { workspaceId: string; audienceId: string },
-  n: number,
-) {
+function upsert(tx: Tx, { workspaceId, audienceId }: { workspaceId: string; audienceId: string }, n: number) {
   const email = `user${n % 2 === 0 ? n : n % KNOWN}@example.net`;
   const now = new Date();
   return tx`

@@ -31,7 +31,7 @@ if head[2] then virtual = math.max(virtual, math.floor(tonumber(head[2]) / SCORE
 if virtual > TAG_MAX / 2 then
   local shift = virtual - 1
   for _, member in ipairs(redis.call('ZRANGE', line, 0, -1)) do
-    redis.call('ZINCRBY', line, -shift * SCORE_OF_TAG, member)
+    redis.call('ZINCRBY', line, (1 - virtual) * SCORE_OF_TAG, member)
   end
   local fields = redis.call('HGETALL', fairness)
   for n = 1, #fields, 2 do

@@ -8,6 +8,7 @@ KEYS use reservation claim
 ARGV frees_claim:number
 REPLY 1 when undone, 0 when there was nothing to undo
 ]]
+-- @include windows
 if frees_claim == 1 then redis.call('DEL', claim) end
 local f = redis.call('HMGET', reservation, 'epoch', 'month', 'day', 'bucket', 'counted', 'counts_day', 'bulk', 'granted')
 if not f[1] then return 0 end
@@ -25,12 +26,12 @@ if granted > 0 then
     redis.call('HINCRBY', use, 'cap_day_used', 0 - granted)
     if bulk then redis.call('HINCRBY', use, 'cap_day_bulk', 0 - granted) end
   end
-  if tonumber(held[4]) - bucket < 13 then
+  if tonumber(held[4]) - bucket < SLOTS then
     redis.call('HINCRBY', use, 'hour_used', 0 - granted)
-    redis.call('HINCRBY', use, 'u' .. bucket % 13, 0 - granted)
+    redis.call('HINCRBY', use, 'u' .. bucket % SLOTS, 0 - granted)
     if bulk then
       redis.call('HINCRBY', use, 'hour_bulk', 0 - granted)
-      redis.call('HINCRBY', use, 'b' .. bucket % 13, 0 - granted)
+      redis.call('HINCRBY', use, 'b' .. bucket % SLOTS, 0 - granted)
     end
   end
 end

@@ -13,7 +13,8 @@ for workspace in string.gmatch(workspaces, '%S+') do
   if left <= 0 then redis.call('HDEL', fairness, 'n:' .. workspace, 'tag:' .. workspace) end
   if left >= 0 then out = out + 1 end
 end
-local in_line = redis.call('HINCRBY', fairness, 'in_line', -out)
+-- not `-out`: the negative of zero is sent as "-0", which HINCRBY refuses
+local in_line = redis.call('HINCRBY', fairness, 'in_line', 0 - out)
 if in_line < 0 then
   redis.call('HSET', fairness, 'in_line', 0)
   in_line = 0

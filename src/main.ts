@@ -42,8 +42,7 @@ class Root {
   async start(): Promise<void> {
     const { host, port, secret } = this.#config;
     await this.#home.enter(say);
-    if (port !== 0 && !(await isPortFree(port, host)))
-      throw new StartError(`Port ${port} on ${host} is taken: end what listens there, or set PORT.`);
+    await expectListenable(port, host);
     const stores = await this.#startStores();
     this.#env = childEnv({
       ...stores.env,
@@ -83,7 +82,8 @@ class Root {
     await Promise.race([api, after(API_HEAD_START_MS)]);
     await Promise.all([api, ...ROLES.slice(1).map((role) => end(role, ROLE_STOP_MS_MAX))]);
     await end("stores", STORES_STOP_MS_MAX);
-    await this.#endUnheld();
+    // the next start deals with what cannot be ended
+    await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${reasonOf(error)}\n`));
     this.#home.leave();
     process.exit(status);
   }
@@ -115,7 +115,7 @@ class Root {
   async #startRole(role: Role): Promise<string | null> {
     const child = this.#spawnRole(role);
     const report = await child.started;
-    this.#keep(role, child);
+    this.#keep(role, child).catch((error: unknown) => this.fail(reasonOf(error)));
     return role === "api" ? this.#apiAnswers(report) : null;
   }
 
@@ -128,7 +128,7 @@ class Root {
       const now = performance.now();
       deaths = [...deaths.filter((at) => now - at < DEATHS_WITHIN_MS), now];
       if (deaths.length > DEATHS_MAX) {
-        this.fail(`The ${role} process keeps ending (${why}): see ${this.#home.logFile(role)}`);
+        this.fail(`The ${role} process keeps ending (${why}). See ${this.#home.logFile(role)}`);
         return;
       }
       say(`The ${role} process ended (${why}): starting it again`);
@@ -155,11 +155,15 @@ class Root {
     const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
     const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;
     const deadline = performance.now() + READY_MS_MAX;
-    while (!(await isReady(baseUrl))) {
-      if (performance.now() > deadline) throw new StartError(`The api at ${baseUrl} does not become ready.`);
+    for (;;) {
+      const missing = await missingAt(baseUrl);
+      if (missing === "") return baseUrl;
+      if (performance.now() > deadline)
+        throw new StartError(
+          `The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`,
+        );
       await after(READY_POLL_MS);
     }
-    return baseUrl;
   }
 
   #spawnRole(role: Role): Child {
@@ -186,6 +190,18 @@ class Root {
   }
 }
 
+async function expectListenable(port: number, host: string): Promise<void> {
+  const isFree = await isPortFree(port, host).catch((error: unknown) => {
+    throw new StartError(
+      `The API cannot listen on ${host}, port ${port}: ${reasonOf(error)}. Set HOST or PORT.`,
+    );
+  });
+  if (!isFree)
+    throw new StartError(
+      `Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`,
+    );
+}
+
 function placeOf(
   baseUrl: string,
   demo: Demo,
@@ -207,12 +223,21 @@ function placeOf(
   };
 }
 
-async function isReady(baseUrl: string): Promise<boolean> {
+/** What keeps the api from being ready, in words; nothing when it is. */
+async function missingAt(baseUrl: string): Promise<string> {
   try {
-    return (await fetch(`${baseUrl}/readyz`)).ok;
+    const answer = await fetch(`${baseUrl}/readyz`, { signal: AbortSignal.timeout(READY_MS_MAX) });
+    if (answer.ok) return "";
+    const { checks } = (await answer.json()) as { checks: Record<string, string> };
+    const failed = Object.entries(checks).filter(([, state]) => state !== "ok");
+    return failed.map(([name, state]) => `${name}: ${state}`).join(", ") || "it does not say why";
   } catch {
-    return false; // it does not listen yet
+    return "it does not answer";
   }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function after(ms: number): Promise<void> {
@@ -227,7 +252,7 @@ function open(): Root {
   try {
     return new Root(loadConfig());
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+    process.stderr.write(`${reasonOf(error)}\n`);
     process.exit(error instanceof ConfigError ? CONFIG_EXIT : 1);
   }
 }
@@ -237,4 +262,4 @@ process.stdout.on("error", () => {});
 process.stderr.on("error", () => {});
 const root = open();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
-root.start().catch((error: unknown) => root.fail(error instanceof Error ? error.message : String(error)));
+root.start().catch((error: unknown) => root.fail(reasonOf(error)));

@@ -6,6 +6,7 @@ import pino from "pino";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "./config.ts";
 import { onLeashLost, report } from "./embedded/leash.ts";
 import type { Role, Serving } from "./serve.ts";
+import { survive } from "./survive.ts";
 
 const STOP_MS_MAX = 6_000;
 const LEASH_LOST_MS_MAX = 3_500;
@@ -61,18 +62,6 @@ function errorOf(error: unknown): object {
   const { code } = error as { code?: unknown };
   const cause = error.cause === undefined ? undefined : errorOf(error.cause);
   return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
-}
-
-/** BullMQ and ioredis reject promises of their own when a failover takes long: that is no reason to die. */
-function survive(log: pino.Logger): void {
-  process.on("unhandledRejection", (error) => {
-    const { name = "", message = "" } = error instanceof Error ? error : {};
-    const isOfRedis =
-      /Redis|ClusterAllFailed|MaxRetries|ReplyError|AbortError/.test(name) ||
-      /Connection is closed|Redis/.test(message);
-    log.error({ err: error }, "unhandled rejection");
-    if (!isOfRedis) process.exit(1);
-  });
 }
 
 function reasonOf(error: unknown): string {

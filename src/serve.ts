@@ -42,7 +42,7 @@ export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "consol
 export type Role = (typeof ROLES)[number];
 
 /** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
-const API_STOP_MS = 3_500;
+const API_STOP_MS = 3_000;
 const DELIVER_STOP_MS = 2_500;
 const KEEPER_STOP_MS = 1_500;
 /** For what the queue is told last; it finds out by itself. */
@@ -59,15 +59,18 @@ export async function serve(
   config: Config,
   roles: readonly Role[],
   log: Logger,
-  clock: Clock = systemClock,
+  otherClock: Clock | null = null,
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
   const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
   const stops: (() => Promise<void>)[] = [];
   try {
-    await stores.ready();
+    const recordClock = await stores.ready();
+    const clock = otherClock ?? recordClock;
     const setup = stores.sql("setup");
-    await migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated"));
+    await stores.persevere(() =>
+      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated")),
+    );
     const onFault = (error: unknown) => log.error({ err: error }, "fault");
     let port: number | null = null;
     if (roles.includes("api")) {
@@ -95,8 +98,6 @@ export async function serve(
     throw error;
   }
 }
-
-const systemClock: Clock = { now: () => Date.now(), given: () => 0 };
 
 async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
   const redis = await stores.redis("admission");
@@ -297,6 +298,7 @@ async function startKeeperRole(
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
   const keeper = new Keeper({
     sql,
+    timeoutMs: config.storeTimeoutMs,
     line,
     shards: SHARDS,
     reservations,
@@ -308,6 +310,7 @@ async function startKeeperRole(
       await reservations.forget(handle);
     },
     retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    retentionSql: stores.sql("retention"),
     brake: {
       backlogMax: config.backlogMax,
       diskFreeMinBytes: config.diskFreeMinMb * 1024 * 1024,

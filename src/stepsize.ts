@@ -53,9 +53,18 @@ export class StepSize {
       this.succeeded(Math.min(most, done(result)), performance.now() - since);
       return result;
     } catch (error) {
-      this.failed(error, most);
+      this.failed(error, most, performance.now() - since);
       throw error;
     }
+  }
+
+  /** For a step that counts what it did: whether it was full, so that there may be more to do. */
+  async full(step: (most: number) => Promise<number>): Promise<boolean> {
+    const [done, most] = await this.take(
+      async (most) => [await step(most), most] as const,
+      ([done]) => done,
+    );
+    return done >= most;
   }
 
   /** A step of `size` was done in `ms`. */
@@ -67,9 +76,9 @@ export class StepSize {
     else if (ms <= slowMs / 2 && size >= this.#most) this.#set(this.#most * 2);
   }
 
-  /** A step of `size` failed. Only what less work can mend makes the next one smaller. */
-  failed(error: unknown, size: number): void {
-    if (isTooMuch(error)) this.#set(size / 4);
+  /** A step of `size` failed after `ms`. Only what less work may mend makes the next one smaller. */
+  failed(error: unknown, size: number, ms: number): void {
+    if (isTooMuch(error) || ms > this.#limits.slowMs) this.#set(size / 4);
   }
 
   #set(size: number): void {

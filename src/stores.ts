@@ -3,8 +3,11 @@ import { once } from "node:events";
 import type { Logger } from "pino";
 import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
 import { isMigrated } from "./record/migrate.ts";
+import { clockTime } from "./record/time.ts";
+import { type RecordClock, recordClock } from "./recordclock.ts";
 import { connectRedis, type Purpose } from "./redis/connect.ts";
 import type { RedisClient } from "./redis/scripts.ts";
+import { isOfStoreClient } from "./survive.ts";
 
 const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
@@ -19,6 +22,8 @@ export class Stores {
   readonly #log: Logger;
   readonly #pools: Sql[] = [];
   readonly #clients: RedisClient[] = [];
+  #clock: RecordClock | null = null;
+  #unfollow = () => {};
 
   constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
     this.#databaseUrl = databaseUrl;
@@ -42,14 +47,22 @@ export class Stores {
     return client;
   }
 
-  /** Waits for stores that are still starting; says which one is not there. */
-  async ready(): Promise<void> {
+  /** Waits for stores that are still starting, or says which one is not there; hands back the time of Postgres. */
+  async ready(): Promise<RecordClock> {
     const sql = this.sql("setup");
     await until("Postgres (DATABASE_URL)", () => sql`select 1`);
     const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
     redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(redis);
     await until("Redis (REDIS_URL)", () => redis.ping());
+    this.#clock = await recordClock(() => clockTime(sql));
+    this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
+    return this.#clock;
+  }
+
+  /** Does `work` again when the stores go away in the middle of it: it must be safe to repeat. */
+  persevere(work: () => Promise<void>): Promise<void> {
+    return until("Postgres (DATABASE_URL)", work, isOfStoreClient);
   }
 
   async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
@@ -61,10 +74,20 @@ export class Stores {
         if (!(await isMigrated(sql))) throw new Error("not applied");
       }),
     ]);
+    results.push(["clock", this.#clock?.fault ?? "ok"]);
     return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };
   }
 
+  #tellClock(fault: string | null): void {
+    if (fault === null) this.#log.info("The clock of this machine agrees with Postgres again.");
+    else
+      this.#log.error(
+        `The clock of this machine is ${fault}, and one of them is wrong (does NTP run on both?). Until they agree this process is not ready.`,
+      );
+  }
+
   async close(): Promise<void> {
+    this.#unfollow();
     await Promise.all(this.#pools.map((sql) => sql.end({ timeout: 1 }).catch(() => {})));
     for (const client of this.#clients) client.disconnect();
   }
@@ -85,13 +108,18 @@ async function named(name: string, ms: number, check: () => Promise<void>): Prom
   }
 }
 
-async function until(name: string, ask: () => PromiseLike<unknown>): Promise<void> {
+async function until(
+  name: string,
+  ask: () => PromiseLike<unknown>,
+  passes: (error: unknown) => boolean = () => true,
+): Promise<void> {
   const deadline = performance.now() + STORE_WAIT_MS;
   for (;;) {
     try {
       await ask();
       return;
     } catch (error) {
+      if (!passes(error)) throw error;
       if (performance.now() > deadline)
         throw new StartError(
           `${name} did not answer within ${STORE_WAIT_MS / 1000} s: ${error instanceof Error ? error.message : error}`,

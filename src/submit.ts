@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Admitter, Caller } from "./admission/admit.ts";
 import type { Asked, Grant, Reservations } from "./admission/reserve.ts";
-import { rolledBack, Unavailable } from "./admission/unavailable.ts";
+import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.ts";
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
@@ -16,6 +16,7 @@ import { type Claim, findClaims } from "./record/claims.ts";
 import type { Committed, MailCommit, Submission } from "./record/commit.ts";
 import type { Sql } from "./record/connect.ts";
 import type { NewAttachment, NewEmail } from "./record/emails.ts";
+import { within } from "./record/groupcommit.ts";
 import { advance, judge, secondsToReset } from "./record/ledger.ts";
 import { type Account, readAccount } from "./record/ledgers.ts";
 
@@ -109,10 +110,10 @@ export function submitter(parts: SubmitParts): Submit {
     const now = clock.now();
     try {
       if (claim) {
-        const earlier = await recall(reads, caller.workspaceId, claim, now);
+        const earlier = await within(recall(reads, caller.workspaceId, claim, clock.given()), RECORD_MS_MAX);
         if (earlier) return earlier;
       }
-      const account = await readAccount(reads, caller.workspaceId);
+      const account = await within(readAccount(reads, caller.workspaceId), RECORD_MS_MAX);
       if (!account) return { kind: "key revoked" };
       advance(account.ledger, now);
       const verdict = judge(account.ledger, account.allowance, {
@@ -131,7 +132,7 @@ export function submitter(parts: SubmitParts): Submit {
   async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
     let { version } = caller;
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
-      const committed = await commit.submit(submission(version, caller, outgoing, clock.now()));
+      const committed = await commit.submit(submission(version, caller, outgoing, clock.given()));
       if (committed.kind !== "stale") return committed;
       const record = await admitter.load(caller.bearer);
       if (!record) return { kind: "key revoked" };
@@ -173,7 +174,7 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads">): Su
     const reservationId = newReservationId(emails);
     const asked: Asked = { reservationId, handle, workspaceId, counted, bulk, weights, claim: null };
     const grant = await reservations.reserve(asked, noRecord).catch(() => null);
-    const submission = { workspaceId, version: null, now: clock.now(), bulk, counted, claim: null };
+    const submission = { workspaceId, version: null, given: clock.given(), bulk, counted, claim: null };
     const committed = await commit.submit({ ...submission, emails, attachments: [] });
     const agrees = grant?.kind === "granted" && committed.kind === "accepted" && committed.go === grant.go;
     if (!agrees) reservations.forget(handle).catch(parts.onLag);
@@ -209,13 +210,13 @@ function ask(caller: Caller, { emails, counted, claim }: Outgoing): Asked {
   };
 }
 
-function submission(version: number, caller: Caller, outgoing: Outgoing, now: number): Submission {
+function submission(version: number, caller: Caller, outgoing: Outgoing, given: number): Submission {
   const { workspaceId } = caller;
   const { emails, attachments, counted, claim } = outgoing;
   return {
     workspaceId,
     version,
-    now,
+    given,
     bulk: false,
     counted,
     emails,
@@ -247,9 +248,9 @@ export async function recall(
   reads: Sql,
   workspaceId: string,
   claim: { scope: string; key: string; digest: string },
-  now: number,
+  given: number,
 ): Promise<Submitted | null> {
-  const [held] = await findClaims(reads, [{ workspaceId, ...claim }], new Date(now));
+  const [held] = await findClaims(reads, [{ workspaceId, ...claim }], given);
   return held ? repeat(held, claim.digest) : null;
 }
 

@@ -23,7 +23,7 @@ const RANKS = [
   /* 2 */ ["admission", "domain", "queue", "template", "capacity/policy", "automation/document"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
   /* 4 */ ["api", "automation", "delivery", "inbound", "console", "keeper"],
-  /* 5 */ ["main", "run", "serve", "stores", "metrics", "cli", "embedded"],
+  /* 5 */ ["main", "run", "serve", "stores", "recordclock", "survive", "metrics", "cli", "embedded"],
 ];
 /** Here the parts are put together: these may import everything, each other too, and they read the clock. */
 const ROOT_RANK = 5;
@@ -106,6 +106,18 @@ test("only the root reads the clock", () => {
   hold(
     "Take `now` as a parameter, so that a test can say what time it is.",
     readers.map(({ path }) => path),
+  );
+});
+
+test("no script negates a variable", () => {
+  const negating = filesBelow(join(ROOT, "lua")).filter((file) =>
+    /(?:[=,({]|\breturn)\s*-[a-z_(]/i.test(
+      readFileSync(file, "utf8").replace(/--\[\[[\s\S]*?\]\]|--.*$/gm, ""),
+    ),
+  );
+  hold(
+    "Write `0 - n`: Lua sends the negative of zero as `-0`, which Redis does not take for an integer.",
+    negating.map((file) => relative(ROOT, file)),
   );
 });
 

@@ -80,7 +80,8 @@ async function importRate(bench: Bench, workspace: Workspace, tell: (text: strin
     { connect: () => connectRecord(bench.postgres.url, "commits", COMMIT_MS), timeoutMs: COMMIT_MS },
     addressHasher("a secret of the bench"),
   );
-  const parts = { commit, workspaceId: workspace.id, audienceId, consent: null, now: Date.now };
+  const clock = { now: () => Date.now(), given: () => 0 };
+  const parts = { commit, workspaceId: workspace.id, audienceId, consent: null, clock };
   const began = performance.now();
   let done = 0;
   try {

@@ -1,6 +1,6 @@
 -- The windows of a workspace's use: day and month of the quota, day and hour of the caps. The hour is the current
--- 5-minute bucket and the 12 before it, kept as 13 slots and their sum. Windows only move forward.
-local SLOTS, BUCKET_MS, DAY_MS = 13, 300000, 86400000
+-- 5-minute bucket and the 13 before it, kept as 14 slots and their sum. Windows only move forward.
+local SLOTS, BUCKET_MS, DAY_MS = 14, 300000, 86400000
 
 -- months since year 0, from days since 1970 (civil calendar)
 local function month_of(day)

@@ -10,11 +10,12 @@ import type { Clock } from "../clock.ts";
 import { limitsOf, type Plan, TERMS } from "../plans.ts";
 import { allowanceOf } from "../record/allowance.ts";
 import type { Sql } from "../record/connect.ts";
+import { within } from "../record/groupcommit.ts";
 import { findKeyByHash, type KeyRecord } from "../record/keys.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
 import type { Bearer } from "./bearer.ts";
-import { Unavailable } from "./unavailable.ts";
+import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 export const RECORD_LIVES_MS = 60_000;
 const LOADS_MAX = 64;
@@ -185,7 +186,7 @@ export class Admitter {
   async #load(bearer: Bearer): Promise<KeyRecord | null> {
     let record: KeyRecord | null;
     try {
-      record = await findKeyByHash(this.#reads, bearer.handle, bearer.hash);
+      record = await within(findKeyByHash(this.#reads, bearer.handle, bearer.hash), RECORD_MS_MAX);
     } catch (error) {
       throw new Unavailable("Postgres did not answer", error);
     }

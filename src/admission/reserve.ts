@@ -6,11 +6,12 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/connect.ts";
+import { within } from "../record/groupcommit.ts";
 import { advance, HOUR_BUCKETS, sum } from "../record/ledger.ts";
 import { type Account, readAccount } from "../record/ledgers.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
-import { Unavailable } from "./unavailable.ts";
+import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 const RESERVATION_LIVES_MS = 60_000;
 /** How long a request may hold its idempotency key in Redis without an end: longer than any commit may take. */
@@ -237,7 +238,7 @@ export class Reservations {
 
   async #readAndRestore(workspaceId: string): Promise<void> {
     try {
-      const account = await readAccount(this.#reads, workspaceId);
+      const account = await within(readAccount(this.#reads, workspaceId), RECORD_MS_MAX);
       if (account) await this.restore(account, "");
     } catch (error) {
       throw new Unavailable("the counters could not be rebuilt", error);

@@ -7,7 +7,7 @@ import { Confirmations, defaultSender } from "../audience/confirm.ts";
 import { confirmLetter } from "../audience/confirmletter.ts";
 import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
-import type { Clock } from "../clock.ts";
+import { atMost, type Clock } from "../clock.ts";
 import type { Bag } from "../record/bags.ts";
 import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
@@ -111,7 +111,8 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       reads,
       clock,
       onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
-      eraseMail: (workspaceId) => eraseMail(reads, workspaceId, clock).then(() => {}, onFault),
+      // the keeper goes on with what is left
+      eraseMail: (workspaceId) => atMost(timeoutMs, eraseMail(reads, workspaceId, clock).catch(onFault)),
     }),
   ]);
   const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);

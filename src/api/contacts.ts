@@ -16,7 +16,7 @@ import { checker, missingField } from "./check.ts";
 import { lacks } from "./gate.ts";
 import type { Json } from "./json.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
-import { type Refusal, refuse } from "./problem.ts";
+import { OUTCOME_UNKNOWN, Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { iso, parseInstant } from "./time.ts";
 
@@ -250,8 +250,8 @@ async function commit(
   const room = parts.commit.takeRoom(1, size);
   if (!room) throw new Unavailable("the commit is full");
   try {
-    const now = parts.clock.now();
-    const entry = { workspaceId, audienceId: audience, who, change, keyId, now, bytes: size };
+    const given = parts.clock.given();
+    const entry = { workspaceId, audienceId: audience, who, change, keyId, given, bytes: size };
     const verdict = await parts.commit.submit(entry);
     switch (verdict.kind) {
       case "changed":
@@ -267,7 +267,7 @@ async function commit(
       case "failed":
         throw rolledBack(verdict);
       case "unknown":
-        throw refuse("application_error", "Outcome unknown, try again.");
+        throw new Refusal(OUTCOME_UNKNOWN);
     }
   } finally {
     room.release();

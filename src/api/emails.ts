@@ -192,7 +192,7 @@ async function earlierAnswer(
   { caller }: Call,
   claim: AskedClaim | null,
 ): Promise<Answer | null> {
-  const earlier = claim && (await recall(reads, caller.workspaceId, claim, clock.now()));
+  const earlier = claim && (await recall(reads, caller.workspaceId, claim, clock.given()));
   return earlier && answerTo(earlier, "");
 }
 

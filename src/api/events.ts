@@ -56,7 +56,7 @@ export function eventRoutes(parts: EventParts): Route[] {
 
 async function track({ commit, clock }: EventParts, call: Call): Promise<Answer> {
   const key = idempotencyKey(call);
-  const event = readEvent(call, clock.now());
+  const event = readEvent(call, clock);
   visibleAudience(call.caller, event.audienceId);
   const digest = createHash("sha256").update(call.bytes).digest("hex");
   const entry: EventEntry = { ...event, claim: key === null ? null : { key, digest } };
@@ -82,7 +82,7 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
   }
 }
 
-function readEvent({ caller, body }: Call, now: number): Omit<EventEntry, "claim"> {
+function readEvent({ caller, body }: Call, clock: Clock): Omit<EventEntry, "claim"> {
   const given = checkEvent(body === undefined ? undefined : object(body));
   const { audience_id, email, name } = given;
   if (!isUuid(audience_id)) throw refuse("validation_error", "The `audience_id` field must be a UUID.");
@@ -97,7 +97,7 @@ function readEvent({ caller, body }: Call, now: number): Omit<EventEntry, "claim
       "validation_error",
       `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, not ${bytes}.`,
     );
-  const id = newEventId(now);
+  const id = newEventId(clock.now());
   return {
     workspaceId: caller.workspaceId,
     audienceId: audience_id.toLowerCase(),
@@ -105,7 +105,7 @@ function readEvent({ caller, body }: Call, now: number): Omit<EventEntry, "claim
     id,
     name,
     properties,
-    now,
+    given: clock.given(),
     bytes: bytes + ENTRY_BYTES,
     answer: (contactId) =>
       JSON.stringify({ object: "event", id, name, contact_id: contactId, accepted: true }),

@@ -8,10 +8,28 @@ export const LIST_QUERY = [
   { name: "cursor", description: "`next_cursor` of the page before; `after` means the same" },
   { name: "before", description: "an id: pages back" },
 ];
+
+/**
+ * Parameters that ask for a part of a list. None of them is supported yet, and a list that ignored one would answer with
+ * everything as if it all matched. Any other unknown parameter is ignored. Names are compared without case and separators,
+ * up to the first bracket or dot: `apiKeyId` and `status[]` are found too.
+ */
+const FILTERS: ReadonlySet<string> = new Set(
+  [
+    "status to subject tag api_key_id stream since until", // e-mails
+    "email unsubscribed first_name last_name property properties", // contacts
+    "from cc bcc reply_to recipient tags key_id last_event event message_id",
+    "name alias external_id template_id audience_id segment_id contact_id id ids",
+    "created_at updated_at scheduled_at sent_at created_after created_before date start end start_date end_date",
+    "filter filters where q query search",
+  ].flatMap((names) => names.split(" ").map(plainName)),
+);
+const FILTER_CHARS_SHOWN = 50;
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
 export function pageOf(query: URLSearchParams): Page {
+  refuseFilters(query);
   const after = cursor(query, "cursor") ?? cursor(query, "after");
   const before = cursor(query, "before");
   const given = ["cursor", "after", "before"].filter((name) => query.has(name));
@@ -36,6 +54,22 @@ export function envelope<Row extends { id: string }>(
     has_more: more,
     next_cursor: more && last ? last.id : null,
   });
+}
+
+function refuseFilters(query: URLSearchParams): void {
+  for (const name of query.keys())
+    if (FILTERS.has(plainName(name)))
+      throw refuse(
+        "invalid_parameter",
+        `The \`${name.slice(0, FILTER_CHARS_SHOWN)}\` parameter is not supported by this list. Remove it and filter the items you receive.`,
+      );
+}
+
+function plainName(name: string): string {
+  return name
+    .replace(/[[.].*$/s, "")
+    .replace(/[_-]/g, "")
+    .toLowerCase();
 }
 
 function limitOf(query: URLSearchParams): number {

@@ -1,7 +1,7 @@
 /**
- * The two pages that people reach from a mail: unsubscribe and confirm. Looking at one changes nothing, since scanners
- * open every link; the button on it, or a mail program's one-click request (RFC 8058), acts. What a page says is the
- * same for a contact that is gone: a link tells nothing about who is known.
+ * The two pages that people reach from a mail: unsubscribe and confirm. Opening one only asks and changes nothing, since
+ * scanners open every link. Its button, or a mail program's one-click request (RFC 8058), acts, and the answer confirms
+ * it. A page says the same for a contact that is gone, so a link does not tell who is known.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Addressee, Links } from "../audience/links.ts";
@@ -29,7 +29,7 @@ const UNSUBSCRIBE = "/u/";
 const CONFIRM = "/confirm/";
 const UNKNOWN: Words = {
   title: "This link is not valid",
-  text: "It may have been cut off on its way. Please open it again from the mail.",
+  text: "Part of it may be missing. Please open it again from the e-mail.",
 };
 
 export function linkPages(parts: PageParts): ReadonlyMap<string, (exchange: Exchange) => Promise<Answer>> {
@@ -44,8 +44,8 @@ async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer
   if (!addressee) return page(404, UNKNOWN);
   if (!isPost(exchange))
     return page(200, {
-      title: "Unsubscribe",
-      text: "You will receive no more of these mails.",
+      title: "Unsubscribe?",
+      text: "Do you want to stop receiving these e-mails? Nothing changes until you press the button.",
       button: "Unsubscribe",
     });
   await act(parts, exchange, addressee, {
@@ -53,7 +53,7 @@ async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer
     source: "link",
     visitor: visitorOf(parts, exchange),
   });
-  return page(200, { title: "You are unsubscribed", text: "You will receive no more of these mails." });
+  return page(200, { title: "You are unsubscribed", text: "You will not receive these e-mails any more." });
 }
 
 async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
@@ -61,8 +61,8 @@ async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
   if (!invitation) return page(404, UNKNOWN);
   if (!isPost(exchange))
     return page(200, {
-      title: "Confirm your subscription",
-      text: "One more click, and you will receive the mails that you asked for.",
+      title: "Confirm your subscription?",
+      text: "Do you want to receive these e-mails? Nothing changes until you press the button.",
       button: "Confirm",
     });
   const { askedAt } = invitation;
@@ -74,8 +74,10 @@ async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
   if (verdict.kind === "changed")
     return page(200, { title: "Thank you", text: "Your subscription is confirmed." });
   return page(410, {
-    title: "This link is used up",
-    text: "It was used already, or it is more than 7 days old. If you still want these mails, please sign up again.",
+    title: "This link no longer works",
+    text:
+      "It was used before, a newer e-mail replaced it, or it is more than 7 days old. " +
+      "If you have confirmed already, there is nothing more to do. Otherwise please sign up again.",
   });
 }
 
@@ -85,13 +87,13 @@ async function act(
   { workspaceId, audienceId, contactId }: Addressee,
   change: Change,
 ): Promise<ContactVerdict> {
-  // what a mail program sends along says nothing more
+  // the body is read and ignored: a mail program's says nothing more
   if (exchange.hasBody) await exchange.body(FORM_BYTES_MAX);
   const room = commit.takeRoom(1, ENTRY_BYTES);
   if (!room) throw new Unavailable("the commit is full");
   try {
     const entry = { workspaceId, audienceId, who: { id: contactId }, change, keyId: null };
-    const verdict = await commit.submit({ ...entry, now: clock.now(), bytes: ENTRY_BYTES });
+    const verdict = await commit.submit({ ...entry, given: clock.given(), bytes: ENTRY_BYTES });
     if (verdict.kind === "failed" || verdict.kind === "unknown")
       throw new Unavailable("the commit did not go through", verdict.error);
     return verdict;

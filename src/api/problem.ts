@@ -70,4 +70,6 @@ export const NOT_JSON_TYPE: Problem = {
   ),
   status: 415,
 };
+/** It may have been done: a caller who asks again finds out. */
+export const OUTCOME_UNKNOWN: Problem = problem("application_error", "Outcome unknown, try again.");
 export const INTERNAL: Problem = problem("application_error", "An unexpected error occurred on our side.");

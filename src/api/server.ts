@@ -4,10 +4,11 @@
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
+import { fateOf } from "../record/lost.ts";
 import { type BodyBudget, Exchange } from "./exchange.ts";
 import { type GateParts, pass } from "./gate.ts";
-import { bodyOf, INTERNAL, type Problem, problem, Refusal, UNAVAILABLE } from "./problem.ts";
-import type { Answer } from "./routes.ts";
+import { bodyOf, INTERNAL, OUTCOME_UNKNOWN, type Problem, problem, Refusal, UNAVAILABLE } from "./problem.ts";
+import type { Answer, Route } from "./routes.ts";
 
 const IN_FLIGHT_MAX = 10_000;
 const DRAIN_MS_MAX = 4_000;
@@ -105,12 +106,14 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
     return { status: found.status, body: bodyOf(found) };
   }
   const { route, call } = await pass(parts.gate, exchange);
-  if (route.commits) return route.handle(call);
   // the answer that comes too late finds the exchange answered
-  const timer = setTimeout(() => {
-    parts.onFault(exchange, new Unavailable("a store did not answer in time"));
-    refuse(exchange, UNAVAILABLE);
-  }, parts.timeoutMs);
+  const timer = setTimeout(
+    () => {
+      parts.onFault(exchange, new Unavailable("a store did not answer in time"));
+      refuse(exchange, isRead(exchange) ? UNAVAILABLE : OUTCOME_UNKNOWN);
+    },
+    deadlineOf(route, parts.timeoutMs),
+  );
   try {
     return await route.handle(call);
   } finally {
@@ -125,5 +128,20 @@ function refuse(exchange: Exchange, found: Problem): void {
 function problemOf(parts: ServerParts, exchange: Exchange, error: unknown): Problem {
   if (error instanceof Refusal) return error.problem;
   parts.onFault(exchange, error);
-  return error instanceof Unavailable ? UNAVAILABLE : INTERNAL;
+  if (error instanceof Unavailable) return UNAVAILABLE;
+  const fate = fateOf(error);
+  if (fate === null) return INTERNAL;
+  return fate === "not done" || isRead(exchange) ? UNAVAILABLE : OUTCOME_UNKNOWN;
+}
+
+/** A commit waits for the one before it and learns its fate, each within deadlines of its own: this is behind them all. */
+const COMMIT_TIMEOUTS = 6;
+
+function deadlineOf({ commits }: Route, timeoutMs: number): number {
+  return commits ? COMMIT_TIMEOUTS * timeoutMs : timeoutMs;
+}
+
+/** It changes nothing, so it can be asked again whatever became of it. */
+function isRead({ method }: Exchange): boolean {
+  return method === "GET" || method === "HEAD";
 }

@@ -58,7 +58,7 @@ export class Confirmations {
   }
 
   async #write(owed: OwedConfirmation): Promise<void> {
-    const { sql, links, write, letter, clock } = this.#parts;
+    const { sql, links, write, letter } = this.#parts;
     const { workspaceId, handle, audienceId, contactId } = owed;
     const confirmUrl = links.confirmUrl({
       workspaceId,
@@ -68,7 +68,7 @@ export class Confirmations {
     });
     const own = (await letter(owed, confirmUrl)) ?? plainLetter(owed, confirmUrl);
     await write({ workspaceId, handle, bulk: false, emails: [this.#emailOf(owed, own)] });
-    await noteMailed(sql, owed, new Date(clock.now()));
+    await noteMailed(sql, owed);
   }
 
   #emailOf({ workspaceId, contactId, email, askedAt }: OwedConfirmation, letter: OwnLetter): NewEmail {
@@ -86,6 +86,7 @@ export class Confirmations {
       workspaceId,
       id: derivedId(askedAt.getTime(), `confirmation ${workspaceId} ${contactId} ${askedAt.getTime()}`),
       keyId: null,
+      writtenFor: contactId,
       bulk: false,
       head: headText,
       weight: 1,
@@ -107,16 +108,16 @@ export function defaultSender(publicUrl: string): string {
 function plainLetter({ audienceName, firstName }: OwedConfirmation, confirmUrl: string): OwnLetter {
   const name = oneLine(audienceName);
   const greeting = firstName === null ? "Hello," : `Hello ${oneLine(firstName)},`;
-  const request = `please confirm that you want to receive mail from ${name}:`;
+  const request = `please confirm that you want to receive e-mails from ${name}:`;
   const otherwise =
-    "If you did not ask for this, do nothing: without your confirmation you receive no more of it.";
+    "If you did not ask for this, ignore this e-mail: unless you confirm, you are not subscribed.";
   return {
     subject: `Please confirm: mail from ${name}`,
-    text: `${greeting}\n\n${request}\n\n${confirmUrl}\n\nThe link is good for 7 days. ${otherwise}\n`,
+    text: `${greeting}\n\n${request}\n\n${confirmUrl}\n\nThe link works for 7 days. ${otherwise}\n`,
     html: `<p>${escaped(greeting)}</p>
 <p>${escaped(request)}</p>
 <p><a href="${escaped(confirmUrl)}">Confirm</a></p>
-<p>The link is good for 7 days. ${escaped(otherwise)}</p>
+<p>The link works for 7 days. ${escaped(otherwise)}</p>
 `,
     from: null,
     replyTo: [],

@@ -9,6 +9,7 @@
  * agreed.
  */
 import { identity, parseMailbox } from "../address.ts";
+import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Fields, GivenConsent } from "../record/contact.ts";
 import type { ContactCommit, ContactEntry } from "../record/contactcommit.ts";
@@ -46,7 +47,7 @@ export type ImportParts = {
   audienceId: string;
   /** Stands in for the confirmation of each contact. */
   consent: GivenConsent | null;
-  now(): number;
+  clock: Clock;
 };
 
 export type Skipped = { record: CsvRecord; reason: string };
@@ -157,7 +158,7 @@ function entryOf(
     return "they have not confirmed, and nothing says where else they agreed (--consent)";
   const read = readFields(given, isExported);
   if (typeof read === "string") return read;
-  const now = parts.now();
+  const { clock } = parts;
   const who = { identity: identity(mailbox.address) };
   const { consent, workspaceId, audienceId } = parts;
   const optIn = { consent, ...(consent && { doubleOptIn: false }) };
@@ -165,9 +166,9 @@ function entryOf(
     workspaceId,
     audienceId,
     who,
-    change: { kind: "add", id: newId(now), identity: who.identity, email, fields: read, optIn },
+    change: { kind: "add", id: newId(clock.now()), identity: who.identity, email, fields: read, optIn },
     keyId: null,
-    now,
+    given: clock.given(),
     bytes: record.raw.length,
   };
 }

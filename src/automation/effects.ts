@@ -136,7 +136,7 @@ export class Effects {
       who: { id: contactId },
       change: { kind: "tag", ...move.tag },
       keyId: null,
-      now: clock.now(),
+      given: clock.given(),
       bytes: TAG_ENTRY_BYTES,
     });
     switch (verdict.kind) {

@@ -27,7 +27,6 @@ import {
   startState,
 } from "./policy.ts";
 
-const PAGE = 200;
 const SET_ATTEMPTS_MAX = 5;
 const POLICY = "policy";
 
@@ -40,9 +39,10 @@ export async function judgeCaps(
   policy: Policy,
   after: string,
   now: number,
+  most: number,
   onChange: (changed: CapsChanged) => Promise<void>,
 ): Promise<string | null> {
-  const rows = await capacitiesToJudge(sql, after, now, PAGE);
+  const rows = await capacitiesToJudge(sql, after, now, most);
   const last = rows.at(-1);
   if (!last) return null;
   const ids = rows.map(({ workspaceId }) => workspaceId);
@@ -56,7 +56,7 @@ export async function judgeCaps(
     if (saved?.kind === "saved" && saved.version !== null)
       await onChange({ handle: row.handle, version: saved.version });
   }
-  return rows.length < PAGE ? null : last.workspaceId;
+  return rows.length < most ? null : last.workspaceId;
 }
 
 /** Sets what a person wants of the caps, or takes it back; null when there is no such workspace. */

@@ -142,7 +142,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
     workspaceId,
     audienceId,
     consent: options.consent === undefined ? null : consentOf(options.consent, context.clock.now()),
-    now: () => context.clock.now(),
+    clock: context.clock,
   };
   const skips = new Skips(options.skipped ?? `${file}.skipped.csv`, before !== null);
   const bar = new Bar(size, before);

@@ -9,6 +9,8 @@ import { Reservations } from "../admission/reserve.ts";
 import type { Clock } from "../clock.ts";
 import { type Config, homeFolder, loadConfig } from "../config.ts";
 import { connectRecord, type Sql } from "../record/connect.ts";
+import { clockTime } from "../record/time.ts";
+import { recordClock } from "../recordclock.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 
@@ -60,13 +62,13 @@ export async function withContext<T>(
   const sql = connectRecord(databaseUrl, "setup", COMMAND_MS_MAX);
   const redis = connectRedis(redisUrl, "worker", COMMAND_MS_MAX);
   redis.on("error", () => {}); // what matters shows in the commands that fail
-  const clock = { now: () => Date.now(), given: () => 0 };
   const late = setTimeout(() => {
     if (isLong) return;
     process.stderr.write("Redis or Postgres does not answer.\n");
     process.exit(1);
   }, COMMAND_MS_MAX);
   try {
+    const clock = await recordClock(() => clockTime(sql));
     const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
     const reservations = new Reservations(redis, sql, clock);
     const connectCommits = () => connectRecord(databaseUrl, "commits", COMMAND_MS_MAX);

@@ -6,16 +6,20 @@ import { type Config, homeFolder } from "../config.ts";
 import { doubtAboutUs } from "../delivery/credence.ts";
 import { knock } from "../delivery/knock.ts";
 import { connectRecord } from "../record/connect.ts";
-import { askServer } from "../record/doctor.ts";
+import { majorVersion } from "../record/doctor.ts";
 import { isMigrated } from "../record/migrate.ts";
+import { clockTime } from "../record/time.ts";
+import { apart, SKEW_MS_MAX } from "../recordclock.ts";
 import { connectRedis } from "../redis/connect.ts";
 import { CommandError, type Output, say, settings, table } from "./context.ts";
 
 const ASK_MS_MAX = 5_000;
-const SKEW_MS_MAX = 1_000;
+const SKEW_MS_WARN = 1_000;
 const POSTGRES_MIN = 15;
 
 type Finding = { what: string; state: "ok" | "warn" | "fail"; detail: string };
+/** Of a store, and how far its clock is ahead of this machine's, in ms; null when it could not be asked. */
+type Examined = { findings: Finding[]; aheadMs: number | null };
 
 export function doctorCommand(): Command {
   return new Command("doctor")
@@ -23,9 +27,16 @@ export function doctorCommand(): Command {
     .option("--json", "as JSON")
     .action(async (options: Output) => {
       const config = settings();
-      const findings = (
-        await Promise.all([node(), native(), postgres(config), redis(config), courier(config), disk(config)])
-      ).flat();
+      const [ofNode, binary, ofPostgres, ofRedis, ...others] = await Promise.all([
+        node(),
+        native(),
+        postgres(config),
+        redis(config),
+        courier(config),
+        disk(config),
+      ]);
+      const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
+      const findings = [ofNode, binary, ...ofPostgres.findings, ...ofRedis.findings, ...clocks, ...others];
       const rows = findings.map(({ state, what, detail }) => [state, what, detail]);
       say(options, findings, table(rows, ["", "what", "found"]));
       const failed = findings.filter(({ state }) => state === "fail");
@@ -48,14 +59,14 @@ async function native(): Promise<Finding> {
   return { what: "uWebSockets.js", state: "fail", detail };
 }
 
-async function postgres({ databaseUrl }: Config): Promise<Finding[]> {
-  if (databaseUrl === null)
-    return [{ what: "Postgres", state: "fail", detail: "DATABASE_URL is not set and nothing runs here" }];
+async function postgres({ databaseUrl }: Config): Promise<Examined> {
+  if (databaseUrl === null) return failed("Postgres", "DATABASE_URL is not set and nothing runs here");
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
-    const { version, now } = await inTime(askServer(sql));
+    const version = await inTime(majorVersion(sql));
     const isMigratedNow = await isMigrated(sql).catch(() => false);
-    return [
+    const aheadMs = await aheadOfUs(() => clockTime(sql));
+    const findings: Finding[] = [
       {
         what: "Postgres",
         state: version >= POSTGRES_MIN ? "ok" : "fail",
@@ -66,26 +77,28 @@ async function postgres({ databaseUrl }: Config): Promise<Finding[]> {
         state: isMigratedNow ? "ok" : "warn",
         detail: isMigratedNow ? "applied" : "missing: run postrider migrate",
       },
-      skew("clock of Postgres", now.getTime()),
     ];
+    return { findings, aheadMs };
   } catch (error) {
-    return [{ what: "Postgres", state: "fail", detail: reason(error) }];
+    return failed("Postgres", reason(error));
   } finally {
     sql.end({ timeout: 0 }).catch(() => {});
   }
 }
 
-async function redis({ redisUrl }: Config): Promise<Finding[]> {
-  if (redisUrl === null)
-    return [{ what: "Redis", state: "fail", detail: "REDIS_URL is not set and nothing runs here" }];
+async function redis({ redisUrl }: Config): Promise<Examined> {
+  if (redisUrl === null) return failed("Redis", "REDIS_URL is not set and nothing runs here");
   const client = connectRedis(redisUrl, "worker", ASK_MS_MAX);
   client.on("error", () => {});
   try {
     const info = await inTime(client.info());
     const version = /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
     const policy = /^maxmemory_policy:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
-    const [seconds, micros] = (await inTime(client.time())).map(Number) as [number, number];
-    return [
+    const aheadMs = await aheadOfUs(async () => {
+      const [seconds, micros] = (await client.time()).map(Number) as [number, number];
+      return seconds * 1000 + micros / 1000;
+    });
+    const findings: Finding[] = [
       {
         what: "Redis",
         state: Number.parseFloat(version) >= 6.2 ? "ok" : "warn",
@@ -96,10 +109,10 @@ async function redis({ redisUrl }: Config): Promise<Finding[]> {
         state: policy === "noeviction" ? "ok" : "fail",
         detail: policy === "noeviction" ? policy : `${policy}: set maxmemory-policy noeviction`,
       },
-      skew("clock of Redis", seconds * 1000 + micros / 1000),
     ];
+    return { findings, aheadMs };
   } catch (error) {
-    return [{ what: "Redis", state: "fail", detail: reason(error) }];
+    return failed("Redis", reason(error));
   } finally {
     client.disconnect();
   }
@@ -143,9 +156,32 @@ async function disk(config: Config): Promise<Finding> {
   };
 }
 
-function skew(what: string, theirs: number): Finding {
-  const ms = Math.round(theirs - Date.now());
-  return { what, state: Math.abs(ms) <= SKEW_MS_MAX ? "ok" : "warn", detail: `${ms} ms from ours` };
+function failed(what: string, detail: string): Examined {
+  return { findings: [{ what, state: "fail", detail }], aheadMs: null };
+}
+
+async function aheadOfUs(ask: () => Promise<number>): Promise<number> {
+  const asked = Date.now();
+  const theirs = await inTime(ask());
+  return theirs - (asked + Date.now()) / 2;
+}
+
+/** Postgres' clock is the measure, because everyone follows it. */
+function clockFindings(postgresMs: number | null, redisMs: number | null): Finding[] {
+  if (postgresMs === null) return [];
+  const ours = clockFinding("clock", -postgresMs);
+  return redisMs === null ? [ours] : [ours, clockFinding("clock of Redis", redisMs - postgresMs)];
+}
+
+function clockFinding(what: string, aheadMs: number): Finding {
+  const detail = apart(aheadMs, "Postgres");
+  const ms = Math.abs(aheadMs);
+  if (ms <= SKEW_MS_WARN) return { what, state: "ok", detail };
+  return {
+    what,
+    state: ms <= SKEW_MS_MAX ? "warn" : "fail",
+    detail: `${detail}: one of them is wrong (does NTP run on both?)`,
+  };
 }
 
 function inTime<T>(promise: Promise<T>): Promise<T> {

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { connectRecord } from "../record/connect.ts";
 import { migrate } from "../record/migrate.ts";
+import { clockTime } from "../record/time.ts";
 import { CommandError, type Output, say, settings } from "./context.ts";
 
 const MIGRATE_MS_MAX = 600_000;
@@ -17,7 +18,7 @@ export function migrateCommand(): Command {
       const sql = connectRecord(databaseUrl, "setup", MIGRATE_MS_MAX);
       const applied: string[] = [];
       try {
-        await migrate(sql, Date.now(), (name) => applied.push(name));
+        await migrate(sql, await clockTime(sql), (name) => applied.push(name));
       } finally {
         await sql.end({ timeout: 1 });
       }

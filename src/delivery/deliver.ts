@@ -182,10 +182,12 @@ export class Deliverer {
     await courier.close(deadlineMs);
     // what was answered until then has to be written, also when the courier took all of the time
     await settler.close(Math.max(NOTES_CLOSE_MS_MIN, until - performance.now()));
-    await atMost(RELEASE_MS_MAX, this.#idle());
+    const releaseUntil = performance.now() + RELEASE_MS_MAX;
+    await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();
     leases.close();
-    if (held.length > 0) await atMost(RELEASE_MS_MAX, releaseBags(sql, held).catch(onFault));
+    if (held.length > 0)
+      await atMost(releaseUntil - performance.now(), releaseBags(sql, held).catch(onFault));
   }
 
   /** Resolves when no claim and no give-back is under way. */
@@ -260,13 +262,19 @@ export class Deliverer {
           resolve();
         },
       };
-      const arrived = (): void => this.#arrived(trip);
-      const failed = (error: unknown): void => {
-        onFault(error);
-        trip.isBroken = true;
-        this.#arrived(trip);
-      };
-      for (const email of emails) this.#sendOnce(trip, email).then(arrived, failed);
+      for (const email of emails) {
+        const sending = this.#sendOnce(trip, email);
+        this.#carried.set(email.id, sending);
+        const ended = (): void => {
+          if (this.#carried.get(email.id) === sending) this.#carried.delete(email.id);
+          this.#arrived(trip);
+        };
+        sending.then(ended, (error: unknown) => {
+          onFault(error);
+          trip.isBroken = true;
+          ended();
+        });
+      }
     });
   }
 
@@ -275,19 +283,10 @@ export class Deliverer {
    * while. Its first answer is awaited, and what is still open then is sent.
    */
   #sendOnce(trip: Trip, email: OpenEmail): Promise<void> {
-    const { workspaceId } = trip.bag;
-    const name = workspaceId + email.id;
-    const before = this.#carried.get(name);
-    const isCarried = before !== undefined || this.#parts.settler.isUnwritten(workspaceId, email.id);
-    const sending = isCarried
-      ? Promise.resolve(before).then(() => this.#sendAgain(trip, email))
-      : this.#send(trip, email);
-    const ended = (): void => {
-      if (this.#carried.get(name) === carried) this.#carried.delete(name);
-    };
-    const carried: Promise<void> = sending.then(ended, ended);
-    this.#carried.set(name, carried);
-    return sending;
+    const before = this.#carried.get(email.id);
+    if (before === undefined && !this.#parts.settler.isUnwritten(email.id)) return this.#send(trip, email);
+    const again = () => this.#sendAgain(trip, email);
+    return Promise.resolve(before).then(again, again);
   }
 
   async #sendAgain(trip: Trip, { id }: OpenEmail): Promise<void> {

@@ -15,6 +15,15 @@ export type Encoded = {
 
 const SEVEN_BIT = /^[\t\r\n\x20-\x7e]*$/;
 
+/** A part of text: its fields with their line ends, and its body. */
+export function textPart(type: string, text: string): { fields: string; body: string } {
+  const { encoding, content } = encodeBody(text);
+  return {
+    fields: `Content-Type: ${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n`,
+    body: content,
+  };
+}
+
 export function encodeBody(text: string): Encoded {
   const lines = withCrlf(text);
   if (SEVEN_BIT.test(lines) && linesFit(lines)) return { encoding: "7bit", content: lines };
@@ -27,7 +36,7 @@ export function encodeBody(text: string): Encoded {
     : { encoding: "base64", content: base64Lines(octets) };
 }
 
-export function withCrlf(text: string): string {
+function withCrlf(text: string): string {
   if (text.includes("\r")) return text.replace(/\r\n?|\n/g, "\r\n");
   return text.includes("\n") ? text.replaceAll("\n", "\r\n") : text;
 }
@@ -41,7 +50,8 @@ function linesFit(text: string): boolean {
   return true;
 }
 
-function base64Lines(octets: Buffer): string {
+/** Without a line end after the last line. */
+export function base64Lines(octets: Buffer): string {
   const text = octets.toString("base64");
   let lines = text.slice(0, ENCODED_LINE_OCTETS);
   for (let at = ENCODED_LINE_OCTETS; at < text.length; at += ENCODED_LINE_OCTETS) {

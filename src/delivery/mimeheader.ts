@@ -13,6 +13,7 @@ const WORD_OCTETS_MAX = 75;
 const WORD_OCTETS_MIN = 24; // room for one character of four octets
 const TOKEN_OCTETS_MAX = 900; // beside the longest name still under 998
 const NAME_OCTETS = 60;
+const PARAMETER_OCTETS = LINE_OCTETS - " ;".length;
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 const CONTROLS = /\p{Cc}+/gu;
@@ -39,6 +40,46 @@ export function addressField(name: string, mailboxes: readonly Mailbox[]): strin
 
 export function dateField(date: Date): string {
   return `Date: ${date.toUTCString().replace("GMT", "+0000")}\r\n`;
+}
+
+/** A structured field, each parameter on a line of its own. */
+export function parameterField(name: string, value: string, parameters: readonly string[]): string {
+  return `${[`${name}: ${value}`, ...parameters].join(";\r\n ")}\r\n`;
+}
+
+/**
+ * The name of a file as one parameter or, where it is long, as numbered sections. RFC 2047 forbids encoded words here, so
+ * all but short plain ASCII follows RFC 2231. That includes quotes and backslashes, which some readers do not unescape.
+ */
+export function fileNameParameters(attribute: string, filename: string): string[] {
+  const text = clean(filename.toWellFormed()) || "attachment";
+  const plain = `${attribute}="${text}"`;
+  const isPlain = /^[ !#-[\]-~]*$/.test(text) && !text.includes(WORD_MARK);
+  if (isPlain && plain.length <= PARAMETER_OCTETS) return [plain];
+  const whole = `${attribute}*=utf-8''${percentEncoded(text)}`;
+  return whole.length <= PARAMETER_OCTETS ? [whole] : sections(attribute, text);
+}
+
+/** Each section holds whole characters: some readers decode one at a time. */
+function sections(attribute: string, text: string): string[] {
+  const found: string[] = [];
+  let section = `${attribute}*0*=utf-8''`;
+  for (const character of text) {
+    const encoded = percentEncoded(character);
+    if (section.length + encoded.length > PARAMETER_OCTETS) {
+      found.push(section);
+      section = `${attribute}*${found.length}*=`;
+    }
+    section += encoded;
+  }
+  return [...found, section];
+}
+
+function percentEncoded(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
 }
 
 function textField(name: string, value: string, encode: boolean): string {

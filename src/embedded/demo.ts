@@ -3,12 +3,13 @@ import { randomBytes } from "node:crypto";
 import { hashOf, readKey } from "../admission/bearer.ts";
 import { Keyring } from "../admission/keyring.ts";
 import { hashPassword } from "../admission/password.ts";
-import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { insertAudience, listAudiences } from "../record/audiences.ts";
 import { connectRecord, type Sql } from "../record/connect.ts";
 import { findKeyByHash } from "../record/keys.ts";
+import { clockTime } from "../record/time.ts";
 import { insertOwner } from "../record/workspaces.ts";
+import { recordClock } from "../recordclock.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { Home } from "./home.ts";
 
@@ -16,7 +17,6 @@ const SETUP_MS_MAX = 20_000;
 const CAP_FAR_ABOVE = 100_000_000;
 const OWNER_EMAIL = "owner@example.com";
 const PASSWORD_BYTES = 12;
-const CLOCK: Clock = { now: () => Date.now(), given: () => 0 };
 
 export type Demo = { apiKey: string; workspaceId: string; audienceId: string };
 
@@ -36,7 +36,8 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
     const known = await findDemo(sql, home.demoKey(), secret);
     if (known) return known;
     say("Making a demo workspace");
-    const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock: CLOCK }));
+    const clock = await recordClock(() => clockTime(sql));
+    const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock }), clock.now());
     home.keepOwnerPassword(made.password);
     home.keepDemoKey(made.demo.apiKey);
     return made.demo;
@@ -59,10 +60,9 @@ async function findDemo(sql: Sql, apiKey: string | null, secret: string): Promis
 }
 
 /** With an owner, whose password is kept for the day when there is something to log in to. */
-async function makeDemo(sql: Sql, keyring: Keyring): Promise<{ demo: Demo; password: string }> {
+async function makeDemo(sql: Sql, keyring: Keyring, now: number): Promise<{ demo: Demo; password: string }> {
   const caps = { cap_hour: CAP_FAR_ABOVE, cap_day: CAP_FAR_ABOVE };
   const { id: workspaceId } = await keyring.createWorkspace("Demo", "pro", caps);
-  const now = CLOCK.now();
   const audienceId = newId(now);
   const audience = { workspaceId, id: audienceId, name: "Demo", doubleOptIn: false };
   await insertAudience(sql, audience, new Date(now));

@@ -4,9 +4,10 @@
  * there when, and only when, requests are accepted. Files appear whole, and what is secret is for their owner alone.
  */
 import { randomBytes } from "node:crypto";
-import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { StartError } from "./child.ts";
+import { makeFolder } from "./folder.ts";
 import { endProcess, type Identity, identify, stillRuns } from "./process.ts";
 
 /** Where everything is. */
@@ -45,14 +46,26 @@ export class Home {
 
   /** Takes the folder for this process; waits for what a run that was killed left behind. */
   async enter(say: (line: string) => void): Promise<void> {
-    mkdirSync(join(this.folder, "logs"), { recursive: true });
+    try {
+      await this.#enter(say);
+    } catch (error) {
+      if (!(error instanceof Error && "syscall" in error)) throw error;
+      throw new StartError(
+        `The folder ${this.folder} (POSTRIDER_HOME) cannot be used: ${error.message}. ` +
+          "Set POSTRIDER_HOME to a folder in which Postrider may write.",
+      );
+    }
+  }
+
+  async #enter(say: (line: string) => void): Promise<void> {
+    makeFolder(join(this.folder, "logs"));
     this.#processes.root = identify(process.pid) as Identity;
     while (!createWhole(this.#processesFile, JSON.stringify(this.#processes))) {
       const { root, ...others } = readProcesses(this.#processesFile);
       if (root && stillRuns(root))
-        throw new StartError(`Postrider already runs in ${this.folder} (pid ${root.pid}).`);
+        throw new StartError(`Postrider is already running in ${this.folder} (pid ${root.pid}).`);
       const leftovers = Object.values(others).filter(stillRuns);
-      if (leftovers.length > 0) say("Waiting for what the last run left behind");
+      if (leftovers.length > 0) say("Waiting for processes of the last run to end");
       await Promise.all(leftovers.map((leftover) => endProcess(leftover, "SIGINT")));
       rmSync(this.#processesFile, { force: true });
     }
@@ -122,7 +135,8 @@ function readProcesses(file: string): Processes {
     return JSON.parse(readFileSync(file, "utf8")) as Processes;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return {}; // that run just left
-    throw error;
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new StartError(`${file} is damaged. If no Postrider runs in this folder, remove the file.`);
   }
 }
 

@@ -14,7 +14,6 @@ import {
   cpSync,
   existsSync,
   lstatSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -28,6 +27,7 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { createDatabase } from "../record/create.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
+import { makeFolder } from "./folder.ts";
 import { withPort } from "./port.ts";
 import { endProcess, hasArgument, identify } from "./process.ts";
 
@@ -130,25 +130,25 @@ function userPostgres(): Owner {
 /** The wanted folder, or one in a place that the server's user can enter. */
 function folderFor(wanted: string, owner: Owner, log: (line: string) => void): string {
   if (owner === null) {
-    mkdirSync(wanted, { recursive: true });
+    makeFolder(wanted);
     return wanted;
   }
   if (canEnter(dirname(wanted), owner)) {
-    mkdirSync(wanted, { recursive: true });
+    makeFolder(wanted);
     chownSync(wanted, owner.uid, owner.gid);
     return wanted;
   }
   makeSharedFolder();
   const folder = join(SHARED_FOLDER, createHash("sha256").update(wanted).digest("hex").slice(0, 16));
   log(`Postgres cannot enter ${dirname(wanted)} as its own user: its data is in ${folder}`);
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   chownSync(folder, owner.uid, owner.gid);
   return folder;
 }
 
 /** Whatever the umask is, everybody may pass through and root alone may change it. */
 function makeSharedFolder(): void {
-  mkdirSync(SHARED_FOLDER, { recursive: true });
+  makeFolder(SHARED_FOLDER);
   chmodSync(SHARED_FOLDER, 0o755);
 }
 

@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 const END_MS_MAX = 8_000;
+const KILL_MS_MAX = 5_000;
 const POLL_MS = 25;
 
 export type Identity = { pid: number; born: string };
@@ -26,14 +27,22 @@ export function hasArgument(pid: number, argument: string): boolean {
     : (ps(pid, "command=") ?? "").includes(argument);
 }
 
-/** Ends a process, and waits until it has gone; what does not heed the signal is killed. */
+/** Ends a process and waits until it has gone. One that ignores the signal is killed; throws when even that fails. */
 export async function endProcess(process: Identity, signal: NodeJS.Signals): Promise<void> {
-  const deadline = performance.now() + END_MS_MAX;
   send(process.pid, signal);
+  if (await goesWithin(END_MS_MAX, process)) return;
+  send(process.pid, "SIGKILL");
+  if (await goesWithin(KILL_MS_MAX, process)) return;
+  throw new Error(`Process ${process.pid} does not end, although it was killed. End it, then start again.`);
+}
+
+async function goesWithin(ms: number, process: Identity): Promise<boolean> {
+  const deadline = performance.now() + ms;
   while (stillRuns(process)) {
-    if (performance.now() > deadline) send(process.pid, "SIGKILL");
+    if (performance.now() > deadline) return false;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
+  return true;
 }
 
 function send(pid: number, signal: NodeJS.Signals): void {

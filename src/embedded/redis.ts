@@ -2,9 +2,10 @@
  * Redis for a machine that has none running: `redis-server` or `valkey-server`, run by us in a folder of its own. It
  * refuses writes when it is full instead of forgetting, as the queue needs.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { startDaemon } from "./daemon.ts";
+import { makeFolder } from "./folder.ts";
 import { withPort } from "./port.ts";
 import { endProcess, identify } from "./process.ts";
 import { redisProgram } from "./redisprogram.ts";
@@ -36,7 +37,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const { durable, log, signal } = options;
   const program = await redisProgram(log);
   const folder = resolve(options.folder);
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   const pidFile = join(folder, "redis.pid");
   await endLeftover(pidFile, folder, log);
   const sockets =

@@ -1,7 +1,7 @@
 /**
- * The keeper: plain timers in every process that has the role. Each tick takes an advisory lock in Postgres, so that
- * it runs once in the fleet, and survives whatever Redis loses. What a tick moves is bounded; when it moved all it
- * may, it runs again at once.
+ * The keeper: plain timers in every process that has the role. A tick that is one transaction takes an advisory lock in
+ * it; one that takes several runs under a lease. So each runs once in the fleet, and survives whatever Redis loses.
+ * What a tick moves is bounded; when it moved all it may, it runs again at once.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -12,14 +12,14 @@ import { atMost, type Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/line.ts";
 import { type Bag, firstRow, noteEpoch, unqueue } from "../record/bags.ts";
-import { type BrakeLimits, watchBrake } from "../record/brake.ts";
+import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/brake.ts";
 import { dropOldCounts } from "../record/capacity.ts";
 import { LEASE_SECONDS } from "../record/claimbag.ts";
 import { dropOldClaims } from "../record/claims.ts";
 import type { Sql, Tx } from "../record/connect.ts";
+import { type EraseSizes, eraseSizes } from "../record/erasures.ts";
 import {
   accountsToRelease,
-  askTime,
   countQueued,
   endExpiredLeases,
   onlyOne,
@@ -27,37 +27,48 @@ import {
   packScheduled,
   queuedAfter,
   release,
-  strays,
   type TickName,
-  unqueueOtherEpochs,
-  workspacesWithStrays,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
-import { dropOldAttachments, dropOldPartitions, type RetentionDays } from "../record/retention.ts";
+import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { clockTime, transactionTime } from "../record/time.ts";
+import { StepSize } from "../stepsize.ts";
+import { type Lease, underLease } from "./lease.ts";
+import { Retention, type RetentionDays } from "./retention.ts";
 import { Sight } from "./sight.ts";
+import { GRACE_MS, Strays } from "./strays.ts";
 
-const DUE_MAX = 5_000;
 const RELEASE_WORKSPACES_MAX = 200;
-const STRAY_WORKSPACES_MAX = 1_000;
-const STRAY_BAGS_MAX = 1_000;
-const AUDIT_BAGS_MAX = 1_000;
 const RECOUNT_EVERY_TICKS = 30;
-const CLAIMS_DROPPED_MAX = 5_000;
-const RUNS_DROPPED_MAX = 5_000;
-/** Megabytes each, it may be. */
-const ATTACHMENTS_DROPPED_MAX = 500;
+/** Rows that one step of a tick takes on at most; it takes less where the store is slow. */
+const STEPS_MAX = {
+  deferred: 5_000,
+  scheduled: 5_000,
+  released: 5_000,
+  leases: 1_000,
+  audited: 1_000,
+  judged: 200,
+  claims: 5_000,
+  runs: 5_000,
+  /** Megabytes each, it may be. */
+  attachments: 500,
+  /** Workspaces whose old counts go. */
+  counts: 1_000,
+};
 const DAY_MS = 86_400_000;
-/** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
-const GRACE_MS = 2_000;
 
 export type KeeperParts = {
   sql: Sql;
+  /** Of a statement on `sql`. */
+  timeoutMs: number;
   line: Line;
   shards: number;
   reservations: Reservations;
   clock: Clock;
   retention: RetentionDays;
+  /** Of the pool `retention`. */
+  retentionSql: Sql;
   brake: BrakeLimits;
   /** The policy of sending caps that is in force. */
   policy(): Policy;
@@ -72,6 +83,10 @@ type Tick = { name: TickName; everyMs: number; run(): Promise<boolean> };
 export class Keeper {
   readonly #parts: KeeperParts;
   readonly #ticks: readonly Tick[];
+  readonly #strays: Strays;
+  readonly #retention: Retention;
+  readonly #sizes: Record<keyof typeof STEPS_MAX, StepSize>;
+  readonly #erasing: EraseSizes;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   readonly #sight = new Sight();
@@ -79,9 +94,16 @@ export class Keeper {
   #auditAt = new Map<number, { workspaceId: string; id: string }>();
   #audits = 0;
   #capsAt: string | null = null;
+  #countsAt: string | null = null;
 
   constructor(parts: KeeperParts) {
     this.#parts = parts;
+    const slowMs = parts.timeoutMs / 2;
+    const { sql, line, clock, retention: days, retentionSql, onFault } = parts;
+    this.#sizes = mapped(STEPS_MAX, (max) => new StepSize({ max, slowMs }));
+    this.#erasing = eraseSizes(slowMs);
+    this.#retention = new Retention({ sql: retentionSql, days, onFault });
+    this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
       { name: "release", everyMs: 500, run: () => this.release() },
@@ -93,6 +115,7 @@ export class Keeper {
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
+      { name: "expiry", everyMs: 600_000, run: () => this.expiry() },
     ];
   }
 
@@ -109,42 +132,52 @@ export class Keeper {
 
   /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
   async pack(): Promise<boolean> {
-    const now = this.#parts.clock.now();
-    const id = () => newId(now);
-    const deferred = await this.#only("pack", (tx) => packDeferred(tx, now, DUE_MAX, id));
-    const scheduled = await this.#only("pack", (tx) => packScheduled(tx, now, DUE_MAX, id));
-    await this.#lineUp([...(deferred?.bags ?? []), ...(scheduled?.bags ?? [])]);
-    return (deferred?.moved ?? 0) + (scheduled?.moved ?? 0) >= DUE_MAX;
+    const { deferred, scheduled } = this.#sizes;
+    const isMoreDeferred = await this.#pack(deferred, packDeferred);
+    const isMoreScheduled = await this.#pack(scheduled, packScheduled);
+    return isMoreDeferred || isMoreScheduled;
   }
 
   /** Mail that waited for the caps goes as far as there is room. */
   async release(): Promise<boolean> {
     const { sql, clock, reservations, onFault } = this.#parts;
-    const now = clock.now();
+    const given = clock.given();
     let isMore = false;
-    for (const workspaceId of await accountsToRelease(sql, now, RELEASE_WORKSPACES_MAX)) {
-      const released = await sql.begin((tx) => release(tx, workspaceId, now, DUE_MAX, () => newId(now)));
-      await this.#lineUp(released.bags);
-      if (released.handle) await reservations.forget(released.handle).catch(onFault);
-      isMore ||= released.moved >= DUE_MAX;
+    for (const workspaceId of await accountsToRelease(sql, given, RELEASE_WORKSPACES_MAX)) {
+      const { bags, handle, isFull } = await this.#sizes.released.take(
+        async (most) => {
+          const released = await sql.begin(async (tx) => {
+            const now = await transactionTime(tx, given);
+            return release(tx, workspaceId, now, most, () => newId(now));
+          });
+          return { ...released, isFull: released.moved >= most };
+        },
+        ({ moved }) => moved,
+      );
+      await this.#lineUp(bags);
+      if (handle) await reservations.forget(handle).catch(onFault);
+      isMore ||= isFull;
     }
     return isMore;
   }
 
   /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
   async queue(): Promise<boolean> {
-    for (let shard = 0; shard < this.#parts.shards; shard++) await this.#queueShard(shard);
-    return false;
+    let isMore = false;
+    for (let shard = 0; shard < this.#parts.shards; shard++)
+      isMore = (await this.#strays.queue(shard)) || isMore;
+    return isMore;
   }
 
   /** Leases that ran out are taken back, unless their holders may have been unable to renew them. */
   async leases(): Promise<boolean> {
     const askedAt = performance.now();
-    const seenAt = await askTime(this.#parts.sql);
-    const inSightMs = this.#sight.note(seenAt.getTime(), askedAt, performance.now());
+    const seenAt = await clockTime(this.#parts.sql);
+    const inSightMs = this.#sight.note(seenAt, askedAt, performance.now());
     if (inSightMs < LEASE_SECONDS * 1_000) return false;
-    const ended = await this.#only("leases", (tx) => endExpiredLeases(tx, seenAt, STRAY_BAGS_MAX));
-    return (ended ?? 0) >= STRAY_BAGS_MAX;
+    return this.#sizes.leases.full(
+      async (most) => (await this.#only("leases", (tx) => endExpiredLeases(tx, new Date(seenAt), most))) ?? 0,
+    );
   }
 
   /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
@@ -154,11 +187,16 @@ export class Keeper {
     this.#audits++;
     for (let shard = 0; shard < shards; shard++) {
       const from = this.#auditAt.get(shard) ?? FIRST;
-      const bags = await queuedAfter(sql, shard, from, before, AUDIT_BAGS_MAX);
+      const { bags, most, missing } = await this.#sizes.audited.take(
+        async (most) => {
+          const bags = await queuedAfter(sql, shard, from, before, most);
+          return { bags, most, missing: bags.length > 0 ? await line.missing(bags) : [] };
+        },
+        ({ bags }) => bags.length,
+      );
       const last = bags.at(-1);
-      if (last && bags.length === AUDIT_BAGS_MAX) this.#auditAt.set(shard, last);
+      if (last && bags.length === most) this.#auditAt.set(shard, last);
       else this.#auditAt.delete(shard);
-      const missing = bags.length > 0 ? await line.missing(bags) : [];
       if (missing.length > 0) await unqueue(sql, missing);
       if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
     }
@@ -167,8 +205,9 @@ export class Keeper {
 
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
-    const { brake, clock } = this.#parts;
-    await this.#only("brake", (tx) => watchBrake(tx, brake, new Date(clock.now())));
+    const { brake } = this.#parts;
+    const free = await freeBytesOf(brake); // before the transaction: a disk may take its time
+    await this.#only("brake", (tx, now) => watchBrake(tx, brake, free, new Date(now)));
     return false;
   }
 
@@ -176,67 +215,80 @@ export class Keeper {
   async caps(): Promise<boolean> {
     const { sql, clock, policy, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
-    this.#capsAt =
-      (await this.#only("caps", () => judgeCaps(sql, policy(), from, clock.now(), onCaps))) ?? null;
+    this.#capsAt = await this.#leased("caps", () =>
+      this.#sizes.judged.take((most) => judgeCaps(sql, policy(), from, clock.now(), most, onCaps)),
+    );
     return this.#capsAt !== null;
   }
 
   /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
-    const hasAudiences = await this.#only("erase", () => emptyAudiences(sql, clock));
-    const hasMail = await this.#only("erase", () => eraseMail(sql, null, clock));
-    return (hasAudiences ?? false) || (hasMail ?? false);
+    const isMore = await this.#leased("erase", async () => {
+      const hasAudiences = await emptyAudiences(sql, clock, this.#erasing);
+      return (await eraseMail(sql, null, clock, this.#erasing)) || hasAudiences;
+    });
+    return isMore ?? false;
   }
 
   async partitions(): Promise<boolean> {
-    await this.#only("partitions", (tx) => makePartitions(tx, this.#parts.clock.now()));
+    await this.#only("partitions", (tx, now) => makePartitions(tx, now));
     return false;
   }
 
+  /** Whole days of mail go when all of it is over. */
   async retention(): Promise<boolean> {
-    const { retention, clock } = this.#parts;
-    const now = clock.now();
-    const claims = await this.#only("retention", (tx) =>
-      dropOldClaims(tx, new Date(now), CLAIMS_DROPPED_MAX),
-    );
-    await this.#only("retention", (tx) => dropOldPartitions(tx, retention, now));
-    const attachments = await this.#only("retention", (tx) =>
-      dropOldAttachments(tx, ATTACHMENTS_DROPPED_MAX),
-    );
-    const before = new Date(now - retention.emails * DAY_MS);
-    const runs = await this.#only("retention", (tx) => dropOldRuns(tx, before, RUNS_DROPPED_MAX));
-    await this.#only("retention", (tx) => dropOldCounts(tx, now));
-    return (
-      (claims ?? 0) >= CLAIMS_DROPPED_MAX ||
-      (attachments ?? 0) >= ATTACHMENTS_DROPPED_MAX ||
-      (runs ?? 0) >= RUNS_DROPPED_MAX
-    );
+    const { clock } = this.#parts;
+    await this.#leased("retention", (lease) => this.#retention.drop(clock.now(), lease));
+    return false;
   }
 
-  async #queueShard(shard: number): Promise<void> {
-    const { sql, line, clock } = this.#parts;
-    const epoch = await line.openEpoch(shard);
-    while ((await unqueueOtherEpochs(sql, shard, epoch, STRAY_BAGS_MAX)) >= STRAY_BAGS_MAX) {}
-    const workspaceIds = await workspacesWithStrays(sql, shard, STRAY_WORKSPACES_MAX);
-    if (workspaceIds.length === 0) return;
-    const rooms = await line.rooms(shard, workspaceIds);
-    const before = new Date(clock.now() - GRACE_MS);
-    for (const [n, workspaceId] of workspaceIds.entries()) {
-      const room = Math.min(rooms[n] ?? 0, STRAY_BAGS_MAX);
-      if (room === 0) continue;
-      await this.#queueBags(await strays(sql, shard, workspaceId, before, room));
-    }
+  /** Rows that go by their own age. What fails for one kind does not keep the others. */
+  async expiry(): Promise<boolean> {
+    const { retention, onFault } = this.#parts;
+    const { claims, attachments, runs, counts } = this.#sizes;
+    const drop = (
+      size: StepSize,
+      step: (tx: Tx, most: number, now: number) => Promise<number>,
+    ): Promise<boolean> =>
+      size
+        .full(async (most) => (await this.#only("expiry", (tx, now) => step(tx, most, now))) ?? 0)
+        .catch((error: unknown) => {
+          onFault(error);
+          return false;
+        });
+    const full = [
+      await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
+      await drop(attachments, dropOldAttachments),
+      await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
+    ];
+    const from = this.#countsAt ?? FIRST.workspaceId;
+    this.#countsAt = await counts.take((most) =>
+      this.#only("expiry", (tx, now) => dropOldCounts(tx, from, now, most)),
+    );
+    return full.includes(true) || this.#countsAt !== null;
+  }
+
+  /** Says whether it moved as much as it might. */
+  #pack(size: StepSize, step: typeof packDeferred): Promise<boolean> {
+    return size.full(async (most) => {
+      const packed = await this.#only("pack", (tx, now) => step(tx, now, most, () => newId(now)));
+      await this.#lineUp(packed?.bags ?? []);
+      return packed?.moved ?? 0;
+    });
   }
 
   async #lineUp(bags: readonly Bag[]): Promise<void> {
     await this.#queueBags(bags.map(firstRow));
   }
 
-  async #queueBags(bags: readonly Lining[]): Promise<void> {
-    if (bags.length === 0) return;
-    for (const { epoch, queued } of await this.#parts.line.lineUp(bags))
+  /** Hands back how many found room. */
+  async #queueBags(bags: readonly Lining[]): Promise<number> {
+    if (bags.length === 0) return 0;
+    const lines = await this.#parts.line.lineUp(bags);
+    for (const { epoch, queued } of lines)
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
+    return lines.reduce((sum, { queued }) => sum + queued.length, 0);
   }
 
   async #recount(shard: number): Promise<void> {
@@ -245,8 +297,14 @@ export class Keeper {
     await line.recount(shard, epoch, await countQueued(sql, shard, epoch));
   }
 
-  #only<T>(name: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
-    return onlyOne(this.#parts.sql, name, run);
+  #only<T>(name: TickName, run: (tx: Tx, now: number) => Promise<T>): Promise<T | null> {
+    return onlyOne(this.#parts.sql, name, this.#parts.clock.given(), run);
+  }
+
+  /** No transaction is open meanwhile. */
+  #leased<T>(name: TickName, work: (lease: Lease) => Promise<T>): Promise<T | null> {
+    const { sql, onFault } = this.#parts;
+    return underLease({ sql, onFault, isStopped: () => this.#isStopped }, name, work);
   }
 
   #after(ms: number, tick: Tick): void {
@@ -274,3 +332,8 @@ const FIRST = {
   workspaceId: "00000000-0000-0000-0000-000000000000",
   id: "00000000-0000-0000-0000-000000000000",
 };
+
+function mapped<K extends string, V>(of: Record<K, number>, make: (value: number) => V): Record<K, V> {
+  const entries = Object.entries<number>(of).map(([name, value]) => [name, make(value)]);
+  return Object.fromEntries(entries) as Record<K, V>;
+}

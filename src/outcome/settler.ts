@@ -5,6 +5,7 @@
  */
 import type { Held } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
+import { isFaultOfOne } from "../record/groupcommit.ts";
 import { type Settled, settle } from "../record/settle.ts";
 import { StepSize } from "../stepsize.ts";
 
@@ -41,13 +42,13 @@ export class Settler {
 
   note(note: Note): void {
     this.#notes.push(note);
-    this.#unwritten.add(note.bag.workspaceId + note.emailId);
+    this.#unwritten.add(note.emailId);
     this.#start();
   }
 
   /** Whether the record does not know yet what became of an e-mail. */
-  isUnwritten(workspaceId: string, emailId: string): boolean {
-    return this.#unwritten.has(workspaceId + emailId);
+  isUnwritten(emailId: string): boolean {
+    return this.#unwritten.has(emailId);
   }
 
   /** Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until then. */
@@ -98,7 +99,7 @@ export class Settler {
       const finished = this.#notes.length === 0 ? this.#finished.splice(0) : [];
       this.#inGroup = notes.length;
       await this.#write(notes, finished);
-      for (const { bag, emailId } of notes) this.#unwritten.delete(bag.workspaceId + emailId);
+      for (const { emailId } of notes) this.#unwritten.delete(emailId);
       for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
       this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;
@@ -108,8 +109,9 @@ export class Settler {
   }
 
   /** Until it is written: the receivers have answered, and nothing may forget that. Storage that is slow gets less at once. */
-  async #write(notes: readonly Note[], finished: readonly Finishing[]): Promise<void> {
-    for (;;) {
+  async #write(given: readonly Note[], finished: readonly Finishing[]): Promise<void> {
+    for (let notes = given; ; ) {
+      let isRefused = false;
       try {
         await this.#groupSize.take(
           () => this.#settle(notes, finished),
@@ -118,12 +120,15 @@ export class Settler {
         return;
       } catch (error) {
         this.#onFault(error);
+        isRefused = isFaultOfOne(error);
       }
-      if (notes.length > this.#groupSize.most) {
+      if (notes.length > 1 && (isRefused || notes.length > this.#groupSize.most)) {
         const half = Math.ceil(notes.length / 2);
         await this.#write(notes.slice(0, half), []);
         return this.#write(notes.slice(half), finished);
       }
+      // of a note that Postgres will never take, all but the receiver's words is kept
+      if (isRefused) notes = notes.map(wordless);
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
@@ -133,4 +138,8 @@ export class Settler {
     if (notes.length + bags.length === 0) return;
     for (const { bag } of await settle(this.#sql, this.#worker, notes, bags)) this.#doubtful.add(bag);
   }
+}
+
+function wordless(note: Note): Note {
+  return { ...note, reply: null, events: note.events.map(({ detail: _, ...event }) => event) };
 }

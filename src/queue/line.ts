@@ -105,15 +105,16 @@ export class Line {
     return (await this.#lineUp(shard, [])).epoch;
   }
 
-  /** How many more bags of each workspace may stand in line. */
-  async rooms(shard: number, workspaceIds: readonly string[]): Promise<number[]> {
+  /** How many more bags may stand in line: in all, and of each workspace. */
+  async rooms(shard: number, workspaceIds: readonly string[]): Promise<{ shard: number; each: number[] }> {
     const [inLine, ...counts] = await this.#redis.hmget(
       keyspace.shardFairness(shard),
       "in_line",
       ...workspaceIds.map((id) => `n:${id}`),
     );
-    const left = SHARD_BAGS_MAX - Number(inLine ?? 0);
-    return counts.map((count) => Math.max(0, Math.min(left, WORKSPACE_BAGS_MAX - Number(count ?? 0))));
+    const left = Math.max(0, SHARD_BAGS_MAX - Number(inLine ?? 0));
+    const each = counts.map((count) => Math.max(0, Math.min(left, WORKSPACE_BAGS_MAX - Number(count ?? 0))));
+    return { shard: left, each };
   }
 
   async recount(shard: number, epoch: string, counts: ReadonlyMap<string, number>): Promise<boolean> {

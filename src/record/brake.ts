@@ -35,8 +35,15 @@ export type BrakeLimits = {
   dataFolder: string | null;
 };
 
+/** What is free where Postgres keeps its data; null when that is not this machine. */
+export async function freeBytesOf({ dataFolder }: BrakeLimits): Promise<number | null> {
+  if (dataFolder === null) return null;
+  const { bavail, bsize } = await statfs(dataFolder);
+  return bavail * bsize;
+}
+
 /** Looks at backlog and disk; sets or lifts the brake. */
-export async function watchBrake(tx: Tx, limits: BrakeLimits, now: Date): Promise<void> {
+export async function watchBrake(tx: Tx, limits: BrakeLimits, free: number | null, now: Date): Promise<void> {
   // statistics, not a count: the price of a look must not grow with the backlog
   const [size] = await tx<{ bags: number; due: number }[]>`
     select coalesce(sum(n_live_tup) filter (where relname = 'bag'), 0)::float8 as bags,
@@ -50,13 +57,11 @@ export async function watchBrake(tx: Tx, limits: BrakeLimits, now: Date): Promis
     backlog > limits.backlogMax ? `about ${Math.round(backlog)} e-mails are unsettled` : null,
     now,
   );
-  if (limits.dataFolder === null) {
+  if (free === null) {
     const unwatched = new Date(now.getTime() - DISK_UNWATCHED_MS);
     await tx`delete from brake where name = 'disk' and since < ${unwatched}`;
     return;
   }
-  const { bavail, bsize } = await statfs(limits.dataFolder);
-  const free = bavail * bsize;
   await set(
     tx,
     "disk",

@@ -231,16 +231,32 @@ export async function totalWaiting(sql: Sql): Promise<{ waiting: number; workspa
   return row ?? { waiting: 0, workspaces: 0 };
 }
 
-/** Counts by day are kept for a year and a little. */
-export async function dropOldCounts(tx: Sql | Tx, now: number): Promise<void> {
+/**
+ * Counts by day are kept for a year and a little. Looks at the next workspaces after one, each by its key; hands back
+ * where to go on, or null at the end.
+ */
+export async function dropOldCounts(
+  tx: Sql | Tx,
+  after: string,
+  now: number,
+  most: number,
+): Promise<string | null> {
   const before = Math.floor(now / DAY_MS) - KEPT_DAYS;
-  await tx`
-    with old as (select workspace_id, day from cap_use where day < ${before} for update skip locked)
-    delete from cap_use u using old where u.workspace_id = old.workspace_id and u.day = old.day`;
-  await tx`
-    with old as (select workspace_id, day, worker from tally where day < ${before} for update skip locked)
-    delete from tally t using old
-    where t.workspace_id = old.workspace_id and t.day = old.day and t.worker = old.worker`;
+  const workspaces = await tx<{ id: string }[]>`
+    with page as (select id from workspace where id > ${after} order by id limit ${most}),
+      old_uses as (
+        select u.workspace_id, u.day from cap_use u join page on u.workspace_id = page.id
+        where u.day < ${before} for update of u skip locked),
+      uses as (
+        delete from cap_use u using old_uses o where u.workspace_id = o.workspace_id and u.day = o.day),
+      old_tallies as (
+        select t.workspace_id, t.day, t.worker from tally t join page on t.workspace_id = page.id
+        where t.day < ${before} for update of t skip locked),
+      tallies as (
+        delete from tally t using old_tallies o
+        where t.workspace_id = o.workspace_id and t.day = o.day and t.worker = o.worker)
+    select id from page order by id`;
+  return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }
 
 function columns(sql: Sql | Tx) {

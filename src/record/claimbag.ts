@@ -5,6 +5,7 @@
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { type Extra, type Head, lockEmails } from "./emails.ts";
 import { GRANT_LIVES_MS } from "./ledger.ts";
+import { nowIn } from "./time.ts";
 
 export const LEASE_SECONDS = 20;
 
@@ -45,12 +46,11 @@ export async function claimBag(
   { workspaceId, id, generation, token }: Held,
   given: number,
 ): Promise<Claimed | null> {
-  const now = given === 0 ? sql`now()` : sql`${new Date(given)}::timestamptz`;
   const [row] = await sql<Claimed[]>`
     update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
     returning email_ids as "emailIds", claims,
-      round(date_part('epoch', granted_at - ${now}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
+      round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   return row ?? null;
 }
 

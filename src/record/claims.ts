@@ -3,13 +3,14 @@
  * it is written in the transaction of what it claims, so the two exist together or not at all.
  */
 import type { Sql, Statement, Tx } from "./connect.ts";
+import { nowIn } from "./time.ts";
 
 export const CLAIM_HOURS = 24;
 
 export type Claim = { workspaceId: string; scope: string; key: string; digest: string; answer: string };
 
 /** Writes the claims that are free, or whose day is over; hands back those that are held, with what they answered. */
-export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], now: Date): Promise<Claim[]> {
+export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], given: number): Promise<Claim[]> {
   const of = (pick: (claim: Claim) => string): string[] => claims.map(pick);
   const taken = await tx<{ n: number }[]>`
     with asked as (
@@ -17,7 +18,7 @@ export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], now: Da
         ${of((c) => c.digest)}::text[], ${of((c) => c.answer)}::text[]) with ordinality as a(workspace_id, scope, key, digest, answer, n)
     ), taken as (
       insert into claim as held (workspace_id, scope, key, digest, answer, created_at)
-      select workspace_id, scope, key, decode(digest, 'hex'), answer::json, ${now} from asked
+      select workspace_id, scope, key, decode(digest, 'hex'), answer::json, ${nowIn(tx, given)} from asked
       order by workspace_id, scope, key
       on conflict (workspace_id, scope, key) do update
         set digest = excluded.digest, answer = excluded.answer, created_at = excluded.created_at
@@ -30,7 +31,7 @@ export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], now: Da
   return findClaims(
     tx,
     claims.filter((_, n) => !free.has(n)),
-    now,
+    given,
   );
 }
 
@@ -38,14 +39,14 @@ export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], now: Da
 export async function findClaims(
   sql: Tx | Sql,
   claims: readonly Pick<Claim, "workspaceId" | "scope" | "key">[],
-  now: Date,
+  given: number,
 ): Promise<Claim[]> {
   return sql<Claim[]>`
     select c.workspace_id as "workspaceId", c.scope, c.key, encode(c.digest, 'hex') as digest, c.answer::text
     from claim c
     join unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
                 ${claims.map((c) => c.key)}::text[]) as a(workspace_id, scope, key) using (workspace_id, scope, key)
-    where c.created_at > ${now}::timestamptz - make_interval(hours => ${CLAIM_HOURS})`;
+    where c.created_at > ${nowIn(sql, given)} - make_interval(hours => ${CLAIM_HOURS})`;
 }
 
 /** For claims that are taken before their answer is known: in the same transaction. */

@@ -3,13 +3,16 @@
  * transaction of the group commit.
  *
  * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces does so in
- * the order of their ids. Mail of the engine's own accord (an automation's, a confirmation) is never refused for the
- * quota: it waits for the month to turn; and submitted twice under one id it is written once.
+ * the order of their ids. Everything happens at the time of the transaction, whatever the clock of this process says.
+ * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the quota: it waits for the
+ * month to turn; submitted twice under one id it is written once; and mail to a contact who has been erased is not
+ * written.
  */
 import { newId } from "../ids.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
 import { type Claim, dropClaims, takeClaims } from "./claims.ts";
 import type { Sql, Statement } from "./connect.ts";
+import { keepContacts } from "./contacts.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
@@ -35,7 +38,8 @@ export type Submission = {
   workspaceId: string;
   /** The workspace's version under which the caller was admitted; null: the engine's own mail. */
   version: number | null;
-  now: number;
+  /** The time that a test gives, in ms; 0: that of the transaction. */
+  given: number;
   bulk: boolean;
   /** Recipients that count for the quota. */
   counted: number;
@@ -72,7 +76,7 @@ export function mailCommit(options: GroupCommitOptions, onBags: (bags: Bag[]) =>
 class MailTransaction implements Transaction<Submission, Judged> {
   readonly #group: readonly Submission[];
   readonly #onBags: (bags: Bag[]) => void;
-  readonly #now: Date;
+  readonly #given: number;
   readonly #verdicts = new Map<Submission, Judged>();
   readonly #accepted: AcceptedEmail[] = [];
   readonly #going = new Map<string, NewEmail[]>();
@@ -81,39 +85,44 @@ class MailTransaction implements Transaction<Submission, Judged> {
   #accounts: readonly Account[] = [];
   #held: readonly Claim[] = [];
   #written = new Set<string>();
+  #kept: ReadonlySet<string> = new Set();
   #bags: Bag[] = [];
 
   constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void) {
     this.#group = group;
     this.#onBags = onBags;
-    this.#now = new Date(Math.max(...group.map((one) => one.now)));
+    this.#given = Math.max(...group.map(({ given }) => given));
   }
 
   async read(tx: Sql): Promise<void> {
     const workspaceIds = [...new Set(this.#group.map((one) => one.workspaceId))];
     const claims = this.#group.flatMap(({ claim }) => claim ?? []);
     const own = this.#group.filter(({ version }) => version === null).flatMap(({ emails }) => emails);
-    const [accounts, held, written] = await settled([
+    const addressed = own.flatMap((email) => addresseeOf(email) ?? []);
+    const [kept, accounts, held, written] = await settled([
+      addressed.length > 0 ? keepContacts(tx, addressed) : Promise.resolve(new Set<string>()),
       lockAccounts(tx, workspaceIds),
-      claims.length > 0 ? takeClaims(tx, claims, this.#now) : Promise.resolve([]),
+      claims.length > 0 ? takeClaims(tx, claims, this.#given) : Promise.resolve([]),
       own.length > 0 ? existingEmails(tx, own) : Promise.resolve([]),
     ]);
     this.#accounts = accounts;
     this.#held = held;
     this.#written = new Set(written);
+    this.#kept = kept;
   }
 
-  write(tx: Sql): Statement[] {
-    const untaken = this.#decide();
+  write(tx: Sql, transactionTime: number): Statement[] {
+    const now = this.#given || transactionTime;
+    const at = new Date(now);
+    const untaken = this.#decide(now);
     const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
-    writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), this.#now));
+    writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
     const emails = this.#accepted.map((one) => one.email);
     writes.push(insertBodies(tx, emails));
-    if (this.#attachments.size > 0)
-      writes.push(...keepAttachments(tx, [...this.#attachments.values()], this.#now));
-    if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, this.#now));
+    if (this.#attachments.size > 0) writes.push(...keepAttachments(tx, [...this.#attachments.values()], at));
+    if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, at));
     if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
     writes.push(saveLedgers(tx, this.#accounts));
     return writes;
@@ -128,7 +137,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
   }
 
   /** Fills in every request's verdict; hands back the claims that were taken in vain. */
-  #decide(): Claim[] {
+  #decide(now: number): Claim[] {
     const accountOf = new Map(this.#accounts.map((account) => [account.workspaceId, account]));
     const heldBy = new Map(this.#held.map((claim) => [claimName(claim), claim]));
     const untaken: Claim[] = [];
@@ -139,30 +148,24 @@ class MailTransaction implements Transaction<Submission, Judged> {
       let verdict: Judged;
       if (holder) verdict = { kind: "claimed", claim: holder };
       else if (!account || (version !== null && version !== account.version)) verdict = { kind: "stale" };
-      else verdict = this.#judge(submission, account);
+      else verdict = this.#judge(submission, account, now);
       this.#verdicts.set(submission, verdict);
       if (claim && !holder && verdict.kind !== "accepted") untaken.push(claim);
     }
-    for (const [workspaceId, emails] of this.#going) this.#bags.push(...this.#pack(workspaceId, emails));
+    for (const [workspaceId, emails] of this.#going) this.#bags.push(...packAt(now, workspaceId, emails));
     return untaken;
   }
 
-  #pack(workspaceId: string, emails: readonly NewEmail[]): Bag[] {
-    const grantedAt = this.#now.getTime();
-    const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt }));
-    return pack(workspaceId, shardOf(workspaceId), packable, () => newId(grantedAt));
-  }
-
-  #judge(submission: Submission, account: Account): Judged {
-    const { bulk, counted, now } = submission;
+  #judge(submission: Submission, account: Account, now: number): Judged {
+    const { bulk, counted } = submission;
     const isOwn = submission.version === null;
-    const emails = isOwn ? submission.emails.filter(({ id }) => !this.#written.has(id)) : submission.emails;
+    const emails = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
     if (emails.length === 0) return { kind: "accepted", go: 0, account };
     const isDueLater = (email: NewEmail): boolean => email.scheduledAt !== null;
     advance(account.ledger, now);
     const ready = emails.filter((email) => !isDueLater(email));
     const verdict = judge(account.ledger, account.allowance, {
-      counted,
+      counted: isOwn ? weightOf(emails) : counted,
       countsDay: !isOwn,
       bulk,
       weights: ready.map((email) => email.weight),
@@ -190,6 +193,30 @@ class MailTransaction implements Transaction<Submission, Judged> {
     else if (going.length > 0) this.#going.set(account.workspaceId, going);
     return { kind: "accepted", go, account };
   }
+
+  /** Of the engine's own mail: it is not written yet, and its contact is still there. */
+  #isWanted(email: NewEmail): boolean {
+    const addressee = addresseeOf(email);
+    return !this.#written.has(email.id) && (addressee === null || this.#kept.has(addressee.id));
+  }
+}
+
+function addresseeOf({
+  workspaceId,
+  contactId,
+  writtenFor,
+}: NewEmail): { workspaceId: string; id: string } | null {
+  const id = contactId ?? writtenFor;
+  return id === undefined ? null : { workspaceId, id };
+}
+
+function weightOf(emails: readonly NewEmail[]): number {
+  return emails.reduce((sum, { weight }) => sum + weight, 0);
+}
+
+function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmail[]): Bag[] {
+  const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt }));
+  return pack(workspaceId, shardOf(workspaceId), packable, () => newId(grantedAt));
 }
 
 function dueOf(email: NewEmail, why: Due["why"], at: number): Due {

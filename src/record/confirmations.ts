@@ -1,6 +1,5 @@
 /** Confirmation mails that are owed: asked for by a committed change, and not yet written. */
 import type { Sql } from "./connect.ts";
-import { insertErasures } from "./erasures.ts";
 
 export type OwedConfirmation = {
   workspaceId: string;
@@ -8,7 +7,6 @@ export type OwedConfirmation = {
   audienceId: string;
   audienceName: string;
   contactId: string;
-  identity: string;
   email: string;
   firstName: string | null;
   lastName: string | null;
@@ -27,7 +25,7 @@ export async function owedConfirmations(
       : sql`f.asked_at > ${of.after} and f.asked_at < ${of.before}`;
   return sql<OwedConfirmation[]>`
     select f.workspace_id as "workspaceId", w.handle, c.audience_id as "audienceId", a.name as "audienceName",
-           f.contact_id as "contactId", c.identity, c.email, c.first_name as "firstName", c.last_name as "lastName", f.asked_at as "askedAt"
+           f.contact_id as "contactId", c.email, c.first_name as "firstName", c.last_name as "lastName", f.asked_at as "askedAt"
     from confirmation f
     join workspace w on w.id = f.workspace_id
     join contact c on c.workspace_id = f.workspace_id and c.id = f.contact_id
@@ -36,19 +34,12 @@ export async function owedConfirmations(
     order by f.asked_at limit ${most}`;
 }
 
-/**
- * The mail is committed; one that was asked for since then is still owed. Whoever was erased while it was being written
- * is erased from it too.
- */
+/** The mail is committed; one that was asked for since then is still owed. */
 export async function noteMailed(
   sql: Sql,
-  { workspaceId, contactId, identity, askedAt }: OwedConfirmation,
-  now: Date,
+  { workspaceId, contactId, askedAt }: OwedConfirmation,
 ): Promise<void> {
-  const noted = await sql`
+  await sql`
     update confirmation set is_mailed = true
     where workspace_id = ${workspaceId} and contact_id = ${contactId} and asked_at = ${askedAt}`;
-  if (noted.count > 0) return;
-  const kept = await sql`select from contact where workspace_id = ${workspaceId} and id = ${contactId}`;
-  if (kept.length === 0) await insertErasures(sql, [{ workspaceId, identity }], now);
 }

@@ -3,13 +3,13 @@
  * timeout. The sockets are made here because postgres.js leaves Nagle's algorithm on (a 500-row write took 75 ms
  * instead of 6), and because on the same machine a unix socket is faster still: `?socket=/folder` in the url names it.
  */
-import { connect as connectSocket, type Socket } from "node:net";
+import { connect as connectSocket } from "node:net";
 import postgres from "postgres";
+import { arrayTypes } from "./arraytypes.ts";
+import { openPool } from "./pool.ts";
+import type { Sql } from "./statement.ts";
 
-export type Sql = postgres.Sql;
-export type Tx = postgres.TransactionSql;
-/** Asked for and not yet sent: the driver sends it when it is awaited or executed. */
-export type Statement = postgres.PendingQuery<postgres.Row[]>;
+export type { Sql, Statement, Tx } from "./statement.ts";
 
 export type Pool =
   | "commits"
@@ -19,6 +19,7 @@ export type Pool =
   | "settling"
   | "leases"
   | "keeper"
+  | "retention"
   | "runs"
   | "setup";
 const POOL_CONNECTIONS: Record<Pool, number> = {
@@ -29,36 +30,66 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
   settling: 1,
   leases: 1,
   keeper: 3,
+  retention: 1,
   runs: 4,
   setup: 1,
 };
 
+/**
+ * Postgres answers within the statement timeout, unless a statement sets its own. A pause of some seconds is waited for,
+ * and so is a connection that is slow to be made: on an overloaded machine, giving up and connecting anew makes it worse.
+ * Callers have deadlines of their own.
+ */
+const SILENT_TIMEOUTS_MAX = 15;
+const SILENT_READ_TIMEOUTS_MAX = 5;
+const CONNECT_SECONDS_MIN = 10;
+
 export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);
-  const socket = (options: { host: string[]; port: number[] }): Socket => {
-    const port = options.port[0] as number;
-    return socketFolder
-      ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
-      : connectSocket({ host: options.host[0] as string, port, noDelay: true });
-  };
-  // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at once
-  const options = {
-    socket,
-    max: POOL_CONNECTIONS[pool],
-    onnotice: () => {},
-    connect_timeout: Math.max(1, Math.ceil(timeoutMs / 1000)),
-    backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, 1),
-    connection: {
-      application_name: `postrider ${pool}`,
-      ...(pool === "setup" ? {} : hotStatements(timeoutMs)),
-      // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
-      ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
-      // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
-      ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
+  return openPool(POOL_CONNECTIONS[pool], {
+    silenceMsMax: silenceOf(pool, timeoutMs),
+    connect: ({ host: [host], port: [port] }) =>
+      socketFolder
+        ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
+        : connectSocket({ host: host as string, port: port as number, noDelay: true }),
+    client: ({ socket, onLost }) => {
+      // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at once
+      const options = {
+        socket,
+        onclose: onLost,
+        max: 1,
+        // the pool replaces connections, and ends none that is in a transaction
+        max_lifetime: null,
+        fetch_types: false,
+        types: arrayTypes(),
+        onnotice: () => {},
+        connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),
+        connection: {
+          application_name: `postrider ${pool}`,
+          ...settingsOf(pool, timeoutMs),
+          // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
+          ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
+          // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
+          ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
+        },
+      };
+      return postgres(href, options);
     },
-  };
-  return postgres(href, options);
+  });
 }
+
+function silenceOf(pool: Pool, timeoutMs: number): number | null {
+  if (pool === "setup") return null;
+  return (pool === "reads" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
+}
+
+function settingsOf(pool: Pool, timeoutMs: number) {
+  if (pool === "setup") return {};
+  return pool === "retention" ? RETENTION : hotStatements(timeoutMs);
+}
+
+/** Detaching waits for others in the background; whatever would make others wait gives up soon. */
+const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000 };
 
 /**
  * Statements that run thousands of times are planned once, by index. A plan made while a day's partition was still

@@ -32,7 +32,8 @@ export type ContactEntry = {
   who: Who;
   change: Change;
   keyId: string | null;
-  now: number;
+  /** The time that a test gives, in ms; 0: that of the transaction. */
+  given: number;
   /** Of the request, for the bound of a group. */
   bytes: number;
 };
@@ -58,7 +59,7 @@ export function contactCommit(
 class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #group: readonly ContactEntry[];
   readonly #hashOf: (identity: string) => Buffer;
-  readonly #now: Date;
+  readonly #given: number;
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
   readonly #lists = new Map<string, List>();
   readonly #touched = new Set<Held>();
@@ -66,7 +67,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
     this.#hashOf = hashOf;
-    this.#now = new Date(Math.max(...group.map(({ now }) => now)));
+    this.#given = Math.max(...group.map(({ given }) => given));
   }
 
   async read(tx: Sql): Promise<void> {
@@ -89,20 +90,21 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       if (suppressed.has(heldName(one))) this.#listOf(one)?.suppressed.add(one.identity);
   }
 
-  write(tx: Sql): Statement[] {
-    for (const entry of this.#group) this.#verdicts.set(entry, this.#decide(entry));
+  write(tx: Sql, transactionTime: number): Statement[] {
+    const now = new Date(this.#given || transactionTime);
+    for (const entry of this.#group) this.#verdicts.set(entry, this.#decide(entry, now));
     const touched = [...this.#touched];
     const kept = touched.filter(({ isErased }) => !isErased);
     const fresh = kept.filter(({ isNew }) => isNew);
     const known = kept.filter(({ isNew }) => !isNew);
     const erased = touched.filter(({ isErased }) => isErased);
-    const consents = kept.flatMap((held) => this.#consentsOf(held));
+    const consents = kept.flatMap((held) => consentsOf(held, now));
     const confirmations = kept.flatMap(({ contact: { workspaceId, id: contactId }, confirmation }) =>
       confirmation ? [{ workspaceId, contactId, ...confirmation }] : [],
     );
     const writes: Statement[] = [];
     // an address that was erased and added again in one group is inserted after it is deleted
-    if (erased.length > 0) writes.push(...this.#erase(tx, erased));
+    if (erased.length > 0) writes.push(...this.#erase(tx, erased, now));
     if (fresh.length > 0)
       writes.push(
         insertContacts(
@@ -125,7 +127,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
         insertErasures(
           tx,
           erased.map(({ contact }) => contact),
-          this.#now,
+          now,
         ),
       );
     return writes;
@@ -137,14 +139,14 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
 
   committed(): void {}
 
-  #decide(entry: ContactEntry): ContactVerdict {
-    const { who, change: asked, keyId, now } = entry;
+  #decide(entry: ContactEntry, now: Date): ContactVerdict {
+    const { who, change: asked, keyId } = entry;
     const list = this.#listOf(entry);
     if (!list) return { kind: "no audience" };
     const { audience, byId, byIdentity, suppressed } = list;
     const held = ("id" in who ? byId.get(who.id) : byIdentity.get(who.identity)) ?? null;
     const isSuppressed = asked.kind === "add" && suppressed.has(asked.identity);
-    const setting = { audience, isSuppressed, keyId, now: new Date(now) };
+    const setting = { audience, isSuppressed, keyId, now };
     const verdict = change(held, asked, setting, (added) => {
       keep(list, added);
       this.#touched.add(added);
@@ -168,18 +170,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     return { workspaceId, audienceId, identity: asked.identity, hash: this.#hashOf(asked.identity) };
   }
 
-  #consentsOf({ contact: { workspaceId, id: contactId }, consents }: Held): NewConsent[] {
-    const recordedAt = this.#now;
-    return consents.map((consent) => ({
-      ...consent,
-      workspaceId,
-      contactId,
-      id: newId(recordedAt.getTime()),
-      recordedAt,
-    }));
-  }
-
-  #erase(tx: Sql, erased: readonly Held[]): Statement[] {
+  #erase(tx: Sql, erased: readonly Held[], now: Date): Statement[] {
     const contacts = erased.map(({ contact }) => contact);
     // of one who was erased twice in the group, the last word
     const last = new Map(
@@ -194,8 +185,19 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       hash: this.#hashOf(identity),
       isUnsubscribed: status === "unsubscribed",
     }));
-    return [...deleteContacts(tx, contacts, this.#now), ...keepSuppressed(tx, keys, this.#now)];
+    return [...deleteContacts(tx, contacts, now), ...keepSuppressed(tx, keys, now)];
   }
+}
+
+function consentsOf({ contact, consents }: Held, recordedAt: Date): NewConsent[] {
+  const { workspaceId, id: contactId } = contact;
+  return consents.map((consent) => ({
+    ...consent,
+    workspaceId,
+    contactId,
+    id: newId(recordedAt.getTime()),
+    recordedAt,
+  }));
 }
 
 /** An audience that is locked, and who of it the group is about. */

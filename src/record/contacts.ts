@@ -35,6 +35,22 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
   return found.flat().map(heldOf);
 }
 
+/**
+ * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being committed.
+ * Call it before any ledger is locked.
+ */
+export async function keepContacts(
+  tx: Tx | Sql,
+  wanted: readonly { workspaceId: string; id: string }[],
+): Promise<Set<string>> {
+  const rows = await tx<{ id: string }[]>`
+    select c.id from contact c
+    join unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.id)}::uuid[]) as w(workspace_id, id)
+      on c.workspace_id = w.workspace_id and c.id = w.id
+    order by c.workspace_id, c.id for key share of c`.execute();
+  return new Set(rows.map(({ id }) => id));
+}
+
 export async function findContact(
   sql: Sql,
   { workspaceId, audienceId, who }: Wanted,
@@ -186,7 +202,10 @@ export function keepSuppressed(
   return statements;
 }
 
-/** Removes contacts and everything kept about them; the mail to them is the erasure's business. */
+/**
+ * Removes contacts and everything kept about them; the mail to them is the erasure's business. They are locked in the
+ * order of their ids, as by everyone who keeps several from being erased.
+ */
 export function deleteContacts(
   tx: Tx | Sql,
   contacts: readonly { workspaceId: string; id: string }[],

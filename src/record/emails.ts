@@ -11,6 +11,8 @@ export type NewEmail = {
   keyId: string | null;
   /** Whom an automation's mail is to: asked once more when it leaves. */
   contactId?: string;
+  /** Of the engine's own mail: not written once this contact is erased. `contactId` means the same, and more. */
+  writtenFor?: string;
   bulk: boolean;
   /** JSON of `Head`. */
   head: string;

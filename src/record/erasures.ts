@@ -7,6 +7,7 @@
  * in a few passes over the mail, two when a pass takes longer than emptying the audience.
  */
 import { floorId, newId } from "../ids.ts";
+import { StepSize } from "../stepsize.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Contact } from "./contact.ts";
 import { deleteContacts } from "./contacts.ts";
@@ -17,11 +18,33 @@ import { oldestDay } from "./partitions.ts";
 import { forgetContacts, isRemembered } from "./runs.ts";
 
 const DAY_MS = 86_400_000;
-/** Looked through in one statement: well within its time. */
-const HEADS_MAX = 5_000;
-/** Rewritten in one transaction, under the lock of the workspace's ledger. */
-const STRUCK_MAX = 500;
-const ADDRESSES_DROPPED_MAX = 10_000;
+/** Sends of the workspace wait while its e-mails are rewritten. */
+const STRUCK_SLOW_MS = 250;
+
+/** How much each step takes on, as far as the store keeps up. */
+export type EraseSizes = {
+  /** Looked through in one statement. */
+  heads: StepSize;
+  /** Rewritten in one transaction, under the lock of the workspace's ledger. */
+  struck: StepSize;
+  addresses: StepSize;
+  /** Contacts of an audience that was deleted. */
+  emptied: StepSize;
+  /** Events of contacts that were erased. */
+  forgotten: StepSize;
+};
+
+export function eraseSizes(slowMs: number): EraseSizes {
+  const size = (max: number) => new StepSize({ max, slowMs });
+  const struck = new StepSize({ max: 500, slowMs: Math.min(slowMs, STRUCK_SLOW_MS) });
+  return {
+    heads: size(5_000),
+    struck,
+    addresses: size(10_000),
+    emptied: size(1_000),
+    forgotten: size(10_000),
+  };
+}
 
 export type Erasure = {
   workspaceId: string;
@@ -79,20 +102,38 @@ export async function beginErasure(sql: Sql, workspaceId: string | null): Promis
 }
 
 /** Works through some of the mail; hands back what is left to do, or null when the erasure is done. */
-export async function eraseStep(sql: Sql, erasure: Erasure, now: Date): Promise<Erasure | null> {
+export async function eraseStep(
+  sql: Sql,
+  erasure: Erasure,
+  now: Date,
+  sizes: EraseSizes,
+): Promise<Erasure | null> {
   const { workspaceId, nextDay, nextId } = erasure;
-  if (await forgetSome(sql, erasure, now)) return erasure;
-  if (nextId === null && nextDay < (await oldestDay(sql, "email"))) return dropAddresses(sql, erasure);
+  const hasForgotten = await sizes.forgotten.take(
+    (most) => forgetSome(sql, erasure, now, most),
+    (found) => (found ? sizes.forgotten.most : 0),
+  );
+  if (hasForgotten) return erasure;
+  if (nextId === null && nextDay < (await oldestDay(sql, "email"))) return dropAddresses(sql, erasure, sizes);
   const end = floorId((nextDay + 1) * DAY_MS);
   const from = nextId ?? floorId(nextDay * DAY_MS);
-  const to = await idAfter(sql, workspaceId, from, end);
-  const mails = await mailsBetween(sql, erasure, from, to ?? end);
+  const { to, mails } = await sizes.heads.take(async (most) => {
+    const to = await idAfter(sql, workspaceId, from, end, most);
+    return { to, mails: await mailsBetween(sql, erasure, from, to ?? end) };
+  });
   const identities = await erasedAmong(sql, erasure, mails);
   const ids = mails
     .filter((mail) => strike(mail, identities, now.toISOString()) !== null)
     .map((mail) => mail.id);
-  for (let at = 0; at < ids.length; at += STRUCK_MAX)
-    await strikeOut(sql, workspaceId, ids.slice(at, at + STRUCK_MAX), identities, now);
+  while (ids.length > 0)
+    await sizes.struck.take(
+      async (most) => {
+        const some = ids.splice(0, most);
+        await strikeOut(sql, workspaceId, some, identities, now);
+        return some.length;
+      },
+      (count) => count,
+    );
   return to === null ? moveOn(sql, erasure, nextDay - 1, null) : moveOn(sql, erasure, nextDay, to);
 }
 
@@ -113,14 +154,14 @@ async function erasedAmong(
 const FORGOTTEN_AT_ONCE_MAX = 100;
 
 /** Goes on forgetting what erased contacts did; says whether there was anything. */
-async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date): Promise<boolean> {
+async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date, most: number): Promise<boolean> {
   return sql.begin(async (tx) => {
     const contacts = await tx<{ workspaceId: string; id: string }[]>`
       select workspace_id as "workspaceId", contact_id as id from erased_contact
       where workspace_id = ${workspaceId} and erasure_id = ${id}
       order by contact_id limit ${FORGOTTEN_AT_ONCE_MAX} for update skip locked`;
     if (contacts.length === 0) return false;
-    await Promise.all(forgetContacts(tx, contacts, now));
+    await Promise.all(forgetContacts(tx, contacts, now, most));
     await tx`
       delete from erased_contact x
       using unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as c(workspace_id, id)
@@ -130,15 +171,18 @@ async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date): Pr
 }
 
 /** Nothing names them any more; nor does the erasure. */
-async function dropAddresses(sql: Sql, erasure: Erasure): Promise<Erasure | null> {
+async function dropAddresses(sql: Sql, erasure: Erasure, { addresses }: EraseSizes): Promise<Erasure | null> {
   const { workspaceId, id } = erasure;
   // an array: the planner would ask for a list of rows anew for each of them
-  const dropped = await sql`
-    delete from erased_address
-    where workspace_id = ${workspaceId} and erasure_id = ${id} and identity = any(array(
-      select identity from erased_address where workspace_id = ${workspaceId} and erasure_id = ${id}
-      order by identity limit ${ADDRESSES_DROPPED_MAX} for update skip locked))`;
-  if (dropped.count >= ADDRESSES_DROPPED_MAX) return erasure;
+  const isMore = await addresses.full(async (most) => {
+    const dropped = await sql`
+      delete from erased_address
+      where workspace_id = ${workspaceId} and erasure_id = ${id} and identity = any(array(
+        select identity from erased_address where workspace_id = ${workspaceId} and erasure_id = ${id}
+        order by identity limit ${most} for update skip locked))`;
+    return dropped.count;
+  });
+  if (isMore) return erasure;
   await sql`
     delete from erasure e where workspace_id = ${workspaceId} and id = ${id}
       and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)
@@ -155,10 +199,16 @@ async function moveOn(sql: Sql, erasure: Erasure, nextDay: number, nextId: strin
   return { ...erasure, nextDay, nextId };
 }
 
-async function idAfter(sql: Sql, workspaceId: string, from: string, end: string): Promise<string | null> {
+async function idAfter(
+  sql: Sql,
+  workspaceId: string,
+  from: string,
+  end: string,
+  most: number,
+): Promise<string | null> {
   const [row] = await sql<{ id: string }[]>`
     select id from email where workspace_id = ${workspaceId} and id >= ${from} and id < ${end}
-    order by id offset ${HEADS_MAX} limit 1`;
+    order by id offset ${most} limit 1`;
   return row?.id ?? null;
 }
 
@@ -226,10 +276,8 @@ async function saveStruck(tx: Tx, workspaceId: string, struck: readonly Struck[]
       and id between ${ids[0] as string} and ${ids.at(-1) as string}`;
 }
 
-const EMPTIED_MAX = 1_000;
-
 /** Erases some contacts of an audience that was deleted, and the audience after the last; null when there is none. */
-export async function emptyDeletedAudience(sql: Sql, now: Date): Promise<number | null> {
+export async function emptyDeletedAudience(sql: Sql, now: Date, most: number): Promise<number | null> {
   return sql.begin(async (tx) => {
     const [audience] = await tx<{ workspaceId: string; id: string }[]>`
       select workspace_id as "workspaceId", id from audience where deleted_at is not null
@@ -238,15 +286,15 @@ export async function emptyDeletedAudience(sql: Sql, now: Date): Promise<number 
     const { workspaceId, id } = audience;
     const contacts = await tx<Pick<Contact, "workspaceId" | "id" | "identity">[]>`
       select workspace_id as "workspaceId", id, identity from contact
-      where workspace_id = ${workspaceId} and audience_id = ${id} limit ${EMPTIED_MAX}`;
+      where workspace_id = ${workspaceId} and audience_id = ${id} limit ${most}`;
     if (contacts.length > 0) {
       await Promise.all([...deleteContacts(tx, contacts, now), insertErasures(tx, contacts, now)]);
     } else {
       const freed = await tx`
         delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id} and address_hash = any(array(
           select address_hash from suppression where workspace_id = ${workspaceId} and audience_id = ${id}
-          limit ${ADDRESSES_DROPPED_MAX}))`;
-      if (freed.count >= ADDRESSES_DROPPED_MAX) return freed.count;
+          limit ${most}))`;
+      if (freed.count >= most) return freed.count;
       await tx`delete from audience where workspace_id = ${workspaceId} and id = ${id}`;
     }
     return contacts.length;

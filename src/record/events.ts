@@ -25,7 +25,8 @@ export type EventEntry = {
   name: string;
   /** Compact JSON, or null. */
   properties: string | null;
-  now: number;
+  /** The time that a test gives, in ms; 0: that of the transaction. */
+  given: number;
   bytes: number;
   claim: { key: string; digest: string } | null;
   answer(contactId: string): string;
@@ -68,7 +69,7 @@ export function eventCommit(options: GroupCommitOptions): EventCommit {
 
 class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   readonly #group: readonly EventEntry[];
-  readonly #now: Date;
+  readonly #given: number;
   readonly #verdicts = new Map<EventEntry, EventVerdict>();
   readonly #contacts = new Map<string, Addressed>();
   readonly #listeners = new Map<string, Listener[]>();
@@ -78,7 +79,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
 
   constructor(group: readonly EventEntry[]) {
     this.#group = group;
-    this.#now = new Date(Math.max(...group.map(({ now }) => now)));
+    this.#given = Math.max(...group.map(({ given }) => given));
   }
 
   async read(tx: Sql): Promise<void> {
@@ -86,7 +87,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
     const [contacts, listeners, held] = await settled([
       keepContacts(tx, distinct(this.#group, contactKey)),
       findListeners(tx, distinct(this.#group, listenerKey)),
-      claims.length > 0 ? takeClaims(tx, claims, this.#now) : Promise.resolve([]),
+      claims.length > 0 ? takeClaims(tx, claims, this.#given) : Promise.resolve([]),
     ]);
     for (const contact of contacts) this.#contacts.set(contactKey(contact), contact);
     for (const one of listeners) {
@@ -96,12 +97,13 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
     this.#held = new Map(held.map((claim) => [claimKey(claim), claim]));
   }
 
-  write(tx: Sql): Statement[] {
-    const untaken = this.#decide();
+  write(tx: Sql, transactionTime: number): Statement[] {
+    const now = this.#given || transactionTime;
+    const untaken = this.#decide(now);
     const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
-    writes.push(insertEvents(tx, this.#accepted));
+    writes.push(insertEvents(tx, this.#accepted, new Date(now)));
     if (this.#runs.length > 0) writes.push(insertRuns(tx, this.#runs));
     const answered = this.#accepted.flatMap(({ event, contactId }) => {
       const claim = claimOf(event);
@@ -118,7 +120,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   committed(): void {}
 
   /** Fills in every verdict; hands back the claims that were taken in vain. */
-  #decide(): Claim[] {
+  #decide(now: number): Claim[] {
     const untaken: Claim[] = [];
     const entering = new Map<string, NewRun>();
     for (const event of this.#group) {
@@ -132,14 +134,14 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
       } else {
         this.#verdicts.set(event, { kind: "accepted", answer: event.answer(contact.id) });
         this.#accepted.push({ event, contactId: contact.id });
-        this.#start(event, contact, entering);
+        this.#start(event, contact, entering, now);
       }
     }
     return untaken;
   }
 
   /** `entering`: who of this group already asks for the place of an automation and contact. */
-  #start(event: EventEntry, contact: Addressed, entering: Map<string, NewRun>): void {
+  #start(event: EventEntry, contact: Addressed, entering: Map<string, NewRun>, now: number): void {
     const listeners = this.#listeners.get(listenerKey(event)) ?? [];
     if (listeners.length === 0) return;
     const properties =
@@ -156,11 +158,11 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
         automationId: listener.id,
         contactId: contact.id,
         audienceId: event.audienceId,
-        id: newId(event.now),
+        id: newId(now),
         version: listener.version,
         eventId: event.id,
-        at: new Date(event.now).toISOString(),
-        enteredBy: enteredBy(listener, event.now),
+        at: new Date(now).toISOString(),
+        enteredBy: enteredBy(listener, now),
         follows: first !== undefined,
       };
       if (!first) entering.set(place, run);
@@ -199,7 +201,11 @@ async function keepContacts(
     order by c.workspace_id, c.id for key share of c`.execute();
 }
 
-function insertEvents(tx: Sql, accepted: readonly { event: EventEntry; contactId: string }[]): Statement {
+function insertEvents(
+  tx: Sql,
+  accepted: readonly { event: EventEntry; contactId: string }[],
+  at: Date,
+): Statement {
   const of = (pick: (event: EventEntry) => string): string =>
     plainArray(accepted.map(({ event }) => pick(event)));
   const textsOf = (pick: (event: EventEntry) => string | null) =>
@@ -209,11 +215,11 @@ function insertEvents(tx: Sql, accepted: readonly { event: EventEntry; contactId
     );
   return tx`
     insert into event (workspace_id, contact_id, id, audience_id, name, properties, created_at)
-    select workspace_id, contact_id, id, audience_id, name, properties::json, at
+    select workspace_id, contact_id, id, audience_id, name, properties::json, ${at}
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${plainArray(accepted.map(({ contactId }) => contactId))}::uuid[],
                 ${textsOf((e) => e.id)}, ${of((e) => e.audienceId)}::uuid[], ${textsOf((e) => e.name)},
-                ${textsOf((e) => e.properties)}, ${of((e) => new Date(e.now).toISOString())}::timestamptz[])
-      as e(workspace_id, contact_id, id, audience_id, name, properties, at)`;
+                ${textsOf((e) => e.properties)})
+      as e(workspace_id, contact_id, id, audience_id, name, properties)`;
 }
 
 function insertRuns(tx: Sql, runs: readonly NewRun[]): Statement {

@@ -7,17 +7,27 @@
  * and written is the business of the kind of entry.
  *
  * Promises: an entry hears its verdict only after the commit. One entry that is refused or broken never fails its
- * neighbours: a group that aborts is halved and tried again, down to single entries.
+ * neighbours: a group that aborts is halved and tried again, down to single entries. A group that lost a deadlock is
+ * tried again as it is. A group that took too long makes the next ones smaller, until groups succeed again.
  *
  * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written; after it,
  * Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the answer is `unknown`.
+ * It is `unknown` too when Postgres crashed or failed over meanwhile, and has a committed transaction of that number:
+ * numbers of transactions that never reached the disk are given again.
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
-import type { Sql, Statement } from "./connect.ts";
+import { CONFLICT_RETRIES_MAX, isConflict } from "./conflict.ts";
+import type { Sql, Statement, Tx } from "./connect.ts";
+import { isRefusal } from "./session.ts";
+import type { Reserved } from "./statement.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+/** What is left of a group's size when every group takes too long: one entry. */
+const SHARE_MIN = 1 / GROUP_ROWS_MAX;
+/** Slowly: each group that turns out too large again is a group of callers that are refused. */
+const SHARE_GROWTH = 1.1;
 const HELD_ROWS_MAX = 40_000;
 const HELD_BYTES_MAX = 256 * 1024 * 1024;
 const FATE_POLL_MS = 50;
@@ -25,9 +35,12 @@ const FATE_POLL_MS = 50;
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
   /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
-  read(tx: Sql): Promise<void>;
-  /** Decides every entry, and hands back what is executed before the commit, in this order. */
-  write(tx: Sql): Statement[];
+  read(tx: Tx): Promise<void>;
+  /**
+   * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time of the
+   * transaction, in ms.
+   */
+  write(tx: Tx, now: number): Statement[];
   verdictOf(entry: Entry): Verdict;
   /** The transaction is committed, and every entry has its verdict. */
   committed(): void;
@@ -59,6 +72,11 @@ type Waiting<Entry, Verdict> = {
   settle(verdict: Verdict | Uncommitted): void;
 };
 
+type Group<Entry, Verdict> = readonly Waiting<Entry, Verdict>[];
+
+/** How an attempt to commit a group ended. Whoever is committed has heard its verdict. */
+type End = { kind: "committed" } | { kind: "aborted" | "unknown"; error: unknown };
+
 class Deadline extends Error {}
 
 export class GroupCommit<Entry, Verdict> {
@@ -69,6 +87,8 @@ export class GroupCommit<Entry, Verdict> {
   #running: Promise<void> | null = null;
   #heldRows = 0;
   #heldBytes = 0;
+  /** Of the rows and bytes that a group may have at most. */
+  #share = 1;
 
   constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
     this.#kind = kind;
@@ -120,7 +140,7 @@ export class GroupCommit<Entry, Verdict> {
   }
 
   /** The next entries in order; one that repeats a name of the group waits for the group after. */
-  #nextGroup(): Waiting<Entry, Verdict>[] {
+  #nextGroup(): Group<Entry, Verdict> {
     const group: Waiting<Entry, Verdict>[] = [];
     const repeats: Waiting<Entry, Verdict>[] = [];
     const names = new Set<string>();
@@ -128,8 +148,7 @@ export class GroupCommit<Entry, Verdict> {
     let bytes = 0;
     let seen = 0;
     for (const one of this.#queue) {
-      if (group.length > 0 && (rows + one.rows > GROUP_ROWS_MAX || bytes + one.bytes > GROUP_BYTES_MAX))
-        break;
+      if (group.length > 0 && shareOf(rows + one.rows, bytes + one.bytes) > this.#share) break;
       seen++;
       const name = this.#kind.nameOf?.(one.entry) ?? null;
       if (name !== null) {
@@ -147,34 +166,15 @@ export class GroupCommit<Entry, Verdict> {
     return group;
   }
 
-  async #commit(group: readonly Waiting<Entry, Verdict>[]): Promise<void> {
-    const transaction = this.#kind.open(group.map((one) => one.entry));
-    const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
-    const settleAll = (): void => {
-      for (const one of group) one.settle(transaction.verdictOf(one.entry));
-      transaction.committed();
-    };
-    let error: unknown;
-    try {
-      await attempt.run();
-      settleAll();
+  async #commit(group: Group<Entry, Verdict>): Promise<void> {
+    const end = await this.#persistently(group);
+    this.#learn(group, end);
+    if (end.kind === "committed") return;
+    const { error } = end;
+    if (end.kind === "unknown") {
+      for (const one of group) one.settle({ kind: "unknown", error });
       return;
-    } catch (caught) {
-      error = caught;
     }
-    if (attempt.isConnectionDoubtful) this.#renewConnection();
-    if (attempt.commitWasSent) {
-      const fate = await this.#fateOf(attempt.xid);
-      if (fate === "committed") {
-        settleAll();
-        return;
-      }
-      if (fate === "unknown") {
-        for (const one of group) one.settle({ kind: "unknown", error });
-        return;
-      }
-    }
-    // certainly rolled back
     const isBroken = isFaultOfOne(error);
     if (!isBroken || group.length === 1) {
       for (const one of group) one.settle({ kind: "failed", error, isBroken });
@@ -185,6 +185,49 @@ export class GroupCommit<Entry, Verdict> {
     await this.#commit(group.slice(half));
   }
 
+  /** Whoever lost a deadlock finds the locks free the next time. */
+  async #persistently(group: Group<Entry, Verdict>): Promise<End> {
+    const until = performance.now() + this.#options.timeoutMs;
+    let end = await this.#attempt(group);
+    for (let n = 0; n < CONFLICT_RETRIES_MAX && performance.now() < until; n++) {
+      if (end.kind !== "aborted" || !isConflict(end.error)) break;
+      end = await this.#attempt(group);
+    }
+    return end;
+  }
+
+  async #attempt(group: Group<Entry, Verdict>): Promise<End> {
+    const transaction = this.#kind.open(group.map((one) => one.entry));
+    const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
+    const committed = (): End => {
+      for (const one of group) one.settle(transaction.verdictOf(one.entry));
+      transaction.committed();
+      return { kind: "committed" };
+    };
+    let error: unknown;
+    try {
+      await attempt.run();
+      return committed();
+    } catch (caught) {
+      error = caught;
+    }
+    if (attempt.isConnectionDoubtful) this.#renewConnection();
+    const fate = attempt.commitWasSent ? await this.#fateOf(attempt) : "aborted";
+    return fate === "committed" ? committed() : { kind: fate, error };
+  }
+
+  /** Halves what took too long. Only a group that used its share shows that a larger one may succeed. */
+  #learn(group: Group<Entry, Verdict>, end: End): void {
+    const rows = group.reduce((sum, one) => sum + one.rows, 0);
+    const bytes = group.reduce((sum, one) => sum + one.bytes, 0);
+    const used = shareOf(rows, bytes);
+    if (end.kind === "committed") {
+      if (used >= this.#share / 2) this.#share = Math.min(1, this.#share * SHARE_GROWTH);
+    } else if (tookTooLong(end.error)) {
+      this.#share = Math.max(SHARE_MIN, Math.min(used, this.#share) / 2);
+    }
+  }
+
   #renewConnection(): void {
     const old = this.#sql;
     this.#sql = this.#options.connect();
@@ -192,17 +235,22 @@ export class GroupCommit<Entry, Verdict> {
     old.end({ timeout: 0 }).catch(() => {});
   }
 
-  async #fateOf(xid: string | null): Promise<"committed" | "aborted" | "unknown"> {
+  async #fateOf(attempt: Attempt<Entry, Verdict>): Promise<"committed" | "aborted" | "unknown"> {
+    const { xid } = attempt;
     if (xid === null) return "aborted";
     const until = performance.now() + this.#options.timeoutMs;
     while (performance.now() < until) {
       try {
         const [row] = await within(
-          this.#sql<{ status: string | null }[]>`select pg_xact_status(${xid}::xid8) as status`,
+          this.#sql<{ status: string | null; incarnation: string }[]>`
+            select pg_xact_status(${xid}::xid8) as status, ${incarnation(this.#sql)} as incarnation`,
           Math.max(1, until - performance.now()),
         );
-        if (row?.status === "committed" || row?.status === "aborted") return row.status;
+        if (row?.status === "aborted") return "aborted";
+        if (row?.status === "committed")
+          return row.incarnation === (await attempt.incarnation) ? "committed" : "unknown";
       } catch (error) {
+        if (isRefusal(error) && error.code === NUMBER_NOT_YET_GIVEN) return "aborted";
         if (error instanceof Deadline) this.#renewConnection();
       }
       await new Promise((resolve) => setTimeout(resolve, FATE_POLL_MS));
@@ -211,12 +259,42 @@ export class GroupCommit<Entry, Verdict> {
   }
 }
 
+/** After a crash: Postgres knows nothing of a transaction with this number, so nothing of it was kept. */
+const NUMBER_NOT_YET_GIVEN = "22023";
+
+const incarnations = new WeakMap<object, Promise<string | null>>();
+
+/** Asked once on each connection, which outlives neither a crash nor a failover; null when it could not be learnt. */
+function incarnationOf(connection: Reserved): Promise<string | null> {
+  const known = incarnations.get(connection.backend);
+  if (known) return known;
+  // sent before the transaction begins, and so answered before it commits
+  const asked = connection<
+    { incarnation: string }[]
+  >`select ${incarnation(connection)} as incarnation`.execute();
+  const answered = asked.then(
+    ([row]) => row?.incarnation ?? null,
+    () => null,
+  );
+  incarnations.set(connection.backend, answered);
+  return answered;
+}
+
+/** Differs after a recovery from a crash, which starts the statistics afresh, and after a failover. */
+function incarnation(tx: Tx): Statement {
+  return tx`(
+    select concat_ws(' ', checkpoint.timeline_id, statistics.stats_reset)
+    from pg_control_checkpoint() as checkpoint, pg_stat_archiver as statistics)`;
+}
+
 /** One transaction of one group, on one connection. */
 class Attempt<Entry, Verdict> {
   readonly #sql: Sql;
   readonly #timeoutMs: number;
   readonly #transaction: Transaction<Entry, Verdict>;
   xid: string | null = null;
+  /** Of the Postgres that gave the number. */
+  incarnation: Promise<string | null> = Promise.resolve(null);
   commitWasSent = false;
   isConnectionDoubtful = false;
 
@@ -229,9 +307,10 @@ class Attempt<Entry, Verdict> {
   async run(): Promise<void> {
     const deadline = performance.now() + this.#timeoutMs;
     const left = () => Math.max(1, deadline - performance.now());
-    let connection: Awaited<ReturnType<Sql["reserve"]>> | null = null;
+    let connection: Reserved | null = null;
     try {
       connection = await within(this.#sql.reserve(), left());
+      this.incarnation = incarnationOf(connection);
       await this.#transact(connection, left);
     } catch (error) {
       this.isConnectionDoubtful = !isRefusal(error);
@@ -241,19 +320,20 @@ class Attempt<Entry, Verdict> {
     }
   }
 
-  async #transact(tx: Awaited<ReturnType<Sql["reserve"]>>, left: () => number): Promise<void> {
+  async #transact(tx: Reserved, left: () => number): Promise<void> {
     try {
       const [, [transaction]] = await within(
         settled([
           // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
           tx`begin`.execute(),
-          tx<{ xid: string }[]>`select pg_current_xact_id()::text as xid`.execute(),
+          tx<{ xid: string; now: Date }[]>`select pg_current_xact_id()::text as xid, now() as now`.execute(),
           this.#transaction.read(tx),
         ]),
         left(),
       );
-      this.xid = transaction?.xid ?? null;
-      const writes = this.#transaction.write(tx);
+      if (!transaction) throw new Error("Postgres answered a query without a row");
+      this.xid = transaction.xid;
+      const writes = this.#transaction.write(tx, transaction.now.getTime());
       this.commitWasSent = true;
       for (const write of writes) write.execute();
       const commit = tx`commit`.execute();
@@ -300,13 +380,14 @@ function expectCommit(result: { command: string }): void {
 
 /** Bad data or a broken constraint: one row's doing, and its neighbours may go without it. */
 export function isFaultOfOne(error: unknown): boolean {
-  return isRefusal(error) && /^(22|23|54)/.test((error as { code?: string }).code ?? "");
+  return isRefusal(error) && /^(22|23|54)/.test(error.code);
 }
 
-/** Postgres itself said no to a statement (not: it went away, or stays silent). */
-function isRefusal(error: unknown): boolean {
-  if (!(error instanceof Error) || !("severity" in error)) return false;
-  const { code } = error as Error & { code?: string };
-  const goesAway = code?.startsWith("57P") || code?.startsWith("08");
-  return error.name === "PostgresError" && !goesAway;
+/** Canceled by the statement timeout, kept waiting for a lock, or not answered at all. */
+function tookTooLong(error: unknown): boolean {
+  return error instanceof Deadline || (isRefusal(error) && /^(57014|55P03)$/.test(error.code));
+}
+
+function shareOf(rows: number, bytes: number): number {
+  return Math.max(rows / GROUP_ROWS_MAX, bytes / GROUP_BYTES_MAX);
 }

@@ -10,6 +10,7 @@ import { type EmailKey, lockEmails } from "./emails.ts";
 import { advance, fullest, GRANT_LIVES_MS, giveBack, nextTurn, take, type WaitsFor } from "./ledger.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "./ledgers.ts";
 import { shardOf } from "./shards.ts";
+import { nowIn, transactionTime } from "./time.ts";
 
 const KEEPER_LOCKS = 7_165_100;
 
@@ -23,7 +24,8 @@ export type TickName =
   | "retention"
   | "brake"
   | "erase"
-  | "caps";
+  | "caps"
+  | "expiry";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -35,14 +37,25 @@ const TICKS: readonly TickName[] = [
   "brake",
   "erase",
   "caps",
+  "expiry",
 ];
 
-/** Runs a tick unless another process runs it now; null when it does. The lock ends with the transaction. */
-export async function onlyOne<T>(sql: Sql, tick: TickName, run: (tx: Tx) => Promise<T>): Promise<T | null> {
+/**
+ * Runs a tick that does all its work in this transaction, unless another process runs it now; null when it does. A tick
+ * that works on other connections takes a lease (ticklease.ts): Postgres ends a transaction that is idle meanwhile. The
+ * time of the transaction (unless a test gives another) is the time of the tick.
+ */
+export async function onlyOne<T>(
+  sql: Sql,
+  tick: TickName,
+  given: number,
+  run: (tx: Tx, now: number) => Promise<T>,
+): Promise<T | null> {
   const lock = KEEPER_LOCKS + TICKS.indexOf(tick);
   const result = await sql.begin(async (tx) => {
-    const [row] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${lock}) as taken`;
-    return row?.taken ? { value: await run(tx) } : null;
+    const [row] = await tx<{ taken: boolean; now: Date }[]>`
+      select pg_try_advisory_xact_lock(${lock}) as taken, now() as now`;
+    return row?.taken ? { value: await run(tx, given || row.now.getTime()) } : null;
   });
   return (result as { value: T } | null)?.value ?? null;
 }
@@ -66,8 +79,15 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
   if (found.length === 0) return { bags: [], moved: 0 };
   const lapsed = found.filter(({ isLapsed }) => isLapsed).map(({ workspaceId }) => workspaceId);
   const accounts = lapsed.length > 0 ? await lockAccounts(tx, [...new Set(lapsed)]) : [];
-  const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "deferred");
+  const locked = await lockEmails(tx, found, "skip");
+  const open = locked.filter(({ status }) => status === "deferred");
   const rows = await lockDue<DueRow & { grantedAt: Date | null }>(tx, open, "deferred", now);
+  // a late answer has settled what is not deferred any more
+  if (open.length < locked.length)
+    await deleteDue(
+      tx,
+      locked.filter(({ status }) => isFinal(status)),
+    );
   const accountOf = byWorkspace(accounts, now);
   const going: Going[] = [];
   const waiting: Waiting[] = [];
@@ -125,11 +145,11 @@ export async function renewGrant(
     const open = (await lockEmails(tx, keys)).filter(
       ({ status, bagId }) => bagId === id && (status === "accepted" || status === "deferred"),
     );
-    const [held] = await tx<{ grantedAt: Date; now: Date }[]>`
-      select granted_at as "grantedAt", now() from bag
+    const [held] = await tx<{ grantedAt: Date }[]>`
+      select granted_at as "grantedAt" from bag
       where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
     if (!held) return null;
-    const now = given || held.now.getTime();
+    const now = await transactionTime(tx, given);
     const account = byWorkspace(accounts, now).get(workspaceId);
     if (!account) return new Set(emailIds); // its workspace is gone
     const rows = open.map(({ open: weight, ...email }) => ({ ...email, weight }));
@@ -195,9 +215,9 @@ async function lockDue<Row extends DueRow>(
 }
 
 /** The workspaces for which room may have appeared. */
-export async function accountsToRelease(sql: Sql | Tx, now: number, most: number): Promise<string[]> {
+export async function accountsToRelease(sql: Sql | Tx, given: number, most: number): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
-    select workspace_id as "workspaceId" from ledger where next_release_at <= ${new Date(now)}
+    select workspace_id as "workspaceId" from ledger where next_release_at <= ${nowIn(sql, given)}
     order by next_release_at limit ${most}`;
   return rows.map((row) => row.workspaceId);
 }
@@ -265,6 +285,12 @@ function withinMonth(
     if (room < 0) return n;
   }
   return rows.length;
+}
+
+const OPEN: readonly string[] = ["accepted", "scheduled", "waiting", "deferred"];
+
+function isFinal(status: string): boolean {
+  return !OPEN.includes(status);
 }
 
 /** Into bags. The e-mails are locked and open; their due rows are the caller's to delete. */
@@ -343,11 +369,20 @@ export async function unqueueOtherEpochs(
   return rows.length;
 }
 
-/** Workspaces with bags that are not in line: a walk over the index that skips from one to the next. */
-export async function workspacesWithStrays(sql: Sql | Tx, shard: number, most: number): Promise<string[]> {
+/**
+ * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a walk over the
+ * index that skips from one to the next.
+ */
+export async function workspacesWithStrays(
+  sql: Sql | Tx,
+  shard: number,
+  after: string | null,
+  most: number,
+): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
     with recursive hop as (
       (select workspace_id from bag where shard = ${shard} and token is null and epoch is null
+         ${after === null ? sql`` : sql`and workspace_id > ${after}`}
        order by workspace_id limit 1)
       union all
       select (select b.workspace_id from bag b where b.shard = ${shard} and b.token is null and b.epoch is null
@@ -397,11 +432,6 @@ export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number)
 
 /** How long Postgres counts as seen. */
 const SEEN_SECONDS = 2;
-
-export async function askTime(sql: Sql): Promise<Date> {
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
-  return (row as { now: Date }).now;
-}
 
 /** The next bags that should be in line, after a position; for the audit that looks whether they are. */
 export async function queuedAfter(

@@ -6,18 +6,25 @@
  *
  * Quota is counted per recipient in `to` at acceptance and is all or nothing. Caps are counted per recipient of the
  * envelope when an e-mail may go; what finds no room waits, in order, and nothing overtakes what waits in its class.
- * Windows only move forward: under a clock that steps back the newest window seen goes on.
+ * Windows only move forward: under a clock that steps back the newest window seen goes on. Only windows that are far in
+ * the future, where a wrong clock left them, come back; what was used stays used.
  */
 import { CAP_MIN } from "../plans.ts";
 
 export const BUCKET_MS = 300_000;
-export const HOUR_BUCKETS = 13;
+/**
+ * The present bucket and the 13 before it: a full hour wherever in its bucket a place was given, and the five minutes
+ * for which it may wait to be used. So no hour at the receivers sees more than the cap.
+ */
+export const HOUR_BUCKETS = 14;
 /**
  * How long a place in the caps may wait to be used. Caps are about what receivers see: of mail that was granted hours
  * ago and held up by an outage, no more than the caps may leave at once when that is over.
  */
 export const GRANT_LIVES_MS = BUCKET_MS;
 const DAY_MS = 86_400_000;
+/** A clock may step back this far and the windows stay. */
+const STEP_BACK_MS_MAX = 2 * BUCKET_MS;
 
 export type Ledger = {
   month: number;
@@ -27,7 +34,7 @@ export type Ledger = {
   capDayUsed: number;
   capDayBulk: number;
   bucket: number;
-  /** Slot `bucket % 13`. */
+  /** Slot `bucket % HOUR_BUCKETS`. */
   hourUsed: number[];
   hourBulk: number[];
   /** E-mails that wait for the caps, by class. */
@@ -88,6 +95,7 @@ export function emptyLedger(): Ledger {
 }
 
 export function advance(ledger: Ledger, now: number): void {
+  bringBack(ledger, now);
   const day = Math.floor(now / DAY_MS);
   if (day > ledger.day) {
     ledger.closedDay = ledger.day;
@@ -227,6 +235,30 @@ function roomInHour(ledger: Ledger, { capHour, reservedShare }: Allowance, bulk:
 function roomInDay(ledger: Ledger, { capDay, reservedShare }: Allowance, bulk: boolean): number {
   const room = capDay - ledger.capDayUsed;
   return bulk ? Math.min(room, bulkPart(capDay, reservedShare) - ledger.capDayBulk) : room;
+}
+
+/**
+ * Windows in the future would hold everything back until their time comes. What was used in their hour counts in the
+ * present bucket, what was used in their day in the present day, so nothing more is given out than before.
+ */
+function bringBack(ledger: Ledger, now: number): void {
+  const latest = now + STEP_BACK_MS_MAX;
+  if (ledger.bucket > Math.floor(latest / BUCKET_MS)) {
+    const [used, bulk] = [sum(ledger.hourUsed), sum(ledger.hourBulk)];
+    ledger.bucket = Math.floor(now / BUCKET_MS);
+    const slot = ledger.bucket % HOUR_BUCKETS;
+    ledger.hourUsed = ledger.hourUsed.map((_, n) => (n === slot ? used : 0));
+    ledger.hourBulk = ledger.hourBulk.map((_, n) => (n === slot ? bulk : 0));
+  }
+  if (ledger.day > Math.floor(latest / DAY_MS)) {
+    ledger.day = Math.floor(now / DAY_MS);
+    ledger.month = Math.min(ledger.month, monthOfDay(ledger.day));
+    if (ledger.closedDay < ledger.day) return;
+    // the day that was closed too early goes on
+    ledger.capDayUsed += ledger.closedUsed;
+    ledger.delayed += ledger.closedDelayed;
+    ledger.closedDay = ledger.closedUsed = ledger.closedDelayed = 0;
+  }
 }
 
 function monthOfDay(day: number): number {

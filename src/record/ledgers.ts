@@ -2,6 +2,7 @@
 import type { Overrides, Plan } from "../plans.ts";
 import { allowanceOf } from "./allowance.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
+import { settled } from "./groupcommit.ts";
 import { type Allowance, type Ledger, nextTurn, type WaitsFor } from "./ledger.ts";
 
 export type Account = {
@@ -27,11 +28,18 @@ type AccountRow = Ledger & {
   nextReleaseAt: Date | null;
 };
 
-/** Locks the accounts of some workspaces in the order of their ids, as everyone who locks several does. */
+/**
+ * Locks the accounts of some workspaces in the order of their ids, as everyone who locks several does. They are read by a
+ * statement of their own, sent together with the lock: one that waited for it would see the limits of before the wait.
+ */
 export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]): Promise<Account[]> {
-  const rows = await tx<AccountRow[]>`
-    select ${columns(tx)} from ledger l join workspace w on w.id = l.workspace_id
-    where l.workspace_id = any(${[...workspaceIds].sort()}::uuid[]) order by l.workspace_id for update of l`.execute();
+  const ids = [...workspaceIds].sort();
+  const [, rows] = await settled([
+    tx`select from ledger where workspace_id = any(${ids}::uuid[]) order by workspace_id for update`.execute(),
+    tx<AccountRow[]>`
+      select ${columns(tx)} from ledger l join workspace w on w.id = l.workspace_id
+      where l.workspace_id = any(${ids}::uuid[]) order by l.workspace_id`.execute(),
+  ]);
   return rows.map(accountOf);
 }
 

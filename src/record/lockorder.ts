@@ -23,7 +23,7 @@
  * Not here: the schema itself. Partitions are made and dropped in transactions of their own.
  *
  * Unique keys that callers choose can still make two transactions wait for each other: two templates that swap their
- * external ids at the same moment. Such a transaction is repeated (transact.ts).
+ * external ids at the same moment. Postgres ends one of them, and it is repeated (conflict.ts).
  *
  * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every other.
  */
@@ -51,6 +51,7 @@ export const LOCK_ORDER = [
   "automation",
   "api_key",
   "brake",
+  "tick_lease",
 ] as const;
 
 /** Tables whose rows are only touched under another lock, and which one that is. */

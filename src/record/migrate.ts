@@ -4,8 +4,9 @@
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import type { Sql } from "./connect.ts";
+import type { Sql, Tx } from "./connect.ts";
 import { makePartitions } from "./partitions.ts";
+import type { Reserved } from "./statement.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
@@ -18,27 +19,39 @@ export async function migrate(
   const connection = await sql.reserve();
   try {
     await connection`select pg_advisory_lock(${MIGRATION_LOCK})`;
-    await connection`create table if not exists migration (
-      name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
-    const applied = new Map(
-      (await connection<{ name: string; checksum: string }[]>`select name, checksum from migration`).map(
-        (row) => [row.name, row.checksum],
-      ),
-    );
-    for (const { name, text, checksum } of migrations()) {
-      const known = applied.get(name);
-      if (known === checksum) continue;
-      if (known) throw new Error(`migration ${name} was changed after it had been applied`);
-      await connection.unsafe(
-        `begin; ${text}; insert into migration (name, checksum) values ('${name}', '${checksum}'); commit`,
-      );
-      said(name);
-    }
+    await applyMissing(connection, said);
     await makePartitions(connection, now);
-  } finally {
-    await connection`select pg_advisory_unlock(${MIGRATION_LOCK})`;
-    connection.release();
+    await unlock(connection);
+  } catch (error) {
+    // a file that failed left its transaction open; a connection that cannot be tidied up frees its locks by its end
+    const tidied = connection`rollback`.then(() => unlock(connection));
+    await tidied.catch(() => connection.drop());
+    throw error;
   }
+}
+
+async function applyMissing(connection: Tx, said: (applied: string) => void): Promise<void> {
+  await connection`create table if not exists migration (
+    name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
+  const applied = new Map(
+    (await connection<{ name: string; checksum: string }[]>`select name, checksum from migration`).map(
+      (row) => [row.name, row.checksum],
+    ),
+  );
+  for (const { name, text, checksum } of migrations()) {
+    const known = applied.get(name);
+    if (known === checksum) continue;
+    if (known) throw new Error(`migration ${name} was changed after it had been applied`);
+    await connection.unsafe(
+      `begin; ${text}; insert into migration (name, checksum) values ('${name}', '${checksum}'); commit`,
+    );
+    said(name);
+  }
+}
+
+async function unlock(connection: Reserved): Promise<void> {
+  await connection`select pg_advisory_unlock(${MIGRATION_LOCK})`;
+  connection.release();
 }
 
 /** Whether every migration of this build is applied: part of readiness. */

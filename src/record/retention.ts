@@ -1,48 +1,49 @@
 /**
- * Retention drops whole partitions, and never one that holds unsettled mail: time counts from the final status, so a
- * mail that was scheduled for a month or waited for days keeps its partition until its own time is over. An attachment
- * goes when every body of the days until it was last used is gone.
+ * The steps by which retention drops what is over, each short and none of them in the way of a send. A partition is
+ * detached while everybody works on, then checked once more where nobody can change it, and dropped as a table of its
+ * own. What a step was broken off at is seen in the catalog, so that anybody can go on from there.
  */
-import type { Tx } from "./connect.ts";
-import { dayName, oldestDay } from "./partitions.ts";
+import type { Sql, Tx } from "./connect.ts";
+import { attachingOf, dayNumber, oldestDay, type Partition } from "./partitions.ts";
 
 const DAY_MS = 86_400_000;
 
-export type RetentionDays = { emails: number; bodies: number };
-
-/** Says which partitions it dropped. */
-export async function dropOldPartitions(tx: Tx, days: RetentionDays, now: number): Promise<string[]> {
-  const today = Math.floor(now / DAY_MS);
-  const names = (
-    await tx<{ name: string }[]>`
-      select relname as name from pg_class where relkind = 'r' and relname ~ '^(email|body)_[0-9]{8}$' order by relname`
-  ).map((row) => row.name);
-  const dropped: string[] = [];
-  // a reader in the middle of a page may hold the parent for a moment; what cannot be dropped now is dropped later
-  await tx`set local lock_timeout = '2s'`;
-  for (const name of names) {
-    const [table, day] = name.split("_") as ["email" | "body", string];
-    const keepDays = table === "email" ? days.emails : days.bodies;
-    if (day >= dayName(today - keepDays)) continue;
-    const emails = `email_${day}`;
-    if (names.includes(emails) && !(await isOver(tx, emails, new Date(now - keepDays * DAY_MS)))) continue;
-    await tx`drop table ${tx(name)}`;
-    dropped.push(name);
-  }
-  return dropped;
+/** The transactions that use a table now. Whoever is named again some time later is in a long one. */
+export async function holdersOf(sql: Sql, table: string): Promise<string[]> {
+  const rows = await sql<{ holder: string }[]>`
+    select distinct virtualtransaction as holder from pg_locks
+    where locktype = 'relation' and granted and pid <> pg_backend_pid() and relation = to_regclass(${table})::oid
+      and database = (select oid from pg_database where datname = current_database())`;
+  return rows.map(({ holder }) => holder);
 }
 
-/** Whether everything in a partition of e-mails reached its final status before a time. */
-async function isOver(tx: Tx, partition: string, before: Date): Promise<boolean> {
-  const [row] = await tx<{ over: boolean }[]>`
-    select not exists (
-      select from ${tx(partition)}
-      where status in ('accepted', 'scheduled', 'waiting', 'deferred') or updated_at >= ${before}) as over`;
-  return row?.over ?? false;
+/** Waits for every transaction that uses the parent, each for the lock timeout at most, and locks out none. */
+export async function detachPartition(sql: Sql, { name, table }: Partition): Promise<void> {
+  await sql.unsafe(`alter table ${table} detach partition ${name} concurrently`);
+}
+
+/** After a detaching that was broken off: this time it waits for older snapshots. */
+export async function finishDetaching(sql: Sql, { name, table }: Partition): Promise<void> {
+  await sql.unsafe(`alter table ${table} detach partition ${name} finalize`);
+}
+
+export async function attachAgain(sql: Sql, { table, day }: Partition): Promise<void> {
+  await sql.unsafe(attachingOf(table, dayNumber(day)));
+}
+
+/** Never a table that is a partition: to drop one locks the parent, and nobody has checked it out of reach. */
+export async function dropDetached(sql: Sql, { name }: Partition): Promise<void> {
+  await sql.unsafe(`do $$ begin
+    lock table ${name} in access exclusive mode;
+    if exists (select from pg_inherits where inhrelid = '${name}'::regclass) then
+      raise exception '${name} is a partition again';
+    end if;
+    drop table ${name};
+  end $$`);
 }
 
 /** Says how many it dropped. A day more than must be: the clocks of two processes may differ. */
-export async function dropOldAttachments(tx: Tx, most: number): Promise<number> {
+export async function dropOldAttachments(tx: Sql | Tx, most: number): Promise<number> {
   const before = new Date(((await oldestDay(tx, "body")) - 1) * DAY_MS);
   const dropped = await tx`
     with old as (

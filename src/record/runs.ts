@@ -100,7 +100,9 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
 }
 
 const STOPPED_MAX = 2_000;
-const FORGOTTEN_MAX = { runs: 2_000, entries: 5_000, events: 10_000 };
+const FORGOTTEN_MAX = 10_000;
+/** To stop a run costs as much as to delete so many events. */
+const RUN_EVENTS = 5;
 
 /** Ends runs that are under way: one alone, or all of one automation, some at a time so that no lock is held for long. */
 export async function stopRuns(
@@ -136,25 +138,26 @@ async function stopSome(
 }
 
 /**
- * Nothing of what erased contacts did stays: their runs end, their events and entries go. One transaction forgets so
- * much; `isRemembered` says of whom there is more, and the erasure of their mail goes on with that.
+ * Nothing of what erased contacts did stays: their runs end, their events and entries go. One transaction deletes at
+ * most so many events; `isRemembered` says of whom something is left, and the erasure of their mail goes on with that.
  */
 export function forgetContacts(
   tx: Sql | Tx,
   contacts: readonly { workspaceId: string; id: string }[],
   now: Date,
+  most = FORGOTTEN_MAX,
 ): Statement[] {
   const gone = () => tx`
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
   const those = tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`;
   return [
-    stopThose(tx, those, FORGOTTEN_MAX.runs, "contact erased", now),
+    stopThose(tx, those, Math.ceil(most / RUN_EVENTS), "contact erased", now),
     tx`
       with held as (
         select e.workspace_id, e.automation_id, e.contact_id
         from ${gone()} join automation a on a.workspace_id = g.workspace_id
         join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = g.contact_id
-        limit ${FORGOTTEN_MAX.entries} for update of e skip locked
+        limit ${most} for update of e skip locked
       )
       delete from entry e using held
       where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id and e.contact_id = held.contact_id`,
@@ -162,7 +165,7 @@ export function forgetContacts(
       with held as (
         select e.workspace_id, e.contact_id, e.id from ${gone()}
         join event e on e.workspace_id = g.workspace_id and e.contact_id = g.contact_id
-        limit ${FORGOTTEN_MAX.events} for update of e skip locked
+        limit ${most} for update of e skip locked
       )
       delete from event e using held
       where e.workspace_id = held.workspace_id and e.contact_id = held.contact_id and e.id = held.id`,

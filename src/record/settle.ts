@@ -64,15 +64,14 @@ export async function settle(
 ): Promise<Settled[]> {
   const inOrder = [...settled].sort(byKey);
   return sql.begin(async (tx) => {
-    const changed = inOrder.length > 0 ? await updateEmails(tx, inOrder) : [];
-    const marksOf = new Map(changed.map(({ workspaceId, id, marks }) => [workspaceId + id, marks]));
-    const isChanged = ({ bag, emailId }: Settled) => marksOf.has(bag.workspaceId + emailId);
-    const struck = changed.filter(({ marks }) => marks.includes("x"));
+    const { changed, unfinished } = await updateEmails(tx, inOrder);
+    const isKept = ({ emailId }: Settled): boolean => changed === null || changed.has(emailId);
+    const [kept, refused] = parted(inOrder, isKept);
+    const marksOf = new Map(unfinished.map(({ id, marks }) => [id, marks]));
+    const struck = unfinished.filter(({ marks }) => marks.includes("x"));
     if (struck.length > 0) await endStruck(tx, struck);
-    const kept = inOrder.filter(isChanged);
-    const refused = inOrder.filter((one) => !isChanged(one));
     const waiting = kept.filter(
-      ({ bag, emailId, nextAt }) => nextAt !== null && marksOf.get(bag.workspaceId + emailId)?.includes("o"),
+      ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
     );
     // sent in this order, without waiting in between
     const writes: Statement[] = [];
@@ -92,31 +91,37 @@ export async function settle(
 
 /** The order in which everyone locks e-mails. */
 function byKey(a: Settled, b: Settled): number {
-  const [one, other] = [a.bag.workspaceId + a.emailId, b.bag.workspaceId + b.emailId];
-  return one < other ? -1 : one > other ? 1 : 0;
+  if (a.bag.workspaceId !== b.bag.workspaceId) return a.bag.workspaceId < b.bag.workspaceId ? -1 : 1;
+  return a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : 0;
 }
 
 function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
-  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
+  const [first, second]: [T[], T[]] = [[], []];
+  for (const one of all) (isFirst(one) ? first : second).push(one);
+  return [first, second];
 }
 
 function bagOf({ bag }: Finished): Held {
   return bag;
 }
 
+/** `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a struck recipient. */
+type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[] };
+
 /**
- * Hands back the rows that changed, with their marks as they are now.
+ * One row comes back, not one for each e-mail: reading those would cost more than the rest of settling.
  *
  * Locks e-mails in the order of its plan: a statement that locked them first would double what this one costs (22 us per
  * e-mail). With few partitions the plan finds each note's e-mail in the order of the notes, with many it hashes the
  * notes and walks the e-mails by index, partition by partition. For one workspace both are the order of the ids; a
  * bitmap scan would not be, and is off here (connect.ts).
  */
-function updateEmails(tx: Tx, settled: readonly Settled[]) {
+async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Updated> {
+  if (settled.length === 0) return { changed: null, unfinished: [] };
   const of = (pick: (one: Settled) => string | number | null): string => plainArray(settled.map(pick));
   const ids = of((s) => s.emailId);
-  return tx<Changed[]>`
-    update email e set
+  const [row] = await tx<{ changed: string[] | null; unfinished: Unfinished[] }[]>`
+    with done as (update email e set
       status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
       bag_id = null,
       attempts = e.attempts + case when s.attempted_at is null then 0 else 1 end,
@@ -140,11 +145,17 @@ function updateEmails(tx: Tx, settled: readonly Settled[]) {
         else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
           select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
         end
-    returning e.workspace_id as "workspaceId", e.id, e.marks`;
+    returning e.workspace_id, e.id, e.marks)
+    select case when count(*) < ${settled.length} then coalesce(array_agg(id), '{}') end as changed,
+           coalesce(json_agg(json_build_object('workspaceId', workspace_id, 'id', id, 'marks', marks))
+             filter (where marks ~ '[ox]'), '[]') as unfinished
+    from done`;
+  const { changed, unfinished } = row as { changed: string[] | null; unfinished: Unfinished[] };
+  return { changed: changed && new Set(changed), unfinished };
 }
 
-type Changed = Struck & { marks: string };
 type Struck = { workspaceId: string; id: string };
+type Unfinished = Struck & { marks: string };
 
 /** Who was open and is not to be tried again; what came of the others, and of them, stands. */
 function marksKeptOut(tx: Tx) {

@@ -1,11 +1,11 @@
 /** A person is erased between the decision to ask them and the writing of the mail: the mail must not keep them. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Reservations } from "../../src/admission/reserve.ts";
-import { Confirmations } from "../../src/audience/confirm.ts";
+import { type ConfirmationParts, Confirmations } from "../../src/audience/confirm.ts";
 import { eraseMail } from "../../src/audience/erasure.ts";
 import { Links } from "../../src/audience/links.ts";
 import type { Clock } from "../../src/clock.ts";
-import { mailCommit } from "../../src/record/commit.ts";
+import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { ownSubmitter } from "../../src/submit.ts";
 import { services } from "../rig/services.ts";
@@ -17,19 +17,52 @@ const ADDRESS = "hesitant@overtaken.example";
 const clock: Clock = { now: () => Date.now(), given: () => 0 };
 
 let api: TestApi;
+let commit: MailCommit;
 beforeAll(async () => {
   api = await testApi();
+  const connect = () => connectRecord(services().databaseUrl, "commits", TIMEOUT_MS);
+  commit = mailCommit({ connect, timeoutMs: TIMEOUT_MS }, () => {});
 });
-afterAll(() => api.stop());
+afterAll(async () => {
+  await commit.close();
+  await api.stop();
+});
 
-test("the mail is struck out like those that were there before", async () => {
+type Write = ConfirmationParts["write"];
+
+test.each<[when: string, write: (submit: Write, erase: () => Promise<void>) => Write, statuses: string[]]>([
+  [
+    "before the mail is written",
+    (submit, erase) => async (mail) => {
+      await erase();
+      return submit(mail);
+    },
+    [],
+  ],
+  [
+    "before the mail is written, by a process that dies before it can note it",
+    (submit, erase) => async (mail) => {
+      await erase();
+      await submit(mail);
+      throw new Error("died");
+    },
+    [],
+  ],
+  [
+    "after the mail is written, before that is noted",
+    (submit, erase) => async (mail) => {
+      await submit(mail);
+      await erase();
+    },
+    ["canceled"],
+  ],
+])("erased %s", async (_, write, statuses) => {
   const ws = await api.workspace();
   const { body } = await ws.client.post<{ id: string }>("/audiences", { name: "A", double_opt_in: true });
   const contacts = `/audiences/${body.id}/contacts`;
-  const commit = mailCommit(
-    { connect: () => connectRecord(services().databaseUrl, "commits", TIMEOUT_MS), timeoutMs: TIMEOUT_MS },
-    () => {},
-  );
+  const erase = async () => {
+    expect((await ws.client.call("DELETE", `${contacts}/${ADDRESS}?mode=erase`)).status).toBe(200);
+  };
   const reservations = new Reservations(api.redis, api.sql, clock);
   const submit = ownSubmitter({ reservations, commit, clock, brake: () => null, onLag: () => {} });
   const confirmations = new Confirmations({
@@ -38,10 +71,7 @@ test("the mail is struck out like those that were there before", async () => {
     clock,
     from: "no-reply@example.com",
     letter: async () => null,
-    async write(mail) {
-      expect((await ws.client.call("DELETE", `${contacts}/${ADDRESS}?mode=erase`)).status).toBe(200);
-      return submit(mail);
-    },
+    write: write(submit, erase),
   });
 
   const added = await ws.client.post<{ id: string }>(contacts, { email: ADDRESS });
@@ -50,12 +80,13 @@ test("the mail is struck out like those that were there before", async () => {
   await api.sql`delete from email where workspace_id = ${ws.id}`;
   await api.sql`delete from body where workspace_id = ${ws.id}`;
   await api.sql`update confirmation set is_mailed = false where contact_id = ${added.body.id}`;
-  await confirmations.send(ws.id, added.body.id);
-  await eraseMail(api.sql, ws.id, clock);
+  await confirmations.send(ws.id, added.body.id).catch((error: Error) => {
+    expect(error.message).toBe("died");
+  });
+  expect(await eraseMail(api.sql, ws.id, clock)).toBe(false);
   expect(await tablesWith(api.sql, "hesitant@overtaken")).toEqual([]);
-  const [mail] = await api.sql`select status from email where workspace_id = ${ws.id}`;
-  expect(mail?.status).toBe("canceled");
-  await commit.close();
+  const kept = await api.sql<{ status: string }[]>`select status from email where workspace_id = ${ws.id}`;
+  expect(kept.map(({ status }) => status)).toEqual(statuses);
 });
 
 async function ownMailWritten(workspaceId: string): Promise<void> {

@@ -35,8 +35,7 @@ test("who was erased meanwhile stays unsubscribed", async () => {
   const { id: workspaceId, client } = await api.workspace();
   const { id: audienceId } = (await client.post<{ id: string }>("/audiences", { name: "People" })).body;
   const add = (identity: string) => {
-    const now = Date.now();
-    const added = { kind: "add", id: newId(now), identity, email: identity, fields: {} } as const;
+    const added = { kind: "add", id: newId(Date.now()), identity, email: identity, fields: {} } as const;
     const change = { ...added, optIn: { consent: null } };
     return commit.submit({
       workspaceId,
@@ -44,7 +43,7 @@ test("who was erased meanwhile stays unsubscribed", async () => {
       who: { identity },
       change,
       keyId: null,
-      now,
+      given: 0,
       bytes: 100,
     });
   };

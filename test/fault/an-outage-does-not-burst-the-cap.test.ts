@@ -3,6 +3,7 @@
  * pace of the cap when the smarthost is back, not at once.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
@@ -10,7 +11,7 @@ import { openSink, type Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const CAP = 50;
-const WINDOW_MS = 65 * 60_000;
+const WINDOW_MS = HOUR_BUCKETS * BUCKET_MS;
 const PATIENCE_MS = 30_000;
 
 let database: OwnDatabase;

@@ -77,7 +77,7 @@ test("cut after the commit was sent and done: the caller hears 200, once written
 
 test.each([
   "begin",
-  "for update of l",
+  "select from ledger",
   "insert into claim",
   "pg_current_xact_id",
   "insert into email",
@@ -98,6 +98,28 @@ test.each([
   await isCut;
   expect([200, 503]).toContain(status);
   expect(await places()).toEqual(status === 200 ? EVERYWHERE : NOWHERE);
+});
+
+/** What Postgres says before it ends a connection, or all of them; the protocol allows an answer after it. */
+function lastWords(severity: string, code: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0V${severity}\0C${code}\0Mthe end\0\0`);
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(4 + fields.length);
+  const ready = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
+  return Buffer.concat([Buffer.from("E"), length, fields, ready]);
+}
+
+test.each([
+  ["FATAL", "XX000"],
+  ["FATAL", "25P03"],
+  ["PANIC", "53100"],
+])("%s %s instead of the answer to a commit that was done: 200, once written", async (severity, code) => {
+  const isReplaced = toPostgres.replaceReply(lastWords(severity, code), says("commit"));
+  const answer = await send(ws.client, "f");
+  await isReplaced;
+  expect(answer.status).toBe(200);
+  expect(await written()).toEqual({ emails: 1, used: 1 });
+  expect(await send(ws.client, "f")).toMatchObject({ status: 200, body: answer.body });
 });
 
 test("cut before the writes arrived: rolled back, 503, refunded, and the key is free again", async () => {

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/connect.ts";
 import { contactCommit } from "../../src/record/contactcommit.ts";
-import { beginErasure, emptyDeletedAudience, eraseStep } from "../../src/record/erasures.ts";
+import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
 import { cancelDeferred, retryDeferred } from "../../src/record/queueview.ts";
 import { stopRuns } from "../../src/record/runs.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
@@ -51,13 +51,14 @@ test("a contact who did very much is erased, and nothing of it stays", async () 
     who: { id: contact.id },
     change: { kind: "erase" },
     keyId: null,
-    now: rows.now,
+    given: 0,
     bytes: 1,
   });
   await commit.close();
   expect(verdict.kind).toBe("changed");
+  const sizes = eraseSizes(STORE_MS_MAX);
   for (let left = await beginErasure(sql, ws.id); left; left = await beginErasure(sql, ws.id))
-    for (let more: typeof left | null = left; more; ) more = await eraseStep(sql, more, rows.date);
+    for (let more: typeof left | null = left; more; ) more = await eraseStep(sql, more, rows.date, sizes);
 
   expect(await sql`select from event where contact_id = ${contact.id} limit 1`).toHaveLength(0);
   expect(await sql`select from run where contact_id = ${contact.id} and wake_at is not null`).toHaveLength(0);
@@ -73,7 +74,7 @@ test("what a deleted audience must not be written to goes with it", async () => 
     insert into suppression (workspace_id, audience_id, address_hash, reason, since)
     select ${ws.id}, ${audienceId}, decode(md5(n::text), 'hex'), 'unsubscribed', now() from generate_series(1, ${VERY_MANY}) n`;
   await countSteps("suppression", "delete");
-  while ((await emptyDeletedAudience(sql, rows.date)) !== null) {}
+  while ((await emptyDeletedAudience(sql, rows.date, STEP_MAX)) !== null) {}
   expect(await sql`select from suppression where audience_id = ${audienceId}`).toHaveLength(0);
   expect(await sql`select from audience where id = ${audienceId}`).toHaveLength(0);
   await expectSteps("suppression", VERY_MANY);

@@ -96,6 +96,11 @@ const attachment: fc.Arbitrary<Attachment> = fc.record({
       "Rechnung für März.pdf",
       "見積書.xlsx",
       'a"b\\c;d.txt',
+      "100%25 'sure' *.txt",
+      "a\\",
+      "👩‍👩‍👧‍👦".repeat(10),
+      "e\u0301".repeat(100),
+      "a\r\nBcc: thief@x.com",
       "x.eml",
       `${"n".repeat(250)}.txt`,
     ),
@@ -105,7 +110,8 @@ const attachment: fc.Arbitrary<Attachment> = fc.record({
     fc.constantFrom(
       "application/pdf",
       "text/plain; charset=utf-8",
-      "text/csv",
+      'text/csv; header=present; name="b.csv"',
+      'text/plain; a="b',
       "message/rfc822",
       "multipart/mixed; boundary=x",
       "nonsense",
@@ -174,6 +180,13 @@ function expectSoundLines(message: Buffer): void {
 
 function isLongEncoded(line: string): boolean {
   return line.length > ENCODED_LINE_OCTETS_MAX;
+}
+
+/** RFC 2047 section 5: no encoded words in parameters. */
+function expectSoundParameters(message: Buffer): void {
+  const fields =
+    message.toString("latin1").match(/^Content-(?:Type|Disposition):.*(?:\r\n[ \t].*)*/gim) ?? [];
+  expect(fields.filter((field) => field.includes("=?"))).toEqual([]);
 }
 
 /** As many fields as were given, in a fixed order. */
@@ -303,7 +316,10 @@ describe("a letter with attachments", () => {
           const sent = { ...some, attachments };
           const message = await compose(sent);
           expectSoundOctets(message, { utf8: needsUtf8(sent) });
+          expectSoundLines(message);
+          expectSoundParameters(message);
           expectFields(message, sent);
+          expect(message.equals(await compose(sent))).toBe(true);
           const read = await PostalMime.parse(message);
           expectHead(read, message, sent);
           const got = read.attachments.map(({ filename, content }) => ({
@@ -311,7 +327,7 @@ describe("a letter with attachments", () => {
             content: Buffer.from(content as ArrayBuffer),
           }));
           const expected = attachments.map(({ filename, content }) => ({
-            filename: wellFormed(filename),
+            filename: arriving(filename) || "attachment",
             content,
           }));
           const order = (

@@ -3,6 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { type EngineOptions, settingsOf } from "./engine.ts";
+import { clockOf } from "./process.ts";
 
 const COMMAND = fileURLToPath(new URL("../../src/cli/postrider.ts", import.meta.url));
 
@@ -16,10 +17,11 @@ export type CommandLine = {
   json<T>(...args: string[]): Promise<T>;
 };
 
-export function commandLine(options: EngineOptions = {}): CommandLine {
+export function commandLine(options: EngineOptions & { wrongByMs?: number } = {}): CommandLine {
+  const { execArgv, env } = clockOf(options);
   function begin(...args: string[]): ChildProcessWithoutNullStreams {
-    return spawn(process.execPath, ["--import", "tsx", COMMAND, ...args], {
-      env: { PATH: process.env.PATH, ...settingsOf(options) },
+    return spawn(process.execPath, ["--import", "tsx", ...execArgv, COMMAND, ...args], {
+      env: { PATH: process.env.PATH, ...env, ...settingsOf(options) },
     });
   }
   async function postrider(...args: string[]): Promise<Ran> {

@@ -10,7 +10,14 @@ import type { Socket } from "node:net";
 import { type Manner, refusalOfSender, replyText } from "./manner.ts";
 import type { Sink } from "./sink.ts";
 
-type Transaction = { from: string; is8Bit: boolean; to: string[]; manner: Manner };
+type Transaction = {
+  from: string;
+  is8Bit: boolean;
+  to: string[];
+  manner: Manner;
+  begunAt: number;
+  completeAt: number;
+};
 
 const COMMAND_BYTES_MAX = 2048;
 const LINE_BYTES_MAX = 998;
@@ -32,6 +39,8 @@ export class Conversation {
   #unread: Buffer = NOTHING;
   #replies = "";
   #greeted = false;
+  #client = "";
+  #saidQuit = false;
   #transaction: Transaction | null = null;
   /** The message so far. It begins with the CRLF of the DATA command, so that its first line is like any other. */
   #message: Buffer[] = [];
@@ -42,6 +51,9 @@ export class Conversation {
     this.#number = number;
     socket.on("error", () => socket.destroy()); // a client that breaks the connection is what many tests are about
     socket.on("data", (chunk) => this.#read(chunk));
+    socket.once("close", () =>
+      sink.ledger.noteEnding(number, { at: sink.options.now(), isPolite: this.#saidQuit }),
+    );
     const { greetingCode } = sink.weather;
     if (greetingCode === null) socket.write("220 sink.test ESMTP\r\n");
     else socket.end(`${replyText(greetingCode)}\r\n`);
@@ -86,6 +98,7 @@ export class Conversation {
     switch (verb) {
       case "EHLO":
       case "HELO":
+        this.#client = line.slice(5).trim();
         return this.#hello(verb === "EHLO");
       case "MAIL":
         return this.#mail(line);
@@ -99,6 +112,7 @@ export class Conversation {
       case "NOOP":
         return "250 2.0.0 still here";
       case "QUIT":
+        this.#saidQuit = true;
         return "221 2.0.0 bye";
       default:
         this.#fault(`an unknown command: ${line}`);
@@ -124,7 +138,8 @@ export class Conversation {
     const refusal = refusalOfSender(from);
     if (refusal) return refusal;
     const is8Bit = /\bBODY=8BITMIME\b/i.test(parameters);
-    this.#transaction = { from, is8Bit, to: [], manner: { kind: "accept" } };
+    const begunAt = this.#sink.options.now();
+    this.#transaction = { from, is8Bit, to: [], manner: { kind: "accept" }, begunAt, completeAt: 0 };
     return "250 2.1.0 sender ok";
   }
 
@@ -134,6 +149,7 @@ export class Conversation {
     // no fault of the client's: it may send RCPT and DATA before it knows that MAIL is refused
     if (!this.#transaction) return "503 5.5.1 MAIL comes first";
     if (this.#transaction.to.length >= RECIPIENTS_MAX) return "452 4.5.3 too many recipients";
+    this.#sink.ledger.noteNamed(to);
     const manner = this.#sink.mannerOf(to);
     if (manner.kind === "reply to rcpt") {
       this.#sink.ledger.noteReply(to, manner.reply);
@@ -188,6 +204,7 @@ export class Conversation {
 
   #endOfMessage(transaction: Transaction, raw: Buffer): void {
     this.#mode = "command";
+    transaction.completeAt = this.#sink.options.now();
     this.#inspect(raw, transaction.is8Bit);
     const { manner } = transaction;
     if (manner.kind === "hang after data") {
@@ -225,7 +242,7 @@ export class Conversation {
     this.#read(NOTHING);
   }
 
-  #take({ from, to }: Transaction, raw: Buffer, reply: string | null): void {
+  #take({ from, to, begunAt, completeAt }: Transaction, raw: Buffer, reply: string | null): void {
     const { keepRaw, now } = this.#sink.options;
     const headers = traceHeaders(raw);
     this.#sink.ledger.take({
@@ -236,6 +253,9 @@ export class Conversation {
       sizeBytes: raw.length,
       raw: keepRaw ? raw : null,
       connection: this.#number,
+      client: this.#client,
+      begunAt,
+      completeAt,
       at: now(),
       reply,
     });

@@ -49,11 +49,11 @@ export async function startEngine(
   const isSharing = options.databaseUrl === undefined || options.redisUrl === undefined;
   if (isSharing && roles.some((role) => GREEDY.includes(role)))
     throw new Error(`an engine with the roles ${roles} needs ownDatabase() and ownRedis()`);
-  const { clock = { now: Date.now, given: () => 0 } } = options;
   const complaints: Complaint[] = [];
   const log = pino({ level: "error" }, { write: (line: string) => complaints.push(JSON.parse(line)) });
-  const serving = await serve(loadConfig(settingsOf(options)), roles, log, clock);
+  const serving = await serve(loadConfig(settingsOf(options)), roles, log, options.clock);
   const { databaseUrl, redisUrl } = { ...services(), ...options };
+  const { clock = { now: Date.now, given: () => 0 } } = options;
   return new Engine(serving, databaseUrl, redisUrl, clock, complaints);
 }
 

@@ -3,7 +3,7 @@ import { Keyring } from "../../src/admission/keyring.ts";
 import { Reservations } from "../../src/admission/reserve.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import type { Clock } from "../../src/clock.ts";
-import { Keeper } from "../../src/keeper/keeper.ts";
+import { Keeper, type KeeperParts } from "../../src/keeper/keeper.ts";
 import { Line } from "../../src/queue/line.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
@@ -16,14 +16,17 @@ export function handKeeper(
   stores: { databaseUrl: string; redisUrl: string },
   clock: Clock,
   policy: () => Policy = () => DEFAULT_POLICY,
+  { storeMs = STORE_MS_MAX, ...parts }: Partial<KeeperParts> & { storeMs?: number } = {},
 ): HandKeeper {
-  const sql = connectRecord(stores.databaseUrl, "keeper", STORE_MS_MAX);
+  const sql = connectRecord(stores.databaseUrl, "keeper", storeMs);
+  const retentionSql = connectRecord(stores.databaseUrl, "retention", STORE_MS_MAX);
   const client = connectRedis(stores.redisUrl, "worker", STORE_MS_MAX);
   const line = new Line(client, 1);
   const reservations = new Reservations(client, sql, clock);
   const keyring = new Keyring({ redis: client, sql, serverSecret: "", clock });
   const keeper = new Keeper({
     sql,
+    timeoutMs: storeMs,
     line,
     shards: 1,
     reservations,
@@ -35,17 +38,19 @@ export function handKeeper(
       await reservations.forget(handle);
     },
     retention: { emails: 30, bodies: 7 },
+    retentionSql,
     brake: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },
     onFault: (error) => {
       throw error;
     },
+    ...parts,
   });
   return {
     keeper,
     async close() {
       await line.close();
       client.disconnect();
-      await sql.end({ timeout: 1 });
+      await Promise.all([sql.end({ timeout: 1 }), retentionSql.end({ timeout: 1 })]);
     },
   };
 }

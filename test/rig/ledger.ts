@@ -16,10 +16,20 @@ export type Mail = {
   raw: Buffer | null;
   /** Which connection brought it, counted from 1. */
   connection: number;
+  /** What the client called itself. */
+  client: string;
+  /** When MAIL began the transaction. */
+  begunAt: number;
+  /** When the final dot had arrived. */
+  completeAt: number;
+  /** When it was taken, and answered unless the connection was broken. */
   at: number;
   /** The answer to the final dot, null when the connection was broken instead. */
   reply: string | null;
 };
+
+/** How a connection ended: after QUIT, or all of a sudden. */
+export type Ending = { at: number; isPolite: boolean };
 
 export type Difference = { missing: string[]; unexpected: string[]; repeated: string[] };
 
@@ -33,6 +43,8 @@ export class Ledger {
   readonly faults: string[] = [];
   readonly #copies = new Map<string, number>();
   readonly #replies = new Map<string, string[]>();
+  readonly #named = new Map<string, number>();
+  readonly #endings = new Map<number, Ending>();
   readonly #waits = new Set<Wait>();
 
   /** How many copies of this mail were taken. */
@@ -43,6 +55,16 @@ export class Ledger {
   /** The last word on this recipient in each transaction that named it, in order. */
   repliesTo(address: string): readonly string[] {
     return this.#replies.get(address.toLowerCase()) ?? [];
+  }
+
+  /** In how many transactions RCPT named this recipient. */
+  timesNamed(address: string): number {
+    return this.#named.get(address.toLowerCase()) ?? 0;
+  }
+
+  /** How a connection ended; null while it is open. */
+  endingOf(connection: number): Ending | null {
+    return this.#endings.get(connection) ?? null;
   }
 
   /** What was taken against what should have been, by Message-ID. */
@@ -98,6 +120,14 @@ export class Ledger {
     if (replies) replies.push(reply);
     else this.#replies.set(key, [reply]);
     this.#changed();
+  }
+
+  noteNamed(address: string): void {
+    this.#named.set(address.toLowerCase(), this.timesNamed(address) + 1);
+  }
+
+  noteEnding(connection: number, ending: Ending): void {
+    this.#endings.set(connection, ending);
   }
 
   noteFault(connection: number, fault: string): void {

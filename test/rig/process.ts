@@ -8,11 +8,14 @@ import { fileURLToPath } from "node:url";
 import type { Report } from "../../src/embedded/leash.ts";
 import type { Role } from "../../src/serve.ts";
 import { type EngineOptions, settingsOf } from "./engine.ts";
+import type { SetClock } from "./wrongclock.ts";
 
 export type EngineProcess = {
   pid: number;
   /** Of its api, when it has one. */
   port: number | null;
+  /** False as soon as it has ended, by itself too. */
+  isRunning(): boolean;
   /** As a power cut would. */
   kill(): Promise<unknown>;
   /** It finishes what is under way; with its exit status, null when it had to be killed. */
@@ -20,13 +23,26 @@ export type EngineProcess = {
   /** SIGSTOP and SIGCONT: it stands still and does not know. */
   freeze(): void;
   thaw(): void;
+  /** From now on its wall clock is off by this much; needs a process that was started with `wrongByMs`. */
+  setClock(offsetMs: number): Promise<void>;
 };
 
-export async function startProcess(roles: readonly Role[], options: EngineOptions): Promise<EngineProcess> {
+/** What is handed to Node so that the wall clock of a process is wrong; nothing when it is not to be. */
+export function clockOf({ wrongByMs }: { wrongByMs?: number }) {
+  if (wrongByMs === undefined) return { execArgv: [], env: {} };
+  const preload = fileURLToPath(new URL("wrongclock.ts", import.meta.url));
+  return { execArgv: ["--import", preload], env: { WRONG_CLOCK_MS: String(wrongByMs) } };
+}
+
+export async function startProcess(
+  roles: readonly Role[],
+  options: EngineOptions & { wrongByMs?: number },
+): Promise<EngineProcess> {
+  const { execArgv, env } = clockOf(options);
   const child = fork(fileURLToPath(new URL("role.ts", import.meta.url)), roles, {
-    execArgv: ["--import", "tsx"],
+    execArgv: ["--import", "tsx", ...execArgv],
     stdio: ["ignore", "ignore", "inherit", "ipc"],
-    env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...settingsOf(options) },
+    env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
   });
   const ended = once(child, "exit") as Promise<[number | null]>;
   const [report] = (await Promise.race([once(child, "message"), ended])) as [Report | number | null];
@@ -40,9 +56,16 @@ export async function startProcess(roles: readonly Role[], options: EngineOption
   return {
     pid: child.pid as number,
     port: report.port,
+    isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
     stop: () => end("SIGTERM"),
     freeze: () => void child.kill("SIGSTOP"),
     thaw: () => void child.kill("SIGCONT"),
+    async setClock(offsetMs) {
+      if (options.wrongByMs === undefined) throw new Error("this process was started with a right clock");
+      const answered = Promise.race([once(child, "message"), ended]);
+      child.send({ kind: "set clock", offsetMs } satisfies SetClock);
+      await answered;
+    },
   };
 }

@@ -14,7 +14,9 @@ export type Address = { port: number; host?: string } | { path: string };
 export type Direction = "request" | "reply";
 
 type Ambush = {
-  for: "cut reply" | "stall request" | "stall reply";
+  for: "cut reply" | "replace reply" | "stall request" | "stall reply";
+  /** What the client hears instead. */
+  lastWords?: Buffer;
   isMeant: (request: Buffer) => boolean;
   done: () => void;
 };
@@ -73,9 +75,16 @@ export class TcpProxy {
     for (const link of this.#links) link.cut();
   }
 
-  /** The target vanishes from every connection and the clients are not told. New connections are not affected. */
-  halfOpen(): void {
-    for (const link of this.#links) link.abandon();
+  /**
+   * The target vanishes from every connection and the clients are not told. New connections are not affected. The answer
+   * resets what was left half open, as a client's own system does when its patience ends.
+   */
+  halfOpen(): () => void {
+    const abandoned = [...this.#links];
+    for (const link of abandoned) link.abandon();
+    return () => {
+      for (const link of abandoned) link.cut();
+    };
   }
 
   /** Lets exactly so many more bytes pass, over all connections, and breaks the connection that has the next. */
@@ -91,6 +100,11 @@ export class TcpProxy {
    */
   cutReply(isMeant?: (request: Buffer) => boolean): Promise<void> {
     return this.#lieInWait("cut reply", isMeant);
+  }
+
+  /** As `cutReply`, but the client hears this instead of the answer, and then the end of the connection. */
+  replaceReply(lastWords: Buffer, isMeant?: (request: Buffer) => boolean): Promise<void> {
+    return this.#lieInWait("replace reply", isMeant, lastWords);
   }
 
   /** Stalls everything just before the next request (of those meant) passes. */
@@ -128,10 +142,14 @@ export class TcpProxy {
     return this.down();
   }
 
-  #lieInWait(what: Ambush["for"], isMeant: (request: Buffer) => boolean = () => true): Promise<void> {
+  #lieInWait(
+    what: Ambush["for"],
+    isMeant: (request: Buffer) => boolean = () => true,
+    lastWords?: Buffer,
+  ): Promise<void> {
     if (this.ambush) throw new Error(`this proxy already waits to ${this.ambush.for}`);
     return new Promise((done) => {
-      this.ambush = { for: what, isMeant, done };
+      this.ambush = { for: what, isMeant, done, ...(lastWords && { lastWords }) };
     });
   }
 
@@ -208,17 +226,18 @@ class Link {
       this.#proxy.stall();
       ambush.done();
     } else {
-      this.#loseReplies(ambush.done);
+      this.#loseReplies(ambush);
     }
     return false;
   }
 
   /** Several requests may be under way, and this answer not the one that was meant: the target finishes them all. */
-  #loseReplies(done: () => void): void {
+  #loseReplies({ done, lastWords }: Ambush): void {
     this.#isLastWish = true;
     this.#requests.divert();
     this.#replies.divert();
-    reset(this.#client);
+    if (lastWords) this.#client.end(lastWords);
+    else reset(this.#client);
     this.#target.end();
     this.#target.once("close", done);
   }

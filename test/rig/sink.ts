@@ -34,7 +34,7 @@ export type SinkOptions = {
   now?: () => number;
 };
 
-const FAIR: Weather = {
+export const FAIR: Weather = {
   greetingCode: null,
   heloCode: null,
   deferPercent: 0,

@@ -9,6 +9,7 @@ import { afterAll } from "vitest";
 import type { Ready } from "../../src/embedded/home.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+const END_MS_MAX = 20_000;
 const READY = "Ctrl-C stops everything.";
 
 const homes: string[] = [];
@@ -62,9 +63,11 @@ export function start(home: string, env: Record<string, string> = {}): Started {
       listener();
       ended.then(() => reject(new Error(`it ended without "${text}":\n${said.out}${said.err}`)));
     });
-  ends.push(() => {
+  ends.push(async () => {
     child.kill("SIGTERM");
-    return ended;
+    const timer = setTimeout(() => child.kill("SIGKILL"), END_MS_MAX);
+    await ended;
+    clearTimeout(timer);
   });
   return {
     pid: child.pid as number,

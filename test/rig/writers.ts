@@ -3,7 +3,7 @@
  * share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and fails when an
  * exported function of src/record that locks rows is missing here.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
 import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
 import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
@@ -29,7 +29,7 @@ import type { Change } from "../../src/record/contact.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
 import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/domains.ts";
 import type { NewEmail } from "../../src/record/emails.ts";
-import { beginErasure, emptyDeletedAudience, eraseStep } from "../../src/record/erasures.ts";
+import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
 import { type EventCommit, eventCommit } from "../../src/record/events.ts";
 import {
   endExpiredLeases,
@@ -60,6 +60,7 @@ import {
   putTemplate,
   type TemplateContent,
 } from "../../src/record/templates.ts";
+import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/ticklease.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces.ts";
 import {
   ATTACHMENT_HASHES,
@@ -74,6 +75,8 @@ import {
   WORKER,
 } from "./sharedrows.ts";
 
+/** Whoever holds the lease of a tick. */
+const TOKENS = [randomUUID(), randomUUID()];
 const DAY_MS = 86_400_000;
 const MOST = 1_000;
 const TIMEOUT_MS = 5_000;
@@ -131,14 +134,16 @@ export const WRITERS: readonly Writer[] = [
   writer("bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
   writer("brake.ts watchBrake", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
-    return sql.begin((tx) => watchBrake(tx, limits, rows.date));
+    return sql.begin((tx) => watchBrake(tx, limits, null, rows.date));
   }),
   writer("capacity.ts noteCapUse", ({ sql }, rows) => noteCapUse(sql, rows.some(rows.workspaces).map(idOf))),
   writer("capacity.ts saveDecision", ({ sql }, rows) => saveDecision(sql, decision(rows), rows.date)),
   writer("capacity.ts insertCapChange", ({ sql }, rows) =>
     insertCapChange(sql, rows.workspace().id, CAP_CHANGE, rows.date),
   ),
-  writer("capacity.ts dropOldCounts", ({ sql }, rows) => dropOldCounts(sql, rows.now)),
+  writer("capacity.ts dropOldCounts", ({ sql }, rows) =>
+    dropOldCounts(sql, "00000000-0000-0000-0000-000000000000", rows.now, MOST),
+  ),
   writer("changemail.ts reschedule", ({ sql }, rows) => {
     const { workspaceId, id } = anEmail(rows);
     return reschedule(sql, { workspaceId, id, keyId: null }, rows.now, rows.date);
@@ -174,7 +179,7 @@ export const WRITERS: readonly Writer[] = [
       return mail.submit({
         workspaceId: ws.id,
         version: rows.pick([null, 1]),
-        now: rows.now,
+        given: rows.now,
         bulk: rows.chance(0.5),
         counted: 2,
         claim: rows.chance(0.5) ? claimIn(rows, ws, "send") : null,
@@ -199,7 +204,7 @@ export const WRITERS: readonly Writer[] = [
       lastName: null,
       askedAt: rows.date,
     };
-    return noteMailed(sql, owed, rows.date);
+    return noteMailed(sql, owed);
   }),
   writer("contactcommit.ts contactCommit", ({ contacts }, rows) =>
     together(5, () => changeContact(contacts, rows, aChange(rows))),
@@ -233,9 +238,14 @@ export const WRITERS: readonly Writer[] = [
     const { id: workspaceId, erasureId: id } = rows.workspace();
     // looked through for e-mails, or at its end
     const nextDay = rows.chance(0.8) ? Math.floor(rows.now / DAY_MS) : 0;
-    return eraseStep(sql, { workspaceId, id, nextDay, nextId: null, only: null }, rows.date);
+    return eraseStep(
+      sql,
+      { workspaceId, id, nextDay, nextId: null, only: null },
+      rows.date,
+      eraseSizes(1_000),
+    );
   }),
-  writer("erasures.ts emptyDeletedAudience", ({ sql }, rows) => emptyDeletedAudience(sql, rows.date)),
+  writer("erasures.ts emptyDeletedAudience", ({ sql }, rows) => emptyDeletedAudience(sql, rows.date, MOST)),
   writer("events.ts eventCommit", ({ events }, rows) =>
     together(5, () => {
       const { ws, contact } = aContact(rows);
@@ -247,7 +257,7 @@ export const WRITERS: readonly Writer[] = [
         id: newEventId(rows.now),
         name: EVENT,
         properties: null,
-        now: rows.now,
+        given: rows.now,
         bytes: 100,
         claim: rows.chance(0.5) ? claim : null,
         answer: () => "null",
@@ -255,10 +265,10 @@ export const WRITERS: readonly Writer[] = [
     }),
   ),
   writer("keeping.ts packDeferred", ({ sql }, rows) =>
-    onlyOne(sql, "pack", (tx) => packDeferred(tx, rows.now, MOST, () => newId(rows.now))),
+    onlyOne(sql, "pack", rows.now, (tx) => packDeferred(tx, rows.now, MOST, () => newId(rows.now))),
   ),
   writer("keeping.ts packScheduled", ({ sql }, rows) =>
-    onlyOne(sql, "pack", (tx) => packScheduled(tx, rows.now, MOST, () => newId(rows.now))),
+    onlyOne(sql, "pack", rows.now, (tx) => packScheduled(tx, rows.now, MOST, () => newId(rows.now))),
   ),
   writer("keeping.ts renewGrant", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
@@ -349,6 +359,13 @@ export const WRITERS: readonly Writer[] = [
     const ws = rows.workspace();
     return deleteTemplate(sql, ws.id, rows.pick(ws.templates).id);
   }),
+  writer("ticklease.ts takeTickLease", ({ sql }, rows) =>
+    takeTickLease(sql, "erase", rows.pick(TOKENS), rows.pick([1, 1_000])),
+  ),
+  writer("ticklease.ts extendTickLease", ({ sql }, rows) =>
+    extendTickLease(sql, "erase", rows.pick(TOKENS), 1_000),
+  ),
+  writer("ticklease.ts endTickLease", ({ sql }, rows) => endTickLease(sql, "erase", rows.pick(TOKENS))),
   writer("workspaces.ts insertWorkspace", ({ sql }, rows) => {
     const id = newId(rows.now);
     const workspace = { id, handle: id, name: "new", plan: "pro" as const, limits: {} };
@@ -429,6 +446,8 @@ function newEmail(rows: SharedRows, ws: SharedWorkspace): NewEmail {
     plain: null,
     extra: null,
     scheduledAt: rows.chance(0.3) ? rows.now + DAY_MS : null,
+    // of the engine's own mail only
+    ...(rows.chance(0.5) ? { contactId: rows.pick(ws.contacts).id } : {}),
   };
 }
 
@@ -440,7 +459,7 @@ function changeContact(contacts: ContactCommit, rows: SharedRows, change: Change
     who: { identity: contact.identity },
     change: change.kind === "add" ? { ...change, identity: contact.identity } : change,
     keyId: null,
-    now: rows.now,
+    given: rows.now,
     bytes: 100,
   });
 }

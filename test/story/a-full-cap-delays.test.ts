@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Keeper } from "../../src/keeper/keeper.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
-const BUCKET_MS = 300_000;
-const HOUR_MS = 13 * BUCKET_MS;
+const HOUR_MS = HOUR_BUCKETS * BUCKET_MS;
 
 // noon of today: the partitions of the days around are there
 const clock = new MovableClock(Math.floor(Date.now() / 86_400_000) * 86_400_000 + 43_200_000);

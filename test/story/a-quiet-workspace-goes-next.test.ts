@@ -57,9 +57,20 @@ test("one workspace has so many bags in line and no more; those that left make r
   const [other] = await line.lineUp(bagsOf(randomUUID(), 3));
   expect(other?.queued).toHaveLength(3);
   await line.stepOut(0, Array(5).fill(workspaceId));
-  expect(await line.rooms(0, [workspaceId])).toEqual([5]);
+  expect((await line.rooms(0, [workspaceId])).each).toEqual([5]);
   const [second] = await line.lineUp(first?.heldBack ?? []);
   expect(second?.queued).toHaveLength(5);
+});
+
+test("bags that a lost line no longer counts may still leave it, and leave the counts at zero", async () => {
+  await redis.flushall();
+  const workspaceId = randomUUID();
+  await line.stepOut(0, [workspaceId]);
+  await line.lineUp(bagsOf(workspaceId, 1));
+  await line.stepOut(0, [workspaceId]);
+  await line.stepOut(0, [workspaceId, workspaceId]);
+  await line.stepOut(0, []);
+  expect(await redis.hgetall("{bags-0}:fairness")).toEqual({ virtual: "0", in_line: "0" });
 });
 
 test("a line that was lost begins a new epoch, with nobody in it", async () => {
@@ -67,7 +78,7 @@ test("a line that was lost begins a new epoch, with nobody in it", async () => {
   expect(await line.openEpoch(0)).toBe(before);
   await redis.flushall();
   expect(await line.openEpoch(0)).not.toBe(before);
-  expect(await line.rooms(0, [randomUUID()])).toEqual([WORKSPACE_BAGS_MAX]);
+  expect((await line.rooms(0, [randomUUID()])).each).toEqual([WORKSPACE_BAGS_MAX]);
 });
 
 test("tags that grow too large are lowered together, and the order stays", async () => {

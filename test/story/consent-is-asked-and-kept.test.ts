@@ -41,13 +41,18 @@ test("a new contact is pending, gets one mail, and the button on its page subscr
 
   const shown = await fetch(link);
   expect(shown.headers.get("content-type")).toContain("text/html");
-  expect(await shown.text()).toContain("<button>Confirm</button>");
+  expect(await said(shown)).toBe(
+    "Confirm your subscription? Do you want to receive these e-mails? Nothing changes until you press the button. Confirm",
+  );
   expect((await contact("new@x.example")).status).toBe("pending");
 
   const confirmed = await fetch(link, { method: "POST", headers: { "user-agent": "Browser/1.0" } });
   expect(confirmed.status).toBe(200);
+  expect(await said(confirmed)).toBe("Thank you Your subscription is confirmed.");
   expect((await contact("new@x.example")).status).toBe("subscribed");
-  expect((await fetch(link, { method: "POST" })).status).toBe(410);
+  const again = await fetch(link, { method: "POST" });
+  expect(again.status).toBe(410);
+  expect(await said(again)).toContain("This link no longer works");
   expect(await consents("new@x.example")).toMatchObject([
     { kind: "confirmed", source: "confirmation", ipAddress: "127.0.0.1", userAgent: "Browser/1.0" },
   ]);
@@ -143,7 +148,9 @@ test("the unsubscribe link acts on POST only, for ever, and also for one who is 
   const url = links.unsubscribeUrl({ workspaceId: workspace.id, audienceId: audience, contactId: body.id });
   clock.advance(400 * DAY_MS);
   const shown = await fetch(url);
-  expect(await shown.text()).toContain("<button>Unsubscribe</button>");
+  expect(await said(shown)).toBe(
+    "Unsubscribe? Do you want to stop receiving these e-mails? Nothing changes until you press the button. Unsubscribe",
+  );
   expect((await contact("out@x.example")).unsubscribed).toBe(false);
   await client.call("DELETE", `/audiences/${audience}/contacts/out@x.example`);
   const done = await fetch(url, {
@@ -152,6 +159,7 @@ test("the unsubscribe link acts on POST only, for ever, and also for one who is 
     body: "List-Unsubscribe=One-Click",
   });
   expect(done.status).toBe(200);
+  expect(await said(done)).toBe("You are unsubscribed You will not receive these e-mails any more.");
   await add("out@x.example");
   expect(await contact("out@x.example")).toMatchObject({ id: body.id, unsubscribed: true });
   expect((await fetch(`${url.slice(0, -2)}AA`)).status).toBe(404);
@@ -207,6 +215,15 @@ async function mailsTo(address: string, count: number): Promise<Mail[]> {
     expect(mails).toHaveLength(count);
     return Promise.all(mails.map(async ({ id }) => (await client.get<Mail>(`/emails/${id}`)).body));
   });
+}
+
+/** The words that somebody reads on a page: heading, text, button. */
+async function said(page: Response): Promise<string> {
+  const body = (await page.text()).replace(/^.*<body>/s, "");
+  return body
+    .replace(/<[^>]*>/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
 }
 
 function linkIn({ text }: Mail): string {

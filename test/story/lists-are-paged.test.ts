@@ -111,6 +111,36 @@ test("at most one position, and only ids", async () => {
   expect((await page("?limit=2&nonsense=1")).ids).toHaveLength(2);
 });
 
+test("no list ignores a filter: that would answer with everything", async () => {
+  const { body: audience } = await ws.client.post<{ id: string }>("/audiences", { name: "Readers" });
+  const lists = [
+    ...["/emails", "/audiences", "/segments", "/templates"],
+    ...["audiences", "segments"].map((name) => `/${name}/${audience.id}/contacts`),
+  ];
+  const filters = {
+    ...{ status: "bounced", to: "a@x.com", subject: "Hi", tag: "a:b", api_key_id: ids[0], stream: "bulk" },
+    ...{
+      since: "2026-01-01T00:00:00Z",
+      until: "",
+      email: "a@x.com",
+      last_event: "sent",
+      unsubscribed: "true",
+    },
+    ...{ Status: "bounced", "status[]": "bounced", "filter[status]": "bounced", "created_at[gte]": "2026" },
+    ...{ q: "a", search: "a", "status.in": "bounced", apiKeyId: "x", "api-key-id": "x" },
+  };
+  for (const list of lists) {
+    for (const [name, value] of Object.entries(filters)) {
+      const query = new URLSearchParams({ limit: "2", [name]: String(value) });
+      const { body } = await ws.client.get<Refusal>(`${list}?${query}`);
+      const message = `The \`${name}\` parameter is not supported by this list. Remove it and filter the items you receive.`;
+      expect(body, `${list}?${query}`).toEqual({ statusCode: 422, name: "invalid_parameter", message });
+    }
+    const others = "?limit=2&nonsense=1&utm_source=docs&constructor=1&__proto__=1&_=1234";
+    expect((await ws.client.get(`${list}${others}`)).status, list).toBe(200);
+  }
+});
+
 test("a key without `full` pages through its own only", async () => {
   const { client } = await ws.key(["emails:send"]);
   for (let n = 0; n < 3; n++) await client.post("/emails", mail());

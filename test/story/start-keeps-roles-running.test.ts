@@ -1,5 +1,5 @@
 /** A role that dies is started again, and ready.json tells the truth meanwhile; one that keeps dying ends the whole. */
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Ready } from "../../src/embedded/home.ts";
@@ -63,7 +63,19 @@ test("a role that keeps dying ends the whole, with the reason and status 1", asy
   process.kill(readReady(home).pids.keeper as number, "SIGKILL");
   expect(await root.ended).toBe(1);
   expect(root.said().err).toBe(
-    `The keeper process keeps ending (SIGKILL): see ${join(home, "logs", "keeper.log")}\n`,
+    `The keeper process keeps ending (SIGKILL). See ${join(home, "logs", "keeper.log")}\n`,
   );
   await gone(Object.values(pids), 0);
 }, 60_000);
+
+test("a role that cannot be started again ends the whole, with the reason in one line", async () => {
+  const home = freshHome();
+  const given = { DATABASE_URL: database.url, REDIS_URL: redis.url, SMTP_URL: "smtp://127.0.0.1:1" };
+  const root = start(home, given);
+  const { pids } = await root.ready();
+  rmSync(join(home, "logs"), { recursive: true });
+  process.kill(pids.deliver as number, "SIGKILL");
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toMatch(/^ENOENT: .*deliver\.log'\n$/);
+  await gone(Object.values(pids), 0);
+});

@@ -64,7 +64,7 @@ test("root and holder are killed at once: the next start ends the servers they l
   process.kill(pids.root, "SIGKILL");
   process.kill(pids.stores, "SIGKILL");
   const { root } = await started();
-  expect(root.said().out).toContain("Waiting for what the last run left behind");
+  expect(root.said().out).toContain("Waiting for processes of the last run to end");
   await gone(Object.values(pids), 0);
 });
 

@@ -1,5 +1,5 @@
 /** A start that cannot work says why in a line, leaves nothing running, and harms no other start. */
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, createServer as listenTo } from "node:net";
 import { join } from "node:path";
@@ -14,6 +14,12 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([database.drop(), redis.stop()]));
 
+function fileIn(folder: string): string {
+  const file = join(folder, "file");
+  writeFileSync(file, "");
+  return file;
+}
+
 /** Nothing has to be brought up. */
 function given(): Record<string, string> {
   return { DATABASE_URL: database.url, REDIS_URL: redis.url, SMTP_URL: "smtp://127.0.0.1:1" };
@@ -26,10 +32,50 @@ test("a taken port", async () => {
   const home = freshHome();
   const root = start(home, { PORT: String(port) });
   expect(await root.ended).toBe(1);
-  expect(root.said().err).toBe(`Port ${port} on 127.0.0.1 is taken: end what listens there, or set PORT.\n`);
+  expect(root.said().err).toBe(
+    `Port ${port} on 127.0.0.1 is in use. Stop the process that listens there, or set PORT.\n`,
+  );
   expect(existsSync(join(home, "ready.json"))).toBe(false);
   expect(existsSync(join(home, "postgres"))).toBe(false);
   other.close();
+});
+
+test("an address that this machine does not have", async () => {
+  const root = start(freshHome(), { ...given(), HOST: "203.0.113.1", PORT: "0" });
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toMatch(
+    /^The API cannot listen on 203\.0\.113\.1, port 0: .*EADDRNOTAVAIL.*\. Set HOST or PORT\.\n$/,
+  );
+});
+
+test.each([
+  ["that the system does not let anybody make", () => "/proc/postrider/home"],
+  ["in a place that is read-only", () => "/sys/postrider"],
+  ["that is a file", () => fileIn(freshHome())],
+  ["below a file", () => join(fileIn(freshHome()), "home")],
+])(
+  "a home %s",
+  async (_, homeOf) => {
+    const home = homeOf();
+    const root = start(home, given());
+    expect(await root.ended).toBe(1);
+    const { out, err } = root.said();
+    expect(out).toBe("");
+    expect(err).toMatch(
+      /^The folder \S+ \(POSTRIDER_HOME\) cannot be used: E[A-Z]+: .*\. Set POSTRIDER_HOME to .*\.\n$/,
+    );
+    expect(err).toContain(`The folder ${home} `);
+  },
+  10_000,
+);
+
+test("a list of processes that a power cut left empty", async () => {
+  const home = freshHome();
+  const file = join(home, "processes.json");
+  writeFileSync(file, "");
+  const root = start(home, given());
+  expect(await root.ended).toBe(1);
+  expect(root.said().err).toBe(`${file} is damaged. If no Postrider runs in this folder, remove the file.\n`);
 });
 
 test("wrong settings, all of them at once, with status 78", async () => {
@@ -47,7 +93,7 @@ test("a second start in the same home, and the first goes on", async () => {
   const ready = await first.ready();
   const second = start(home, given());
   expect(await second.ended).toBe(1);
-  expect(second.said().err).toBe(`Postrider already runs in ${home} (pid ${first.pid}).\n`);
+  expect(second.said().err).toBe(`Postrider is already running in ${home} (pid ${first.pid}).\n`);
   expect(readReady(home)).toEqual(ready);
   expect((await fetch(`${ready.base_url}/readyz`)).status).toBe(200);
   first.signal("SIGTERM");

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { type BrakeLimits, watchBrake } from "../../src/record/brake.ts";
+import { type BrakeLimits, freeBytesOf, watchBrake } from "../../src/record/brake.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis, services } from "../rig/services.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
@@ -31,7 +31,9 @@ afterAll(async () => {
 const WAIT = { timeout: 25_000 };
 const send = async () => (await ws.client.post("/emails", mail())).status;
 const watch = (limits: Partial<BrakeLimits>, now = new Date()) =>
-  engine.sql.begin((tx) => watchBrake(tx, { ...NO_LIMITS, ...limits }, now));
+  freeBytesOf({ ...NO_LIMITS, ...limits }).then((free) =>
+    engine.sql.begin((tx) => watchBrake(tx, { ...NO_LIMITS, ...limits }, free, now)),
+  );
 const reasons = async () =>
   (await engine.sql<{ reason: string }[]>`select reason from brake`).map((row) => row.reason);
 

@@ -3,13 +3,14 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
 import { connectRecord } from "../../src/record/connect.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
 import { makePartitions } from "../../src/record/partitions.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
-const HOUR_MS = 13 * 300_000;
+const HOUR_MS = HOUR_BUCKETS * BUCKET_MS;
 const DAY_MS = 86_400_000;
 const HEAD = JSON.stringify({
   from: "a@example.com",
@@ -90,7 +91,7 @@ async function automate({ id: workspaceId }: TestWorkspace, count: number): Prom
   const verdict = await commit.submit({
     workspaceId,
     version: null,
-    now,
+    given: now,
     bulk: true,
     counted: count,
     claim: null,

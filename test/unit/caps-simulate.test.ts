@@ -84,7 +84,7 @@ describe("a simulated workspace", () => {
     expect(simulate(DEFAULT_POLICY, shop, 30, 8).sent).not.toBe(first.sent);
   });
 
-  test("waits as the windows of the hour say: a burst goes in parts, thirteen buckets apart", () => {
+  test("waits as the windows of the hour say: a burst goes in parts, fourteen buckets apart", () => {
     const burst = checkScenario({
       description: "",
       plan: "pro",
@@ -94,7 +94,7 @@ describe("a simulated workspace", () => {
     });
     const { delays, days } = simulate(DEFAULT_POLICY, burst, 1, 1);
     const waited = Object.fromEntries([...delays.transactional.entries()].filter(([, count]) => count > 0));
-    expect(waited).toEqual({ 0: 600, 13: 600, 26: 300 });
+    expect(waited).toEqual({ 0: 600, 14: 600, 28: 300 });
     expect(days[0]).toMatchObject({ used: 1_500, delayed: 900, waiting: 0, cap: 3_000 });
   });
 

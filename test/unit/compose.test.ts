@@ -33,6 +33,10 @@ function written(changes: Partial<Letter> = {}): string {
   return message.toString();
 }
 
+function escaped(text: string): string {
+  return text.replace(/[^A-Za-z0-9]/g, "\\$&");
+}
+
 function field(name: string, changes: Partial<Letter>): string {
   return new RegExp(`^${name}:(?:.*\\r\\n[ \\t])*.*$`, "m").exec(written(changes))?.[0] ?? "";
 }
@@ -286,6 +290,63 @@ describe("attachments", () => {
     expect(Buffer.from(read.attachments[0]?.content as ArrayBuffer)).toEqual(pdf.content);
   });
 
+  test.each<[filename: string, written: string | RegExp]>([
+    ["plain.pdf", 'name="plain.pdf"'],
+    ["100% sure; really, (yes).txt", 'name="100% sure; really, (yes).txt"'],
+    ["März.pdf", "name*=utf-8''M%C3%A4rz.pdf"],
+    ['the "best" \\ of.txt', "name*=utf-8''the%20%22best%22%20%5C%20of.txt"],
+    ["it's 5*4 – or (not).txt", "name*=utf-8''it%27s%205%2A4%20%E2%80%93%20or%20%28not%29.txt"],
+    ["👩‍👩‍👧‍👦.png", /name\*0\*=utf-8''(?:%F0|%E2).*;\r\n {1,8}name\*1\*=(?:%F0|%E2).*\.png\r\n/s],
+    [`${"long ".repeat(40)}.txt`, /name\*0\*=utf-8''long%20long.*;\r\n {1,8}name\*1\*=/],
+    ["見積書".repeat(80), /name\*0\*=utf-8''%E8%A6%8B.*;\r\n {1,8}name\*1\*=%/],
+  ])("the file name %s is a parameter that a strict parser reads", async (filename, written) => {
+    const message = await compose(letter({ attachments: [{ ...pdf, filename }] }));
+    const head = message.toString("latin1").split("\r\n\r\n")[2] as string;
+    expect(message.toString("latin1")).not.toContain("=?");
+    expect(head.split("\r\n").filter((line) => line.length > 76)).toEqual([]);
+    for (const prefix of ["", "file"]) {
+      const pattern = typeof written === "string" ? new RegExp(`${prefix}${escaped(written)}\r\n`) : written;
+      expect(`${head}\r\n`).toMatch(pattern);
+    }
+    const read = await PostalMime.parse(message);
+    expect(read.attachments).toMatchObject([{ filename, mimeType: expect.any(String) }]);
+  });
+
+  test("a file name that looks like an encoded word is not written as one", async () => {
+    const message = await compose(letter({ attachments: [{ ...pdf, filename: "=?utf-8?Q?evil?=.exe" }] }));
+    expect(message.toString("latin1")).toContain(
+      ";\r\n filename*=utf-8''%3D%3Futf-8%3FQ%3Fevil%3F%3D.exe\r\n",
+    );
+  });
+
+  test("control characters in a file name become spaces, and a name of nothing else is replaced", async () => {
+    const names = ["a\r\nb\tc\0.txt", "\ufeffd\ud800.txt", "\r\n"];
+    const attachments = names.map((filename) => ({ ...pdf, filename }));
+    const read = await PostalMime.parse(await compose(letter({ attachments })));
+    expect(read.attachments.map(({ filename }) => filename)).toEqual([
+      "a b c .txt",
+      "d\ufffd.txt",
+      "attachment",
+    ]);
+  });
+
+  test("a content type keeps its parameters, but no name of its own and nothing malformed", async () => {
+    const types = {
+      "text/csv; charset=utf-8;header=present": "text/csv; charset=utf-8; header=present",
+      'text/calendar; method="REQUEST"; name="a.ics"; NAME*0=b': 'text/calendar; method="REQUEST"',
+      'text/plain; a="b; c=d': "text/plain",
+      'text/plain; title="=?utf-8?Q?a?="; charset=utf-8': "text/plain; charset=utf-8",
+      "text/plain; charset=utf-8; charset=latin1": "text/plain; charset=utf-8",
+      "text/plain;": "text/plain",
+    };
+    for (const [contentType, kept] of Object.entries(types)) {
+      const message = await compose(letter({ attachments: [{ ...pdf, filename: "x.txt", contentType }] }));
+      const [type, ...parameters] = kept.split("; ");
+      const field = [`Content-Type: ${type}`, ...parameters, 'name="x.txt"'].join(";\r\n ");
+      expect(message.toString("latin1")).toContain(`\r\n${field}\r\n`);
+    }
+  });
+
   test("an image with a content id stands beside the html that shows it", async () => {
     const logo = { ...pdf, filename: "logo.png", contentId: "logo" };
     const message = await compose(
@@ -301,6 +362,15 @@ describe("attachments", () => {
     expect(message.toString("latin1")).toMatch(
       /multipart\/mixed.*multipart\/alternative.*multipart\/related/s,
     );
+  });
+
+  test("a content id means the same with and without angle brackets", async () => {
+    for (const contentId of ["logo@x.com", "<logo@x.com>"]) {
+      const read = await PostalMime.parse(
+        await compose(letter({ html: '<img src="cid:logo@x.com">', attachments: [{ ...pdf, contentId }] })),
+      );
+      expect(read.attachments).toMatchObject([{ contentId: "<logo@x.com>", related: true }]);
+    }
   });
 
   test("a mail as attachment, or a type that is none, goes as octets", async () => {

@@ -17,7 +17,7 @@ class PostgresError extends Error {
 /** A store that needs `msEach` for each row, and cancels what takes longer than its timeout. */
 function go(size: StepSize, msEach: number): boolean {
   const ms = size.most * msEach;
-  if (ms > TIMEOUT_MS) size.failed(new PostgresError("57014"), size.most);
+  if (ms > TIMEOUT_MS) size.failed(new PostgresError("57014"), size.most, TIMEOUT_MS);
   else size.succeeded(size.most, ms);
   return ms <= TIMEOUT_MS;
 }
@@ -25,7 +25,7 @@ function go(size: StepSize, msEach: number): boolean {
 test("a step that was too much for its timeout takes a quarter, and none is smaller than the minimum", () => {
   const size = new StepSize({ max: 5_000, min: 10, slowMs: SLOW_MS });
   const sizes = ["57014", "55P03", "25P03", "57014", "57014", "57014"].map((code) => {
-    size.failed(new PostgresError(code), size.most);
+    size.failed(new PostgresError(code), size.most, 0);
     return size.most;
   });
   expect(sizes).toEqual([1_250, 312, 78, 19, 10, 10]);
@@ -35,9 +35,11 @@ test("an error that less work cannot mend changes nothing", () => {
   const size = new StepSize({ max: 100, slowMs: SLOW_MS });
   for (const error of [new PostgresError("23505"), new PostgresError("57P01"), new Error("lost"), "57014"]) {
     expect(isTooMuch(error)).toBe(false);
-    size.failed(error, size.most);
+    size.failed(error, size.most, SLOW_MS);
   }
   expect(size.most).toBe(100);
+  size.failed(new Error("no answer"), size.most, SLOW_MS + 1); // whoever gave up, it took too long
+  expect(size.most).toBe(25);
 });
 
 test("a slow step halves the size; quick full ones double it up to the maximum", () => {
@@ -79,6 +81,7 @@ test("a step is run at the present size, measured, and its error passed on", asy
     ),
   ).toEqual({ moved: 1 });
   expect(size.most).toBe(2);
-  expect(await size.take(async (most) => most)).toBe(2);
+  expect(await size.full(async (most) => most - 1)).toBe(false);
+  expect(await size.full(async (most) => most)).toBe(true);
   expect(size.most).toBe(4);
 });

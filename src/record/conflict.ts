@@ -1,0 +1,23 @@
+/**
+ * Lost conflicts: the victim of a deadlock (40P01) or of a serialization failure (40001) was rolled back as a whole, and
+ * finds the way free the next time. Who asks for a statement or a transaction does not hear of it, unless it goes on.
+ */
+import { isRefusal } from "./session.ts";
+
+/** A deadlock is found after a second (`deadlock_timeout`): more would take longer than anyone waits. */
+export const CONFLICT_RETRIES_MAX = 3;
+
+export function isConflict(error: unknown): boolean {
+  return isRefusal(error) && (error.code === "40P01" || error.code === "40001");
+}
+
+/** Does `work` again when it lost a conflict. */
+export async function retried<T>(work: () => Promise<T>): Promise<T> {
+  for (let retries = 0; ; retries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (retries === CONFLICT_RETRIES_MAX || !isConflict(error)) throw error;
+    }
+  }
+}

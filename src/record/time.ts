@@ -1,0 +1,25 @@
+/**
+ * Postgres' time, which decides what processes compare with each other: ledgers, claims, due times. A transaction has one
+ * time, that of its start. Whoever moves time in a test gives it (`given`, in ms); 0 stands for Postgres' own.
+ */
+import type { Sql, Tx } from "./connect.ts";
+
+/** Inside of a statement: the time of its transaction. */
+export function nowIn(sql: Sql | Tx, given: number) {
+  return given === 0 ? sql`now()` : sql`${new Date(given)}::timestamptz`;
+}
+
+/** The time of the transaction, in ms. */
+export async function transactionTime(tx: Sql | Tx, given: number): Promise<number> {
+  if (given !== 0) return given;
+  const [row] = await tx<{ now: Date }[]>`select now() as now`;
+  return (row as { now: Date }).now.getTime();
+}
+
+/** Postgres' clock at this moment, in ms. */
+export async function clockTime(sql: Sql): Promise<number> {
+  const [row] = await sql<
+    { ms: number }[]
+  >`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`;
+  return (row as { ms: number }).ms;
+}

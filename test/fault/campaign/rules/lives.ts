@@ -1,0 +1,55 @@
+/** Processes: none ends unless it is told to, each ends in time when it is, and each serves soon or says why it cannot. */
+import type { History, Life, Violation } from "../history.ts";
+import { clockOf } from "./repeats.ts";
+
+/** Rather more than the engine gives itself. */
+const STOP_MS_MAX = 9_000;
+const START_MS_MAX = 44_000;
+
+export function judgeLives({ lives, spells }: History): Violation[] {
+  return lives.flatMap((life): Violation[] => {
+    const { name, told, ended, readyAt, lastWords } = life;
+    if (!ended) return [];
+    const what = `${name} ended with ${ended.signal ?? `status ${ended.status}`} at ${clockOf(ended.at)}`;
+    if (told === null && readyAt !== null)
+      return [
+        { rule: "died", subject: name, what: `${what}, and nobody had told it to`, evidence: lastWords },
+      ];
+    if (
+      told === null &&
+      !spells.some((spell) => spell.from <= ended.at && (spell.to ?? ended.at) >= life.startedAt)
+    )
+      return [
+        {
+          rule: "died",
+          subject: name,
+          what: `${what} while it started, with all it needs there`,
+          evidence: lastWords,
+        },
+      ];
+    if (readyAt === null && !wasFrozen(life, spells) && ended.at - life.startedAt > START_MS_MAX)
+      return [
+        { rule: "stuck", subject: name, what: `${what}, and had not served until then`, evidence: lastWords },
+      ];
+    if (told?.signal === "SIGTERM" && !wasFrozen(life, spells) && ended.at - told.at > STOP_MS_MAX)
+      return [
+        {
+          rule: "slow end",
+          subject: name,
+          what: `${what}, ${ended.at - told.at} ms after it was told to`,
+          evidence: lastWords,
+        },
+      ];
+    return [];
+  });
+}
+
+function wasFrozen({ member, startedAt, readyAt, told, ended }: Life, spells: History["spells"]): boolean {
+  return spells.some(
+    (spell) =>
+      spell.kind === "frozen" &&
+      spell.member === member &&
+      spell.from <= (ended?.at ?? 0) &&
+      (spell.to ?? Number.POSITIVE_INFINITY) >= (readyAt === null ? startedAt : (told?.at ?? 0)),
+  );
+}

@@ -1,0 +1,182 @@
+/** Two days of many old e-mails go while others send; whatever is in the way of a partition, sends do not notice. */
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { floorId } from "../../src/ids.ts";
+import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { dayName, makePartitions } from "../../src/record/partitions.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+const DAY_MS = 86_400_000;
+const TODAY = Math.floor(Date.now() / DAY_MS);
+const EMAILS_OF_A_DAY = 500_000;
+/** More than a send takes anyhow on a machine that may be busy. */
+const SEND_MS_MAX = 500;
+const SENDS_WITHOUT = 200;
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let engine: Engine;
+let ws: TestWorkspace;
+let sql: Sql;
+let hand: HandKeeper;
+let faults: Error[];
+beforeAll(async () => {
+  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+  const stores = { databaseUrl: database.url, redisUrl: redis.url };
+  engine = await startEngine(["api"], stores);
+  ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
+  sql = connectRecord(database.url, "setup", 60_000);
+  hand = handKeeper(stores, { now: () => Date.now(), given: () => 0 }, undefined, {
+    storeMs: 2_000,
+    onFault: (error) => faults.push(error as Error),
+  });
+}, 120_000);
+afterAll(async () => {
+  await hand.close();
+  await sql.end({ timeout: 1 });
+  await engine.stop();
+  await Promise.all([redis.stop(), database.drop()]);
+});
+beforeEach(() => {
+  faults = [];
+});
+
+test("days with many e-mails are checked and dropped, and no send takes half a second longer", async () => {
+  await anOldDay(42, 1_000); // a drop locks the parent until the end of its transaction
+  await anOldDay(41, EMAILS_OF_A_DAY);
+  await anOldDay(40, EMAILS_OF_A_DAY);
+  const before = await slowestSend(SENDS_WITHOUT);
+  const during = await slowestSendUntil(hand.keeper.retention());
+  const after = await slowestSend(SENDS_WITHOUT);
+  expect(await there(42, 41, 40)).toEqual([]);
+  expect(during).toBeLessThan(Math.max(before, after) + SEND_MS_MAX);
+  expect(faults).toEqual([]);
+}, 240_000);
+
+test("a long transaction on the parents delays what is dropped, and no send", async () => {
+  await anOldDay(39, 1_000);
+  const before = await slowestSend(SENDS_WITHOUT);
+  const reader = await readerOf("email", "body");
+  expect(await slowestSendUntil(hand.keeper.retention())).toBeLessThan(before + SEND_MS_MAX);
+  expect(await there(39)).toEqual(["body_39", "email_39"]);
+  // a day is made ahead: that does not lock the parents either
+  expect(await slowestSendUntil(makePartitions(sql, (TODAY + 30) * DAY_MS))).toBeLessThan(
+    before + SEND_MS_MAX,
+  );
+  await reader.end();
+  await hand.keeper.retention();
+  expect(await there(39)).toEqual([]);
+}, 60_000);
+
+test("a partition that somebody uses keeps no other", async () => {
+  for (const daysAgo of [38, 37, 36]) await anOldDay(daysAgo, 1_000);
+  const reader = await readerOf(partition("email", 37));
+  await hand.keeper.retention();
+  expect(await there(38, 37, 36)).toEqual(["email_37"]);
+  expect(faults.map(({ message }) => message).join()).toContain(partition("email", 37));
+  await reader.end();
+  await hand.keeper.retention();
+  expect(await there(37)).toEqual([]);
+}, 60_000);
+
+test("a detaching that was broken off is finished", async () => {
+  for (const daysAgo of [36, 35]) await anOldDay(daysAgo, 1_000);
+  const broken = connectRecord(database.url, "retention", 5_000);
+  const reader = await readerOf("email");
+  const detaching = broken.unsafe(
+    `alter table email detach partition ${partition("email", 35)} concurrently`,
+  );
+  await expect(detaching).rejects.toThrow("lock timeout");
+  await reader.end();
+  await broken.end();
+  await hand.keeper.retention();
+  expect(await there(36, 35)).toEqual([]);
+  expect(faults).toEqual([]);
+}, 60_000);
+
+test("a day that was taken out comes back when something in it is open after all", async () => {
+  await anOldDay(34, 1_000);
+  const [first] = await sql<
+    { id: string }[]
+  >`select id from ${sql(partition("email", 34))} order by id limit 1`;
+  const id = first?.id as string;
+  await sql`update email set status = 'deferred' where id = ${id}`;
+  await sql.unsafe(`alter table email detach partition ${partition("email", 34)}`);
+  await hand.keeper.retention();
+  expect(await sql`select status from email where id = ${id}`).toEqual([{ status: "deferred" }]);
+  expect(await there(34)).toEqual(["body_34", "email_34"]);
+  await sql`update email set status = 'bounced' where id = ${id}`;
+  await hand.keeper.retention();
+  expect(await there(34)).toEqual([]);
+  expect(faults).toEqual([]);
+}, 60_000);
+
+function partition(table: "email" | "body", daysAgo: number): string {
+  return `${table}_${dayName(TODAY - daysAgo)}`;
+}
+
+/** Whatever is left of these days, attached or not, as `email_41`. */
+async function there(...daysAgo: number[]): Promise<string[]> {
+  const names = new Map(
+    daysAgo.flatMap((ago) =>
+      (["body", "email"] as const).map((table) => [partition(table, ago), `${table}_${ago}`] as const),
+    ),
+  );
+  const rows = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relkind = 'r' and relname = any(${[...names.keys()]}) order by 1`;
+  return rows.map(({ name }) => names.get(name) as string).sort();
+}
+
+/** E-mails of a day long ago, settled on that day. */
+async function anOldDay(daysAgo: number, count: number): Promise<void> {
+  const from = (TODAY - daysAgo) * DAY_MS;
+  await makePartitions(sql, from);
+  const prefix = floorId(from).slice(0, 24); // the first millisecond of the day
+  const at = new Date(from);
+  await sql`
+    insert into ${sql(partition("email", daysAgo))}
+      (workspace_id, id, bulk, status, head, weight, bytes, created_at, updated_at, marks)
+    select ${ws.id}, (${prefix} || lpad(to_hex(n), 12, '0'))::uuid, false, 'delivered',
+      json_build_object('subject', repeat('an old e-mail ', 20)), 1, 500, ${at}, ${at}, 'd'
+    from generate_series(1, ${count}::int) n`;
+  await sql`
+    insert into body (workspace_id, id, html)
+    select workspace_id, id, '<p>old</p>' from ${sql(partition("email", daysAgo))} order by id limit 1000`;
+  await sql.unsafe(`vacuum analyze ${partition("email", daysAgo)}`);
+}
+
+/** A transaction that has read these tables and goes on until its connection ends. */
+async function readerOf(...tables: string[]): Promise<Sql> {
+  const reader = connectRecord(database.url, "setup", 5_000);
+  await reader`begin`;
+  for (const table of tables) await reader`select from ${reader(table)} limit 1`;
+  return reader;
+}
+
+/** In ms. */
+async function aSend(): Promise<number> {
+  const since = performance.now();
+  const { status } = await ws.client.post("/emails", mail());
+  expect(status).toBe(200);
+  return performance.now() - since;
+}
+
+async function slowestSend(count: number): Promise<number> {
+  let slowest = 0;
+  for (let n = 0; n < count; n++) slowest = Math.max(slowest, await aSend());
+  return slowest;
+}
+
+async function slowestSendUntil(work: Promise<unknown>): Promise<number> {
+  let isOver = false;
+  const done = work.finally(() => {
+    isOver = true;
+  });
+  let slowest = 0;
+  do slowest = Math.max(slowest, await aSend());
+  while (!isOver);
+  await done;
+  return slowest;
+}
