@@ -35,6 +35,15 @@ export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<Ende
     returning d.email_id as "emailId", d.bulk, d.why`;
 }
 
+/** These are due now, as far as they are deferred. Hands back how many. */
+export async function makeDue(sql: Sql, keys: readonly EmailKey[], now: Date): Promise<number> {
+  const made = await sql`
+    with held as materialized (${lockDueRows(sql, keys)})
+    update due d set at = ${now} from held
+    where d.workspace_id = held.workspace_id and d.email_id = held.email_id and d.why = 'deferred'`;
+  return made.count;
+}
+
 /** What receivers answered may name who was erased. */
 export async function forgetReplies(tx: Tx, keys: readonly EmailKey[]): Promise<void> {
   await tx`
@@ -42,7 +51,7 @@ export async function forgetReplies(tx: Tx, keys: readonly EmailKey[]): Promise<
     update due d set reply = null from held where d.workspace_id = held.workspace_id and d.email_id = held.email_id`;
 }
 
-function lockDueRows(tx: Tx, keys: readonly EmailKey[]) {
+function lockDueRows(tx: Sql | Tx, keys: readonly EmailKey[]) {
   return tx`
     select d.workspace_id, d.email_id from due d
     join unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])

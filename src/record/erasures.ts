@@ -15,6 +15,7 @@ import { deleteDue, forgetReplies } from "./due.ts";
 import { identitiesOf, type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
 import { oldestDay } from "./partitions.ts";
+import { forgetContacts, isRemembered } from "./runs.ts";
 
 const DAY_MS = 86_400_000;
 /** Sends of the workspace wait while its e-mails are rewritten. */
@@ -29,12 +30,20 @@ export type EraseSizes = {
   addresses: StepSize;
   /** Contacts of an audience that was deleted. */
   emptied: StepSize;
+  /** Events of contacts that were erased. */
+  forgotten: StepSize;
 };
 
 export function eraseSizes(slowMs: number): EraseSizes {
   const size = (max: number) => new StepSize({ max, slowMs });
   const struck = new StepSize({ max: 500, slowMs: Math.min(slowMs, STRUCK_SLOW_MS) });
-  return { heads: size(5_000), struck, addresses: size(10_000), emptied: size(1_000) };
+  return {
+    heads: size(5_000),
+    struck,
+    addresses: size(10_000),
+    emptied: size(1_000),
+    forgotten: size(10_000),
+  };
 }
 
 export type Erasure = {
@@ -47,12 +56,11 @@ export type Erasure = {
   only: string | null;
 };
 
+/** Whose mail is to be looked through; by their id, what they did is forgotten to the end. */
+export type Erased = Pick<Contact, "workspaceId" | "identity"> & { id?: string };
+
 /** The last lock of a transaction: whoever holds that of a workspace waits for nobody any more. */
-export function insertErasures(
-  tx: Tx | Sql,
-  contacts: readonly Pick<Contact, "workspaceId" | "identity">[],
-  now: Date,
-): Statement {
+export function insertErasures(tx: Tx | Sql, contacts: readonly Erased[], now: Date): Statement {
   const workspaceIds = [...new Set(contacts.map(({ workspaceId }) => workspaceId))].sort();
   // tomorrow's too: the clock of another process may be ahead
   const newestDay = Math.floor(now.getTime() / DAY_MS) + 1;
@@ -63,6 +71,13 @@ export function insertErasures(
       from unnest(${workspaceIds}::uuid[], ${workspaceIds.map(() => newId(now.getTime()))}::uuid[]) as e(workspace_id, id)
       on conflict (workspace_id) where not is_begun do update set next_day = greatest(erasure.next_day, excluded.next_day)
       returning workspace_id, id
+    ), remembered as (
+      insert into erased_contact (workspace_id, erasure_id, contact_id)
+      select c.workspace_id, g.id, c.id
+      from unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id ?? null)}::uuid[])
+        as c(workspace_id, id)
+      join gathering g using (workspace_id)
+      where c.id is not null and ${isRemembered(tx)}
     )
     insert into erased_address (workspace_id, erasure_id, identity)
     select distinct workspace_id, g.id, c.identity
@@ -94,6 +109,11 @@ export async function eraseStep(
   sizes: EraseSizes,
 ): Promise<Erasure | null> {
   const { workspaceId, nextDay, nextId } = erasure;
+  const hasForgotten = await sizes.forgotten.take(
+    (most) => forgetSome(sql, erasure, now, most),
+    (found) => (found ? sizes.forgotten.most : 0),
+  );
+  if (hasForgotten) return erasure;
   if (nextId === null && nextDay < (await oldestDay(sql, "email"))) return dropAddresses(sql, erasure, sizes);
   const end = floorId((nextDay + 1) * DAY_MS);
   const from = nextId ?? floorId(nextDay * DAY_MS);
@@ -131,6 +151,25 @@ async function erasedAmong(
   return new Set(rows.map(({ identity }) => identity));
 }
 
+const FORGOTTEN_AT_ONCE_MAX = 100;
+
+/** Goes on forgetting what erased contacts did; says whether there was anything. */
+async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date, most: number): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    const contacts = await tx<{ workspaceId: string; id: string }[]>`
+      select workspace_id as "workspaceId", contact_id as id from erased_contact
+      where workspace_id = ${workspaceId} and erasure_id = ${id}
+      order by contact_id limit ${FORGOTTEN_AT_ONCE_MAX} for update skip locked`;
+    if (contacts.length === 0) return false;
+    await Promise.all(forgetContacts(tx, contacts, now, most));
+    await tx`
+      delete from erased_contact x
+      using unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as c(workspace_id, id)
+      where x.workspace_id = c.workspace_id and x.erasure_id = ${id} and x.contact_id = c.id and not ${isRemembered(tx)}`;
+    return true;
+  });
+}
+
 /** Nothing names them any more; nor does the erasure. */
 async function dropAddresses(sql: Sql, erasure: Erasure, { addresses }: EraseSizes): Promise<Erasure | null> {
   const { workspaceId, id } = erasure;
@@ -146,7 +185,8 @@ async function dropAddresses(sql: Sql, erasure: Erasure, { addresses }: EraseSiz
   if (isMore) return erasure;
   await sql`
     delete from erasure e where workspace_id = ${workspaceId} and id = ${id}
-      and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)`;
+      and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)
+      and not exists (select from erased_contact c where c.workspace_id = e.workspace_id and c.erasure_id = e.id)`;
   return null;
 }
 
@@ -250,7 +290,11 @@ export async function emptyDeletedAudience(sql: Sql, now: Date, most: number): P
     if (contacts.length > 0) {
       await Promise.all([...deleteContacts(tx, contacts, now), insertErasures(tx, contacts, now)]);
     } else {
-      await tx`delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id}`;
+      const freed = await tx`
+        delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id} and address_hash = any(array(
+          select address_hash from suppression where workspace_id = ${workspaceId} and audience_id = ${id}
+          limit ${most}))`;
+      if (freed.count >= most) return freed.count;
       await tx`delete from audience where workspace_id = ${workspaceId} and id = ${id}`;
     }
     return contacts.length;

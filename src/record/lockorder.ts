@@ -7,8 +7,8 @@
  * 2. Rows of one table are locked in the order of their primary key, in one statement: `select ... order by ... for
  *    update`, or that as a materialized `with` in front of an update or delete. An update or delete alone locks in the
  *    order of its plan, which is any order. An upsert locks in the order of its input.
- * 3. Rows that are `skip locked` may be locked in any order: nobody waits for them. So may rows that are inserted under
- *    fresh ids, since nobody else knows them.
+ * 3. Rows that are `skip locked` may be locked in any order and at any time, since that waits for nobody; from then on
+ *    they count as locked. Rows that are inserted under fresh ids may be inserted at any time: nobody else knows them.
  * 4. Rows of GUARDED tables are locked by nobody but holders of the named lock, except by statements that lock nothing
  *    else. They need no order.
  *
@@ -23,7 +23,7 @@
  * Not here: the schema itself. Partitions are made and dropped in transactions of their own.
  *
  * Unique keys that callers choose can still make two transactions wait for each other: two templates that swap their
- * external ids at the same moment. Such a transaction is repeated (transact.ts).
+ * external ids at the same moment. Postgres ends one of them, and it is repeated (conflict.ts).
  *
  * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every other.
  */
@@ -32,6 +32,7 @@ export const LOCK_ORDER = [
   "contact", // events hold theirs until they are committed, so that nobody erases them meanwhile
   "ledger", // before anything is written that its workspace sends
   "claim",
+  "erased_contact",
   "run",
   "entry",
   "event",
@@ -50,6 +51,7 @@ export const LOCK_ORDER = [
   "automation",
   "api_key",
   "brake",
+  "tick_lease",
 ] as const;
 
 /** Tables whose rows are only touched under another lock, and which one that is. */

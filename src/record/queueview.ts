@@ -1,6 +1,6 @@
 /** What an operator sees of everything that is not settled, and what they may do about mail that was deferred. */
 import type { Sql } from "./connect.ts";
-import { deleteDue } from "./due.ts";
+import { deleteDue, makeDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 
 export type QueueView = {
@@ -57,21 +57,17 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
 
 export type Deferred = { workspaceId: string | null; domain: string | null };
 
-/** Deferred mail is due now; says how much. */
-export async function retryDeferred(sql: Sql, { workspaceId, domain }: Deferred, now: Date): Promise<number> {
-  const rows = await sql`
-    with held as materialized (
-      select workspace_id, email_id from due
-      where why = 'deferred' and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
-        and (${domain}::text is null or domain = ${domain})
-      order by workspace_id, email_id for update
-    )
-    update due d set at = ${now} from held
-    where d.workspace_id = held.workspace_id and d.email_id = held.email_id and d.why = 'deferred' returning 1`;
-  return rows.length;
-}
+/** At once, so that no caller holds locks for long. */
+const DEFERRED_MAX = 2_000;
+const FIRST: EmailKey = {
+  workspaceId: "00000000-0000-0000-0000-000000000000",
+  emailId: "00000000-0000-0000-0000-000000000000",
+};
 
-const CANCELED_MAX = 2_000;
+/** Deferred mail is due now; says how much. */
+export async function retryDeferred(sql: Sql, deferred: Deferred, now: Date): Promise<number> {
+  return forAll(sql, deferred, (some) => makeDue(sql, some, now));
+}
 
 /** Deferred mail of a workspace ends as canceled, with who did it; says how much. */
 export async function cancelDeferred(
@@ -80,22 +76,39 @@ export async function cancelDeferred(
   domain: string | null,
   now: Date,
 ): Promise<number> {
-  for (let canceled = 0; ; ) {
-    const some = await cancelSome(sql, workspaceId, domain, now);
-    canceled += some;
-    if (some < CANCELED_MAX) return canceled;
+  return forAll(sql, { workspaceId, domain }, (some) => cancelSome(sql, workspaceId, some, now));
+}
+
+/** Changes all that is deferred, some at a time in the order of their keys; sums up how many `change` hands back. */
+async function forAll(
+  sql: Sql,
+  { workspaceId, domain }: Deferred,
+  change: (some: readonly EmailKey[]) => Promise<number>,
+): Promise<number> {
+  let changed = 0;
+  for (let after = FIRST; ; ) {
+    const some = await sql<EmailKey[]>`
+      select workspace_id as "workspaceId", email_id as "emailId" from due
+      where why = 'deferred' and (workspace_id, email_id) > (${after.workspaceId}, ${after.emailId})
+        and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
+        and (${domain}::text is null or domain = ${domain})
+      order by workspace_id, email_id limit ${DEFERRED_MAX}`;
+    if (some.length > 0) changed += await change(some);
+    if (some.length < DEFERRED_MAX) return changed;
+    after = some.at(-1) as EmailKey;
   }
 }
 
-async function cancelSome(sql: Sql, workspaceId: string, domain: string | null, now: Date): Promise<number> {
+async function cancelSome(
+  sql: Sql,
+  workspaceId: string,
+  found: readonly EmailKey[],
+  now: Date,
+): Promise<number> {
   const event = JSON.stringify([
     { type: "canceled", at: now.toISOString(), detail: "canceled by an operator" },
   ]);
   return sql.begin(async (tx) => {
-    const found = await tx<EmailKey[]>`
-      select workspace_id as "workspaceId", email_id as "emailId" from due
-      where why = 'deferred' and workspace_id = ${workspaceId} and (${domain}::text is null or domain = ${domain})
-      order by email_id limit ${CANCELED_MAX}`;
     const locked = (await lockEmails(tx, found)).filter(({ status }) => status === "deferred");
     const ended = await deleteDue(tx, locked);
     const endedIds = ended.map(({ emailId }) => emailId);
@@ -103,6 +116,6 @@ async function cancelSome(sql: Sql, workspaceId: string, domain: string | null, 
       update email e set status = 'canceled', updated_at = ${now}, marks = replace(coalesce(e.marks, repeat('o', e.weight)), 'o', 'x'),
         history = coalesce(e.history, '[]') || ${event}::text::jsonb
       where e.workspace_id = ${workspaceId} and e.id = any(${endedIds}::uuid[]) and e.status = 'deferred'`;
-    return found.length;
+    return endedIds.length;
   });
 }

@@ -11,6 +11,8 @@ import { plainArray, texts } from "./arrays.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { Page } from "./readmail.ts";
 
+const ID_FIRST = "00000000-0000-0000-0000-000000000000";
+
 export type ClaimedRun = {
   workspaceId: string;
   handle: string;
@@ -97,7 +99,12 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
   return new Set(moved.map(({ id }) => id));
 }
 
-/** Ends runs that are under way: all of one automation, or one alone. */
+const STOPPED_MAX = 2_000;
+const FORGOTTEN_MAX = 10_000;
+/** To stop a run costs as much as to delete so many events. */
+const RUN_EVENTS = 5;
+
+/** Ends runs that are under way: one alone, or all of one automation, some at a time so that no lock is held for long. */
 export async function stopRuns(
   sql: Sql,
   workspaceId: string,
@@ -105,39 +112,84 @@ export async function stopRuns(
   reason: string,
   now: Date,
 ): Promise<number> {
-  const those = "runId" in which ? sql`r.id = ${which.runId}` : sql`r.automation_id = ${which.automationId}`;
-  const rows = await stopThose(sql, sql`r.workspace_id = ${workspaceId} and ${those}`, reason, now);
-  return rows.length;
+  if ("runId" in which) return stopSome(sql, workspaceId, [which.runId], reason, now);
+  let stopped = 0;
+  for (let after = ID_FIRST; ; ) {
+    const some = await sql<{ id: string }[]>`
+      select id from run
+      where workspace_id = ${workspaceId} and automation_id = ${which.automationId} and id > ${after} and wake_at is not null
+      order by id limit ${STOPPED_MAX}`;
+    const ids = some.map(({ id }) => id);
+    stopped += await stopSome(sql, workspaceId, ids, reason, now);
+    if (ids.length < STOPPED_MAX) return stopped;
+    after = ids.at(-1) as string;
+  }
 }
 
-/** Nothing of what erased contacts did stays: their runs end, their events and entries go. */
+async function stopSome(
+  sql: Sql,
+  workspaceId: string,
+  ids: readonly string[],
+  reason: string,
+  now: Date,
+): Promise<number> {
+  const those = sql`r.workspace_id = ${workspaceId} and r.id = any(${[...ids]}::uuid[])`;
+  return (await stopThose(sql, those, STOPPED_MAX, reason, now)).length;
+}
+
+/**
+ * Nothing of what erased contacts did stays: their runs end, their events and entries go. One transaction deletes at
+ * most so many events; `isRemembered` says of whom something is left, and the erasure of their mail goes on with that.
+ */
 export function forgetContacts(
   tx: Sql | Tx,
   contacts: readonly { workspaceId: string; id: string }[],
   now: Date,
+  most = FORGOTTEN_MAX,
 ): Statement[] {
   const gone = () => tx`
     unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
+  const those = tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`;
   return [
-    stopThose(tx, tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`, "contact erased", now),
+    stopThose(tx, those, Math.ceil(most / RUN_EVENTS), "contact erased", now),
     tx`
-      with held as materialized (
+      with held as (
         select e.workspace_id, e.automation_id, e.contact_id
         from ${gone()} join automation a on a.workspace_id = g.workspace_id
         join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = g.contact_id
-        order by 1, 2, 3 for update of e
+        limit ${most} for update of e skip locked
       )
       delete from entry e using held
       where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id and e.contact_id = held.contact_id`,
-    tx`delete from event e using ${gone()} where e.workspace_id = g.workspace_id and e.contact_id = g.contact_id`,
+    tx`
+      with held as (
+        select e.workspace_id, e.contact_id, e.id from ${gone()}
+        join event e on e.workspace_id = g.workspace_id and e.contact_id = g.contact_id
+        limit ${most} for update of e skip locked
+      )
+      delete from event e using held
+      where e.workspace_id = held.workspace_id and e.contact_id = held.contact_id and e.id = held.id`,
   ];
 }
 
-function stopThose(sql: Sql | Tx, those: ReturnType<Sql>, reason: string, now: Date): Statement {
+/** Whether anything is left of what contact `c` did. */
+export function isRemembered(sql: Sql | Tx) {
+  return sql`(
+    exists (select from event e where e.workspace_id = c.workspace_id and e.contact_id = c.id)
+    or exists (select from run r where r.workspace_id = c.workspace_id and r.contact_id = c.id and r.wake_at is not null)
+    or exists (
+      select from automation a
+      join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = c.id
+      where a.workspace_id = c.workspace_id))`;
+}
+
+function stopThose(sql: Sql | Tx, those: Statement, most: number, reason: string, now: Date): Statement {
   return sql`
-    with held as (
-      select r.workspace_id, r.id from run r where r.wake_at is not null and ${those}
-      order by r.workspace_id, r.id for update
+    with found as materialized (
+      select r.workspace_id, r.id from run r where r.wake_at is not null and ${those} limit ${most}
+    ), held as (
+      select r.workspace_id, r.id from run r join found f on r.workspace_id = f.workspace_id and r.id = f.id
+      where r.wake_at is not null order by r.workspace_id, r.id for update of r
     ), moved as (
       update run r set seq = r.seq + 1, wake_at = null, state = 'stopped', reason = ${reason}, ended_at = ${now}
       from held where r.workspace_id = held.workspace_id and r.id = held.id

@@ -11,7 +11,7 @@ import type { Plans } from "../rig/sharedrows.ts";
 import { WRITERS, type Writer } from "../rig/writers.ts";
 
 /** For all pairs together, however many there are. */
-const MEETING_MS = 40_000;
+const MEETING_MS = 35_000;
 
 /** Writers that never meet others. */
 const ALONE: Record<string, string> = {

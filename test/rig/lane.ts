@@ -11,6 +11,8 @@ import { Place, type Writer } from "./writers.ts";
 
 const SEATS = 4;
 const STATEMENT_MS_MAX = 5_000;
+const REPEATS_MAX = 20;
+const HESITATION_SECONDS = [0, 0, 0.002, 0.005, 0.01];
 
 /** Where one writer at a time works: on a connection of its own, whose count of deadlocks can be asked for. */
 type Seat = { pool: Sql; watched: Watched; place: Place };
@@ -37,21 +39,44 @@ export class Lane {
   async meet(a: Writer, b: Writer, tables: ReadonlySet<string>, ms: number): Promise<string[]> {
     const problems = new Set<string>();
     const until = performance.now() + ms;
-    do {
-      await this.#rows.refill(tables);
-      const working = this.#seats.map(async ({ watched, place }, n) => {
-        const writer = n % 2 === 0 ? a : b;
-        const met = n % 2 === 0 ? b : a;
-        await writer.run(place, this.#rows).catch((error) => {
-          problems.add(`${writer.name}, while it met ${met.name}: ${error}`);
-        });
-        for (const fault of watched.take().flatMap(outOfOrder)) problems.add(`${writer.name} locks ${fault}`);
-      });
-      await Promise.all(working);
-    } while (performance.now() < until);
+    await this.#rows.refill(); // others have left theirs
+    for (let round = 0; round === 0 || performance.now() < until; round++) {
+      if (round > 0) await this.#rows.refill(tables);
+      const [slow, fast] = round % 2 === 0 ? [a, b] : [b, a];
+      for (const problem of await this.#round(slow, fast)) problems.add(problem);
+    }
     const deadlocks = await this.#countDeadlocks();
     if (deadlocks > 0) problems.add(`${a.name} and ${b.name}: ${deadlocks} deadlocks`);
     return [...problems];
+  }
+
+  /** One works once on two seats; the other begins anew on two others until that is done, so that all its steps meet. */
+  async #round(once: Writer, again: Writer): Promise<string[]> {
+    const [first, second, ...others] = this.#seats as [Seat, Seat, ...Seat[]];
+    const problems: string[] = [];
+    let isOver = false;
+    const working = Promise.all([first, second].map((seat) => this.#work(seat, once, again))).then(
+      (found) => {
+        isOver = true;
+        problems.push(...found.flat());
+      },
+    );
+    const repeating = others.map(async (seat) => {
+      for (let times = 0; times === 0 || (!isOver && times < REPEATS_MAX); times++)
+        problems.push(...(await this.#work(seat, again, once)));
+    });
+    await Promise.all([working, ...repeating]);
+    return problems;
+  }
+
+  async #work({ pool, watched, place }: Seat, writer: Writer, met: Writer): Promise<string[]> {
+    const problems: string[] = [];
+    await pool`select pg_sleep(${this.#rows.pick(HESITATION_SECONDS)})`;
+    await writer.run(place, this.#rows).catch((error) => {
+      problems.push(`${writer.name}, while it met ${met.name}: ${error}`);
+    });
+    for (const fault of watched.take().flatMap(outOfOrder)) problems.push(`${writer.name} locks ${fault}`);
+    return problems;
   }
 
   async close(): Promise<void> {
@@ -82,12 +107,12 @@ function outOfOrder(transaction: readonly string[]): string[] {
   const locked = new Set<string>();
   const faults: string[] = [];
   let last = "";
-  for (const { table, isFresh } of transaction.flatMap(locksIn)) {
+  for (const { table, waits, isFresh } of transaction.flatMap(locksIn)) {
     if (isFresh || table in GUARDED || locked.has(table)) continue;
     locked.add(table);
     if (!order.includes(table)) faults.push(`${table} without a place in the order`);
-    else if (order.indexOf(table) < order.indexOf(last)) faults.push(`${table} after ${last}`);
-    else last = table;
+    else if (order.indexOf(table) > order.indexOf(last)) last = table;
+    else if (waits) faults.push(`${table} after ${last}`);
   }
   return faults;
 }

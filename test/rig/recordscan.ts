@@ -85,8 +85,8 @@ function tablesIn(text: string): Set<string> {
   return new Set(locksIn(text).map(({ table }) => table));
 }
 
-/** `isFresh`: rows that are inserted, and that nobody can have inserted before. */
-export type Lock = { table: string; isFresh: boolean };
+/** `waits`: when somebody else has locked the rows. Nobody has rows that are only now inserted. */
+export type Lock = { table: string; waits: boolean; isFresh: boolean };
 
 const LOCKING = new RegExp(
   [
@@ -107,9 +107,9 @@ export function locksIn(source: string): Lock[] {
   return found.map(({ groups = {}, index }, n) => {
     const { inserted, deleted, updated, alias } = groups;
     const rest = text.slice(index, found[n + 1]?.index);
-    if (inserted !== undefined) return { table: inserted, isFresh: !/\bon conflict\b/.test(rest) };
-    const table = deleted ?? updated ?? selectedIn(text.slice(0, index), alias);
-    return { table, isFresh: false };
+    const isFresh = inserted !== undefined && !/\bon conflict\b/.test(rest);
+    const table = inserted ?? deleted ?? updated ?? selectedIn(text.slice(0, index), alias);
+    return { table, waits: !isFresh && !/^for [a-z ]*skip locked\b/.test(rest), isFresh };
   });
 }
 

@@ -468,6 +468,11 @@ const TABLES: readonly Table[] = [
     ],
   },
   {
+    name: "erased_contact",
+    rows: ({ id, erasureId, contacts }) =>
+      contacts.map((contact) => ({ workspace_id: id, erasure_id: erasureId, contact_id: contact.id })),
+  },
+  {
     name: "email",
     rows: ({ id, emails, contacts }, now) =>
       emails.map((email, n) => ({

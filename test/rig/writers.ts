@@ -446,6 +446,8 @@ function newEmail(rows: SharedRows, ws: SharedWorkspace): NewEmail {
     plain: null,
     extra: null,
     scheduledAt: rows.chance(0.3) ? rows.now + DAY_MS : null,
+    // of the engine's own mail only
+    ...(rows.chance(0.5) ? { contactId: rows.pick(ws.contacts).id } : {}),
   };
 }
 
