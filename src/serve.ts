@@ -44,9 +44,10 @@ export type Role = (typeof ROLES)[number];
 /** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
 const API_STOP_MS = 3_000;
 const DELIVER_STOP_MS = 2_500;
+const NOTES_STOP_MS = 3_300;
 const KEEPER_STOP_MS = 1_500;
 /** For what the queue is told last; it finds out by itself. */
-const GOODBYE_MS = 500;
+const GOODBYE_MS = 400;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
 
@@ -234,10 +235,12 @@ async function startDeliverRole(
   });
   return async () => {
     const stopped = working.stop(DELIVER_STOP_MS);
-    await deliverer.close(DELIVER_STOP_MS);
+    await deliverer.close({ courierMs: DELIVER_STOP_MS, notesMs: NOTES_STOP_MS });
     await stopped;
-    await atMost(GOODBYE_MS, departures.flush());
-    await atMost(GOODBYE_MS, line.close());
+    await atMost(
+      GOODBYE_MS,
+      departures.flush().then(() => line.close()),
+    );
   };
 }
 

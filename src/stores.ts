@@ -11,6 +11,7 @@ import { isOfStoreClient } from "./survive.ts";
 
 const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
+const CLOSE_SECONDS_MAX = 0.5;
 
 /** What a process needs and does not have: said in one line, with exit status 1. */
 export class StartError extends Error {}
@@ -88,7 +89,7 @@ export class Stores {
 
   async close(): Promise<void> {
     this.#unfollow();
-    await Promise.all(this.#pools.map((sql) => sql.end({ timeout: 1 }).catch(() => {})));
+    await Promise.all(this.#pools.map((sql) => sql.end({ timeout: CLOSE_SECONDS_MAX }).catch(() => {})));
     for (const client of this.#clients) client.disconnect();
   }
 }

@@ -46,13 +46,12 @@ const CLAIMS_MAX = 3;
 const UNSENT_RETRY_MS = 5_000;
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
-const NOTES_CLOSE_MS_MIN = 500;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
 const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
 const ATTACHED_WAIT_MS_MAX = 30_000;
 const LOAD_MS_MAX = 10_000;
 /** Bags that are not given back move when their leases run out, which takes 20 s. */
-const RELEASE_MS_MAX = 1_000;
+const RELEASE_MS_MAX = 500;
 
 export type DeliverParts = {
   sql: Sql;
@@ -168,16 +167,18 @@ export class Deliverer {
     return emails.filter(({ id }) => granted?.has(id));
   }
 
-  /** Stops taking bags; what is on its way is waited for until the deadline, the rest is given back. */
-  async close(deadlineMs: number): Promise<void> {
+  /**
+   * Stops taking bags. What is on its way is waited for until the courier's deadline, and the rest is given back; what
+   * was answered is written until the deadline of the notes, since what is not would be sent again.
+   */
+  async close({ courierMs, notesMs }: { courierMs: number; notesMs: number }): Promise<void> {
     this.#isClosing = true;
     const { courier, settler, leases, sql, onFault } = this.#parts;
     for (const resolve of this.#onRoom.splice(0)) resolve();
     settler.releaseWaiting();
-    const until = performance.now() + deadlineMs;
-    await courier.close(deadlineMs);
-    // what was answered until then has to be written, also when the courier took all of the time
-    await settler.close(Math.max(NOTES_CLOSE_MS_MIN, until - performance.now()));
+    const until = performance.now() + notesMs;
+    await courier.close(courierMs);
+    await settler.close(until - performance.now());
     const releaseUntil = performance.now() + RELEASE_MS_MAX;
     await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();

@@ -31,6 +31,8 @@ const SHARE_GROWTH = 1.1;
 const HELD_ROWS_MAX = 40_000;
 const HELD_BYTES_MAX = 256 * 1024 * 1024;
 const FATE_POLL_MS = 50;
+/** A group takes up to two timeouts when Postgres goes away: one for itself, and one to learn its fate. */
+const QUEUED_TIMEOUTS_MAX = 2.5;
 
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
@@ -69,6 +71,8 @@ type Waiting<Entry, Verdict> = {
   entry: Entry;
   rows: number;
   bytes: number;
+  /** Monotonic. */
+  since: number;
   settle(verdict: Verdict | Uncommitted): void;
 };
 
@@ -122,7 +126,7 @@ export class GroupCommit<Entry, Verdict> {
     const rows = this.#kind.rowsOf(entry);
     const bytes = this.#kind.bytesOf(entry);
     return new Promise((settle) => {
-      this.#queue.push({ entry, rows, bytes, settle });
+      this.#queue.push({ entry, rows, bytes, since: performance.now(), settle });
       this.#running ??= this.#run();
     });
   }
@@ -135,8 +139,22 @@ export class GroupCommit<Entry, Verdict> {
   async #run(): Promise<void> {
     // requests that arrived in the same turn of the event loop share the first commit
     await new Promise<void>((resolve) => setImmediate(resolve));
-    while (this.#queue.length > 0) await this.#commit(this.#nextGroup());
+    while (this.#queue.length > 0) {
+      await this.#commit(this.#nextGroup());
+      this.#refuseLate();
+    }
     this.#running = null;
+  }
+
+  /** Who waited for long is told that nothing was done, rather than left to be done after the caller has given up. */
+  #refuseLate(): void {
+    const oldest = performance.now() - QUEUED_TIMEOUTS_MAX * this.#options.timeoutMs;
+    const [first] = this.#queue;
+    if (!first || first.since >= oldest) return;
+    const late = this.#queue.filter(({ since }) => since < oldest);
+    this.#queue = this.#queue.filter(({ since }) => since >= oldest);
+    const error = new Deadline("the commits before this one took too long");
+    for (const one of late) one.settle({ kind: "failed", error, isBroken: false });
   }
 
   /** The next entries in order; one that repeats a name of the group waits for the group after. */
