@@ -7,6 +7,10 @@ import { isRefusal } from "./session.ts";
 /** A deadlock is found after a second (`deadlock_timeout`): more would take longer than anyone waits. */
 export const CONFLICT_RETRIES_MAX = 3;
 
+/** Whoever won is let go first: at once, the victim would often take the same lock again before the winner wakes up. */
+const PAUSE_MS_MIN = 50;
+const PAUSE_MS_SPREAD = 50;
+
 export function isConflict(error: unknown): boolean {
   return isRefusal(error) && (error.code === "40P01" || error.code === "40001");
 }
@@ -18,6 +22,11 @@ export async function retried<T>(work: () => Promise<T>): Promise<T> {
       return await work();
     } catch (error) {
       if (retries === CONFLICT_RETRIES_MAX || !isConflict(error)) throw error;
+      await pause();
     }
   }
+}
+
+export function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, PAUSE_MS_MIN + Math.random() * PAUSE_MS_SPREAD));
 }

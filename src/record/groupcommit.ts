@@ -17,7 +17,7 @@
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
-import { CONFLICT_RETRIES_MAX, isConflict } from "./conflict.ts";
+import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { isRefusal } from "./session.ts";
 import type { Reserved } from "./statement.ts";
@@ -188,6 +188,7 @@ export class GroupCommit<Entry, Verdict> {
     let end = await this.#attempt(group);
     for (let n = 0; n < CONFLICT_RETRIES_MAX && performance.now() < until; n++) {
       if (end.kind !== "aborted" || !isConflict(end.error)) break;
+      await pause();
       end = await this.#attempt(group);
     }
     return end;
