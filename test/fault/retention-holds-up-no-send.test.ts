@@ -125,7 +125,7 @@ async function there(...daysAgo: number[]): Promise<string[]> {
     ),
   );
   const rows = await sql<{ name: string }[]>`
-    select relname as name from pg_class where relkind = 'r' and relname = any(${[...names.keys()]}) order by 1`;
+    select relname as name from pg_class where relkind = 'r' and relname::text = any(${[...names.keys()]}::text[]) order by 1`;
   return rows.map(({ name }) => names.get(name) as string).sort();
 }
 
