@@ -1,6 +1,8 @@
 /** A store on which a full step of a tick takes many times its timeout: the tick gets through in smaller steps. */
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
+import { LEASE_SECONDS } from "../../src/record/claimbag.ts";
 import { connectRecord, type Sql } from "../../src/record/connect.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
@@ -40,10 +42,13 @@ afterAll(async () => {
 });
 
 test("deferred mail is packed", async () => {
+  const ids = Array.from({ length: ROWS }, () => newId(Date.now()));
   await sql`
-    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes)
-    select ${WORKSPACE}, gen_random_uuid(), now() - interval '1 hour', 'deferred', false, 1, 1
-    from generate_series(1, ${ROWS}::int)`;
+    insert into email (workspace_id, id, bulk, status, head, weight, bytes, created_at, updated_at)
+    select ${WORKSPACE}, id, false, 'deferred', '{}', 1, 1, now(), now() from unnest(${ids}::uuid[]) as id`;
+  await sql`
+    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, granted_at)
+    select ${WORKSPACE}, id, now() - interval '1 hour', 'deferred', false, 1, 1, now() from unnest(${ids}::uuid[]) as id`;
   await ticksUntilNone(() => hand.keeper.pack(), "select from due");
 });
 
@@ -52,8 +57,16 @@ test("leases that ran out are ended", async () => {
     insert into bag (workspace_id, id, shard, email_ids, bytes, token, lease_until, created_at)
     select ${WORKSPACE}, gen_random_uuid(), 0, array[gen_random_uuid()], 1, gen_random_uuid(), now() - interval '1 hour', now()
     from generate_series(1, ${ROWS}::int)`;
+  // a keeper ends none before it has seen Postgres for a lease period
+  const until = performance.now() + (LEASE_SECONDS + 1) * 1_000;
+  const hasSeen = () =>
+    hand.keeper.leases().then(
+      () => performance.now() > until,
+      () => false,
+    );
+  await expect.poll(hasSeen, { timeout: 60_000, interval: 1_000 }).toBe(true);
   await ticksUntilNone(() => hand.keeper.leases(), "select from bag where token is not null");
-});
+}, 90_000);
 
 test("old claims are dropped", async () => {
   await sql`
