@@ -11,7 +11,9 @@ import { Place, type Writer } from "./writers.ts";
 
 const SEATS = 4;
 const STATEMENT_MS_MAX = 5_000;
+/** How often the quicker one begins while the slower one works. */
 const REPEATS_MAX = 20;
+/** Before each begins: two that always begin together always meet at the same steps, and may never deadlock there. */
 const HESITATION_SECONDS = [0, 0, 0.002, 0.005, 0.01];
 
 /** Where one writer at a time works: on a connection of its own, whose count of deadlocks can be asked for. */
