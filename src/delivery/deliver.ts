@@ -68,8 +68,11 @@ export type DeliverParts = {
   onFault(error: unknown): void;
 };
 
-/** A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. */
-type Loaded = { bag: Held; emails: OpenEmail[]; lapsesAt: number };
+/**
+ * A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. `underWay`: what was under
+ * way here when it was read, so that the record may have known less about it than we did.
+ */
+type Loaded = { bag: Held; emails: OpenEmail[]; underWay: ReadonlySet<string>; lapsesAt: number };
 
 /** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
 type Trip = {
@@ -140,15 +143,24 @@ export class Deliverer {
     if (!claim) return null;
     leases.hold(bag, claimedAt);
     try {
+      // before they are read: what is written from now on may be missing in what is read
+      const underWay = this.#underWay(claim.emailIds);
       const emails = await this.#open(bag, claim);
       const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
-      return claim.claims > 1 && (await this.#isolate(bag, claim, emails)) ? null : { bag, emails, lapsesAt };
+      if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
+      return { bag, emails, underWay, lapsesAt };
     } catch (error) {
       // a lease that is renewed for nobody would keep everybody from it
       leases.drop(bag);
       await releaseBags(sql, [bag]).catch(onFault);
       throw error;
     }
+  }
+
+  /** Which of these are on their way from here, or have an outcome that is not written yet. */
+  #underWay(emailIds: readonly string[]): ReadonlySet<string> {
+    const { settler } = this.#parts;
+    return new Set(emailIds.filter((id) => this.#carried.has(id) || settler.isUnwritten(id)));
   }
 
   /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
@@ -239,7 +251,7 @@ export class Deliverer {
     await releaseBags(sql, [bag]);
   }
 
-  #sendAll({ bag, emails, lapsesAt }: Loaded): Promise<void> {
+  #sendAll({ bag, emails, underWay, lapsesAt }: Loaded): Promise<void> {
     const { settler, leases, clock, onFault } = this.#parts;
     this.#inFlight += emails.length;
     return new Promise((resolve) => {
@@ -260,7 +272,7 @@ export class Deliverer {
         },
       };
       for (const email of emails) {
-        const sending = this.#sendOnce(trip, email);
+        const sending = underWay.has(email.id) ? this.#sendAgain(trip, email) : this.#send(trip, email);
         this.#carried.set(email.id, sending);
         const ended = (): void => {
           if (this.#carried.get(email.id) === sending) this.#carried.delete(email.id);
@@ -279,15 +291,9 @@ export class Deliverer {
    * An e-mail that is under way is not begun a second time: it comes here again when the lease of its bag was lost for a
    * while. Its first answer is awaited, and what is still open then is sent.
    */
-  #sendOnce(trip: Trip, email: OpenEmail): Promise<void> {
-    const before = this.#carried.get(email.id);
-    if (before === undefined && !this.#parts.settler.isUnwritten(email.id)) return this.#send(trip, email);
-    const again = () => this.#sendAgain(trip, email);
-    return Promise.resolve(before).then(again, again);
-  }
-
   async #sendAgain(trip: Trip, { id }: OpenEmail): Promise<void> {
     const { settler, sql } = this.#parts;
+    await this.#carried.get(id)?.catch(() => {});
     await settler.written();
     const [email] = await loadOpen(sql, trip.bag, [id]);
     if (email) await this.#send(trip, email);
