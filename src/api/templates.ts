@@ -180,11 +180,8 @@ async function patch({ reads, clock }: TemplateParts, call: Call): Promise<Answe
   const given = checkUpdate(object(body));
   if (Object.keys(given).length === 0) return publish({ reads, clock }, call);
   const alias = given.alias === undefined ? null : aliasOf(given.alias);
-  const amend = (whole: WholeTemplate) => ({
-    externalId: alias ?? whole.externalId,
-    content: contentOf(given, whole),
-  });
-  const result = await amendTemplate(reads, caller.workspaceId, ref, amend, new Date(clock.now()));
+  const amend = (whole: WholeTemplate) => contentOf(given, whole);
+  const result = await amendTemplate(reads, caller.workspaceId, ref, alias, amend, new Date(clock.now()));
   if (result.kind === "unknown") throw unknownTemplate();
   if (result.kind === "taken") throw taken(alias ?? "");
   return answer(200, result.id);

@@ -22,9 +22,6 @@
  *
  * Not here: the schema itself. Partitions are made and dropped in transactions of their own.
  *
- * Unique keys that callers choose can still make two transactions wait for each other: two templates that swap their
- * external ids at the same moment. Postgres ends one of them, and it is repeated (conflict.ts).
- *
  * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every other.
  */
 export const LOCK_ORDER = [

@@ -70,23 +70,32 @@ export async function insertTemplate(
   });
 }
 
-/** `amend` makes the next version of the last, under the lock that keeps others from doing the same. */
+/**
+ * `amend` makes the next version of the last, under the lock that keeps others from doing the same. `rename`: its new
+ * external id, null when it keeps its own.
+ */
 export async function amendTemplate(
   sql: Sql,
   workspaceId: string,
   ref: string,
-  amend: (whole: WholeTemplate) => { externalId: string | null; content: TemplateContent },
+  rename: string | null,
+  amend: (whole: WholeTemplate) => TemplateContent,
   now: Date,
 ): Promise<{ kind: "amended"; id: string } | { kind: "unknown" } | { kind: "taken" }> {
   try {
     return await sql.begin(async (tx) => {
-      const [locked] = await tx<{ id: string }[]>`
-        select t.id from template t where t.workspace_id = ${workspaceId} and ${named(tx, ref)} for update`;
-      const whole = locked && (await findTemplate(tx, workspaceId, locked.id));
+      // who has that name already is locked too: two that swap their names would each wait for the other
+      const locked = await tx<{ id: string; isMeant: boolean }[]>`
+        select t.id, ${named(tx, ref)} as "isMeant" from template t
+        where t.workspace_id = ${workspaceId} and (${named(tx, ref)} ${rename === null ? tx`` : tx`or t.external_id = ${rename}`})
+        order by t.id for update`;
+      const meant = locked.find(({ isMeant }) => isMeant);
+      const whole = meant && (await findTemplate(tx, workspaceId, meant.id));
       if (!whole) return { kind: "unknown" };
-      const { externalId, content } = amend(whole);
+      const content = amend(whole);
       const [saved] = await tx<{ id: string; version: number }[]>`
-        update template set external_id = ${externalId}, version = version + 1, updated_at = greatest(updated_at, ${now})
+        update template set external_id = coalesce(${rename}, external_id), version = version + 1,
+          updated_at = greatest(updated_at, ${now})
         where workspace_id = ${workspaceId} and id = ${whole.id} returning id, version`;
       if (saved) await addVersion(tx, workspaceId, saved, content, now);
       return { kind: "amended", id: whole.id };

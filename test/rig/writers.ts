@@ -351,9 +351,8 @@ export const WRITERS: readonly Writer[] = [
   }),
   writer("templates.ts amendTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
-    const externalId = rows.pick(["letter-0", "letter-1", "letter-2", null]);
-    const amend = () => ({ externalId, content: LETTER });
-    return amendTemplate(sql, ws.id, rows.pick(ws.templates).id, amend, rows.date);
+    const rename = rows.pick(["letter-0", "letter-1", "letter-2", null]);
+    return amendTemplate(sql, ws.id, rows.pick(ws.templates).id, rename, () => LETTER, rows.date);
   }),
   writer("templates.ts deleteTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
