@@ -5,7 +5,8 @@
 import { Unavailable } from "../admission/unavailable.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
-import { type Shelf, type Shelved, turn } from "../template/shelf.ts";
+import type { Shelf, Shelved } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { type Draft, type Written, writeLetter } from "./letter.ts";
 import { Refusal, refuse } from "./problem.ts";
 

@@ -15,6 +15,7 @@ import { TemplateFault } from "../template/fault.ts";
 import { LETTER_UNITS_MAX } from "../template/meter.ts";
 import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
 import type { Shelved } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { type Automation, DocumentError, type Send, type Step } from "./document.ts";
 import type { Happening, Person } from "./filters.ts";
 
@@ -94,17 +95,21 @@ function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string
 }
 
 /** What a document brings of letters itself, parsed; one that does not parse refuses the document. */
-export function compileOwn({ steps }: Automation): Map<Send, Compiled> {
+export async function compileOwn({ steps }: Automation): Promise<Map<Send, Compiled>> {
   const compiled = new Map<Send, Compiled>();
-  const visit = (some: readonly Step[]): void => {
-    for (const step of some) {
-      if ("branches" in step) for (const branch of step.branches) visit(branch.steps);
-      if (step.kind === "send" && (step.send.template === undefined || step.send.subject !== undefined))
-        compiled.set(step.send, compileSend(step.send));
-    }
-  };
-  visit(steps);
+  for (const send of sendsOf(steps)) {
+    if (send.template !== undefined && send.subject === undefined) continue;
+    compiled.set(send, compileSend(send));
+    await turn();
+  }
   return compiled;
+}
+
+function sendsOf(steps: readonly Step[]): Send[] {
+  return steps.flatMap((step) => {
+    if (step.kind === "send") return step.send;
+    return "branches" in step ? step.branches.flatMap((branch) => sendsOf(branch.steps)) : [];
+  });
 }
 
 function compileSend({ subject, html, text, from, reply_to }: Send): Compiled {

@@ -3,6 +3,7 @@
  * the clock instead, and its own ranges never end beyond 2^53.
  */
 import {
+  type Arguments,
   Context,
   CycleTag,
   ForTag,
@@ -110,8 +111,8 @@ function* just(value: unknown): IterableIterator<unknown> {
   return value;
 }
 
-/** What one execution of a template costs beside its values. */
-const prices = new WeakMap<Template, number>();
+/** With what one execution costs beside its values. */
+type Priced = Template & { units?: number };
 
 const STEP_UNITS = 150;
 const TOKEN_UNITS = 80;
@@ -120,7 +121,7 @@ const EXPRESSION_DEPTH_MAX = 50;
 
 /** Prices what was parsed, and leads its ranges and lists through `PaidContext`; says how many tokens it has. */
 export function prepare(template: Template): number {
-  const tokens = new Tokens(template).count;
+  const tokens = template.arguments ? new Tokens(template.arguments()).count : 0;
   if (template instanceof ForTag || template instanceof TablerowTag) {
     template.collection = new PathToken(template.collection, LIST, [template.collection]) as never;
     const { hash } = template instanceof ForTag ? template.hash : template.args;
@@ -128,9 +129,10 @@ export function prepare(template: Template): number {
       if (token) hash[name] = new PathToken(token, SCALAR, [token]) as never;
   }
   if (template instanceof CycleTag) groupByScalar(template as unknown as { group?: Token });
-  const raw = template instanceof RawTag ? (template as unknown as { tokens: Token[] }).tokens : [];
-  const chars = [template.token, ...raw].reduce((sum, { begin, end }) => sum + end - begin, 0);
-  prices.set(template, STEP_UNITS + tokens * TOKEN_UNITS + chars / CHARS_PER_UNIT);
+  let chars = template.token.size();
+  if (template instanceof RawTag)
+    for (const token of (template as unknown as { tokens: Token[] }).tokens) chars += token.size();
+  (template as Priced).units = STEP_UNITS + tokens * TOKEN_UNITS + chars / CHARS_PER_UNIT;
   return tokens;
 }
 
@@ -142,8 +144,8 @@ function groupByScalar(cycle: { group?: Token }): void {
 class Tokens {
   count = 0;
 
-  constructor(template: Template) {
-    for (const one of template.arguments?.() ?? []) this.#visitArgument(one);
+  constructor(all: Arguments) {
+    for (const one of all) this.#visitArgument(one);
   }
 
   #visitArgument(one: Value | Token): void {
@@ -195,7 +197,7 @@ export const renderer = {
     const { meter } = context as PaidContext;
     meter.use(STEP_UNITS);
     for (const template of templates) {
-      meter.use(prices.get(template) ?? STEP_UNITS);
+      meter.use((template as Priced).units ?? STEP_UNITS);
       try {
         const text = yield template.render(context, emitter as Parameters<Template["render"]>[1]);
         if (text) emitter.write(text);

@@ -24,8 +24,8 @@ const PIECES_MAX = 5_000;
 const EXPRESSION_CHARS_MAX = 4_000;
 const DEPTH_MAX = 50;
 const PIECE_UNITS = 300;
-const TOKEN_UNITS = 200;
-const EXPRESSION_CHAR_UNITS = 12;
+const TOKEN_UNITS = 60;
+const EXPRESSION_CHAR_UNITS = 40;
 const HTML_CHARS_PER_UNIT = 10;
 
 /** `{{ path | words }}` with two or three braces; the words hold no brace, pipe or line break. */

@@ -19,7 +19,7 @@ import {
 import { PaidContext } from "./context.ts";
 import type { Meter } from "./meter.ts";
 
-const ITEM_UNITS = 4;
+const ITEM_UNITS = 8;
 const FIELD_UNITS = 30;
 const FIELD_NAME_CHARS_MAX = 1_000;
 const COMPARED_ITEM_UNITS = 200;
@@ -71,9 +71,9 @@ function payWhole(meter: Meter, value: unknown, chars: number, items: number): v
     for (const item of value) payWhole(meter, item, chars, items);
     return;
   }
-  for (const [name, item] of Object.entries(value)) {
+  for (const name of Object.keys(value)) {
     meter.use(FIELD_UNITS + items + name.length * chars);
-    payWhole(meter, item, chars, items);
+    payWhole(meter, (value as Record<string, unknown>)[name], chars, items);
   }
 }
 

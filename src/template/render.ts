@@ -10,6 +10,8 @@ import { NOW } from "./language.ts";
 import { LETTER_UNITS_MAX, Meter, REQUEST_UNITS_MAX } from "./meter.ts";
 import { faultOf } from "./parse.ts";
 
+/** Of each part, as of those that a caller writes without a template. */
+const PART_BYTES_MAX = 2 * 1024 * 1024;
 const REQUEST_OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
 /** What the templates of one request, or of one step of a run, may take. */
@@ -104,6 +106,7 @@ function storable(text: string): string {
 
 class Output {
   readonly #budget: RenderBudget;
+  #bytesLeft = PART_BYTES_MAX;
   buffer = "";
 
   constructor(budget: RenderBudget) {
@@ -113,7 +116,10 @@ class Output {
   /** Values come as text; only the markup that tags write themselves may be something else. */
   write(value: unknown): void {
     const text = typeof value === "string" ? value : String(value ?? "");
-    this.#budget.takeOutput(Buffer.byteLength(text));
+    const bytes = Buffer.byteLength(text);
+    this.#bytesLeft -= bytes;
+    if (this.#bytesLeft < 0) throw new Error(`it may write ${PART_BYTES_MAX} bytes at most`);
+    this.#budget.takeOutput(bytes);
     this.buffer += text;
   }
 }

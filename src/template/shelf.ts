@@ -5,6 +5,7 @@
 import type { Sql } from "../record/connect.ts";
 import { within } from "../record/groupcommit.ts";
 import { currentVersions, readVersions, type VersionRef, type VersionText } from "../record/templates.ts";
+import { turn } from "../turn.ts";
 import { type Compiled, compile } from "./compile.ts";
 import { TemplateFault } from "./fault.ts";
 import { COMPILE_UNITS_MAX } from "./meter.ts";
@@ -105,9 +106,4 @@ function bytesOf(source: string): number {
 
 function keyOf({ id, version }: VersionRef): string {
   return `${id} ${version}`;
-}
-
-/** Lets what else waits for this thread have its turn. */
-export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

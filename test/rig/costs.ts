@@ -7,23 +7,6 @@ import { RenderBudget, renderLetter } from "../../src/template/render.ts";
 
 export type CostCase = { name: string; source: string; variables: Record<string, unknown> };
 
-/** CPU of this process in ms: a busy machine takes longer, but does no more. */
-function cpuMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
-}
-
-/** The least of a few runs: the first ones are compiled to machine code, and garbage of others is collected. */
-export function costOf(work: () => void, enoughMs: number, runs = 4): number {
-  let least = Number.POSITIVE_INFINITY;
-  for (let n = 0; n < runs && least > enoughMs; n++) {
-    const began = cpuMs();
-    work();
-    least = Math.min(least, cpuMs() - began);
-  }
-  return least;
-}
-
 /** Compiles and renders; a template that is refused has cost what it cost. */
 export function renderCase({ source, variables }: CostCase): void {
   refusable(() => {
@@ -39,7 +22,7 @@ export function renderCase({ source, variables }: CostCase): void {
   });
 }
 
-export function refusable(work: () => void): void {
+function refusable(work: () => void): void {
   try {
     work();
   } catch (error) {
@@ -84,7 +67,7 @@ const object = fc
 const value = fc.oneof({ weight: 4, arbitrary: long }, list, nested, object, scalar);
 const argument = fc.oneof(long, scalar, scalar, list, object);
 
-const LOOP = (body: string): string =>
+const looped = (body: string): string =>
   `{% for i in (1..3000) %}{% for j in (1..3000) %}${body}{% endfor %}{% endfor %}`;
 
 /** As often as the budget lets it. */
@@ -98,7 +81,7 @@ export function filterCase(name: string): fc.Arbitrary<CostCase> {
       const variables = { v, ...Object.fromEntries(names.map((key, n) => [key, args[n]])) };
       return {
         name: `${name} ${shape(variables)} ${way}`,
-        source: LOOP(way.replace("~", () => call)),
+        source: looped(way.replace("~", () => call)),
         variables,
       };
     });
@@ -144,7 +127,7 @@ export function tagCase(name: string): fc.Arbitrary<CostCase> {
   const body = fc.constantFrom("", "x", "{{ v }}", "{{ w | size }}", "x".repeat(1_000), "{{ x }}");
   return fc.tuple(expressions, body, value, argument).map(([e, inner, v, w]) => ({
     name: `${name} ${e.slice(0, 40)} ${inner.slice(0, 20)} ${shape({ v, w })}`,
-    source: LOOP(way(e, inner)),
+    source: looped(way(e, inner)),
     variables: { v, w },
   }));
 }
