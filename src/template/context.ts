@@ -56,7 +56,7 @@ export class PaidContext extends Context {
 
   override _get(path: Path): IterableIterator<unknown> {
     const [first, low, high] = path as unknown[];
-    if (first === RANGE) return just(this.#range(Number(low), Number(high)));
+    if (first === RANGE) return just(this.#range(Number(this.#scalar(low)), Number(this.#scalar(high))));
     if (first === LIST) return just(this.#list(low));
     if (first === SCALAR) return just(this.#scalar(low));
     this.#payName(first);
@@ -114,8 +114,9 @@ function* just(value: unknown): IterableIterator<unknown> {
 /** With what one execution costs beside its values. */
 type Priced = Template & { units?: number };
 
-const STEP_UNITS = 150;
-const TOKEN_UNITS = 80;
+const BLOCK_UNITS = 40;
+const STEP_UNITS = 120;
+const TOKEN_UNITS = 60;
 const CHARS_PER_UNIT = 4;
 const EXPRESSION_DEPTH_MAX = 50;
 
@@ -195,7 +196,7 @@ export const renderer = {
     emitter: Emitter = new TextEmitter(),
   ): Generator<unknown, string, unknown> {
     const { meter } = context as PaidContext;
-    meter.use(STEP_UNITS);
+    meter.use(BLOCK_UNITS);
     for (const template of templates) {
       meter.use((template as Priced).units ?? STEP_UNITS);
       try {

@@ -50,6 +50,7 @@ const FILTERS: Record<string, Price> = {
 const ESCAPING_FILTERS = "escape escape_once xml_escape".split(" ");
 /** Of a character that becomes an entity. */
 const ESCAPE_UNITS = 15;
+const MARKUP = /[&<>"']/;
 const ENTITIES: Record<string, string> = {
   "&": "&amp;",
   "<": "&lt;",
@@ -100,7 +101,10 @@ const asItIs: Handler = function (value: unknown) {
 };
 
 const escaped: Handler = function (value: unknown) {
-  const text = textOf(value, meterOf(this.context), ESCAPE_UNITS);
+  const meter = meterOf(this.context);
+  const text = textOf(value, meter, 1);
+  if (!MARKUP.test(text)) return text;
+  meter.use(text.length * ESCAPE_UNITS);
   return text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found);
 };
 

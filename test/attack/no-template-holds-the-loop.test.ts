@@ -54,6 +54,7 @@ describe("no letter is rendered that costs too much:", () => {
       "{{ a | map: 'a' | where: k, 1 }}",
       { a: objects(3), k: "x[(9007199254740992..9007199254740994)]" },
     ],
+    ["lists as bounds", often("{% assign r = (l..1) %}"), { l: Array(3_000).fill({ a: 1 }) }],
     ["the same from below", "{{ (n..m) | size }}", { n: "-9007199254740993", m: -9007199254740992 }],
     ["loops over nothing", often("{% for x in o limit: 0 %}{% endfor %}"), { o: keys(3_000) }],
     ["lists as limits", often("{% for x in (1..2) offset: l %}{% endfor %}"), { l: alike(1_000, 9) }],
