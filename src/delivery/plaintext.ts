@@ -143,8 +143,9 @@ class Derivation {
 function pieceEnd(html: string, at: number, open: number): number {
   if (open - at <= PIECE_CHARS) return open;
   const end = at + PIECE_CHARS;
-  const torn = Math.max(html.lastIndexOf("&", end), html.lastIndexOf("\r", end));
-  return torn > end - REFERENCE_CHARS_MAX ? torn : end;
+  const tail = html.slice(end - REFERENCE_CHARS_MAX, end);
+  const torn = Math.max(tail.lastIndexOf("&"), tail.lastIndexOf("\r"));
+  return torn < 0 ? end : end - REFERENCE_CHARS_MAX + torn;
 }
 
 /** Past a comment or declaration; only past the `<` where it is text, as in `a < b`. */
