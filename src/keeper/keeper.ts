@@ -32,6 +32,7 @@ import {
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { isRefusal } from "../record/session.ts";
 import { clockTime, transactionTime } from "../record/time.ts";
 import { StepSize } from "../stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
@@ -138,27 +139,35 @@ export class Keeper {
     return isMoreDeferred || isMoreScheduled;
   }
 
-  /** Mail that waited for the caps goes as far as there is room. */
+  /** Mail that waited for the caps goes as far as there is room. A workspace whose mail cannot be moved keeps nobody. */
   async release(): Promise<boolean> {
-    const { sql, clock, reservations, onFault } = this.#parts;
-    const given = clock.given();
+    const { sql, clock, onFault } = this.#parts;
     let isMore = false;
-    for (const workspaceId of await accountsToRelease(sql, given, RELEASE_WORKSPACES_MAX)) {
-      const { bags, handle, isFull } = await this.#sizes.released.take(
-        async (most) => {
-          const released = await sql.begin(async (tx) => {
-            const now = await transactionTime(tx, given);
-            return release(tx, workspaceId, now, most, () => newId(now));
-          });
-          return { ...released, isFull: released.moved >= most };
-        },
-        ({ moved }) => moved,
-      );
-      await this.#lineUp(bags);
-      if (handle) await reservations.forget(handle).catch(onFault);
-      isMore ||= isFull;
-    }
+    for (const workspaceId of await accountsToRelease(sql, clock.given(), RELEASE_WORKSPACES_MAX))
+      try {
+        isMore = (await this.#releaseOf(workspaceId)) || isMore;
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+        onFault(error);
+      }
     return isMore;
+  }
+
+  async #releaseOf(workspaceId: string): Promise<boolean> {
+    const { sql, clock, reservations, onFault } = this.#parts;
+    const { bags, handle, isFull } = await this.#sizes.released.take(
+      async (most) => {
+        const released = await sql.begin(async (tx) => {
+          const now = await transactionTime(tx, clock.given());
+          return release(tx, workspaceId, now, most, () => newId(now));
+        });
+        return { ...released, isFull: released.moved >= most };
+      },
+      ({ moved }) => moved,
+    );
+    await this.#lineUp(bags);
+    if (handle) await reservations.forget(handle).catch(onFault);
+    return isFull;
   }
 
   /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
@@ -205,8 +214,12 @@ export class Keeper {
 
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
-    const { brake } = this.#parts;
-    const free = await freeBytesOf(brake); // before the transaction: a disk may take its time
+    const { brake, onFault } = this.#parts;
+    // before the transaction: a disk may take its time, and a folder that is gone says nothing about the backlog
+    const free = await freeBytesOf(brake).catch((error: unknown) => {
+      onFault(error);
+      return null;
+    });
     await this.#only("brake", (tx, now) => watchBrake(tx, brake, free, new Date(now)));
     return false;
   }
