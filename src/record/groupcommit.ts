@@ -17,6 +17,7 @@
  *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
+import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { isRefusal } from "./session.ts";
@@ -345,7 +346,7 @@ class Attempt<Entry, Verdict> {
         settled([
           // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
           tx`begin`.execute(),
-          tx<{ xid: string; now: Date }[]>`select pg_current_xact_id()::text as xid, now() as now`.execute(),
+          markBegun(tx).execute(),
           this.#transaction.read(tx),
         ]),
         left(),
