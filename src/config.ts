@@ -194,6 +194,13 @@ export const SETTINGS = {
       "of metrics for Prometheus, on HOST; without it there are none",
     ),
   ),
+  metricsToken: optional(
+    minimum(
+      "METRICS_TOKEN",
+      16,
+      "what Prometheus says as `Authorization: Bearer`; must be set where HOST is not this machine alone",
+    ),
+  ),
   retentionDays: whole(
     "RETENTION_DAYS",
     30,
@@ -282,7 +289,7 @@ export function childEnv(found: Env): Record<string, string> {
 
 /** What an error message may repeat: never a secret. */
 function shown(env: string, value: string | null): string {
-  return /SECRET|URL/.test(env) ? "something else" : `\`${value}\``;
+  return /SECRET|TOKEN|URL/.test(env) ? "something else" : `\`${value}\``;
 }
 
 function text(env: string, fallback: string, reason: string): Setting<string> {

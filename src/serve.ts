@@ -21,7 +21,7 @@ import { relayCourier } from "./delivery/relay.ts";
 import { Signer } from "./delivery/signer.ts";
 import { Sealer } from "./domain/key.ts";
 import { Keeper } from "./keeper/keeper.ts";
-import { startMetrics } from "./metrics.ts";
+import { isLoopback, startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
 import { Departures } from "./queue/departures.ts";
 import { Line } from "./queue/line.ts";
@@ -63,6 +63,7 @@ export async function serve(
   otherClock: Clock | null = null,
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
+  expectMetricsToken(config);
   const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
   const stops: (() => Promise<void>)[] = [];
   try {
@@ -148,18 +149,18 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
 
 /** Of several processes under one setting the first tells them: the record is the same for all. */
 async function tellMetrics(
-  { host, metricsPort }: Config,
+  { host, metricsPort: port, metricsToken: token }: Config,
   stores: Stores,
   clock: Clock,
   log: Logger,
   onFault: (error: unknown) => void,
 ): Promise<() => Promise<void>> {
-  if (metricsPort === null) return async () => {};
+  if (port === null) return async () => {};
   try {
-    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port: metricsPort, onFault });
+    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port, token, onFault });
     return metrics.stop;
   } catch (error) {
-    log.warn({ err: error, port: metricsPort }, "this process tells no metrics");
+    log.warn({ err: error, port }, "this process tells no metrics");
     return async () => {};
   }
 }
@@ -358,6 +359,14 @@ function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger)
       redis.off("ready", onReady);
     },
   };
+}
+
+function expectMetricsToken({ host, metricsPort, metricsToken }: Config): void {
+  if (metricsPort !== null && metricsToken === null && !isLoopback(host))
+    throw new StartError(
+      `METRICS_TOKEN must be set: metrics would be open to whoever reaches ${host}. Set it to a secret of at least ` +
+        "16 characters that Prometheus sends as a bearer token, or unset METRICS_PORT.",
+    );
 }
 
 function required(config: Config, roles: readonly Role[]) {

@@ -128,7 +128,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
         onUse: (caller) => lastUsed.note(caller),
       },
       open: openPages(parts, router),
-      openBelow: linkPages({ links, commit: contacts, clock, trustProxy: parts.trustProxy }),
+      openBelow: linkPages({ links, commit: contacts, clock, publicUrl, trustProxy: parts.trustProxy }),
       budget: new BodyBudget(parts.bodyBytesInFlightMax),
       timeoutMs,
       onAnswer: parts.log.answered,

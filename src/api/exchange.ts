@@ -25,7 +25,15 @@ export type BodyResult =
   | { kind: "gone" }
   | { kind: "no room" };
 
-export type Visitor = { address: string | null; forwardedFor: string; userAgent: string };
+export type Visitor = {
+  address: string | null;
+  forwardedFor: string;
+  userAgent: string;
+  /** The page that made the request, as its browser says; empty when there is none. */
+  origin: string;
+  /** What the visitor calls us. */
+  host: string;
+};
 
 /** Bytes of all bodies that a process holds at once. */
 export class BodyBudget {
@@ -103,7 +111,7 @@ export class Exchange {
 
   /** Who looks at a page; not read for requests of the API. */
   get visitor(): Visitor {
-    return this.#visitor ?? { address: null, forwardedFor: "", userAgent: "" };
+    return this.#visitor ?? { address: null, forwardedFor: "", userAgent: "", origin: "", host: "" };
   }
 
   /** The whole body, once; asked for only when the caller may send it. */
@@ -266,6 +274,8 @@ function readVisitor(res: HttpResponse, req: HttpRequest): Visitor {
     address: Buffer.from(res.getRemoteAddressAsText()).toString() || null,
     forwardedFor: req.getHeader("x-forwarded-for"),
     userAgent: req.getHeader("user-agent"),
+    origin: req.getHeader("origin"),
+    host: req.getHeader("host"),
   };
 }
 

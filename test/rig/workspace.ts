@@ -16,7 +16,7 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { services } from "./services.ts";
 
-const SECRET = "a secret of the tests, long enough for any use";
+export const SECRET = "a secret of the tests, long enough for any use";
 
 export type Answer<T = unknown> = { status: number; headers: Headers; body: T };
 export type Refusal = {
