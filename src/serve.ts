@@ -37,6 +37,7 @@ import type { RedisClient } from "./redis/scripts.ts";
 import { StartError, Stores } from "./stores.ts";
 import { ownSubmitter } from "./submit.ts";
 import { Shelf } from "./template/shelf.ts";
+import { warmUp } from "./template/warmup.ts";
 
 export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "console"] as const;
 export type Role = (typeof ROLES)[number];
@@ -87,6 +88,7 @@ export async function serve(
       stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
+    if (roles.includes("api") || roles.includes("automate")) warmUp();
     return {
       port,
       async stop() {

@@ -15,6 +15,7 @@ const RANKS = [
     "address",
     "ids",
     "clock",
+    "turn",
     "stepsize",
     "automation/spans",
     "automation/filters",

@@ -6,6 +6,7 @@ import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newEventId } from "../ids.ts";
 import type { EventCommit, EventEntry } from "../record/events.ts";
+import { jsonbBytes } from "../record/jsonb.ts";
 import { visibleAudience } from "./audiences.ts";
 import { checker, missingField } from "./check.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
@@ -96,6 +97,11 @@ function readEvent({ caller, body }: Call, clock: Clock): Omit<EventEntry, "clai
     throw refuse(
       "validation_error",
       `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, not ${bytes}.`,
+    );
+  if (jsonbBytes(given.properties ?? null, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
+    throw refuse(
+      "validation_error",
+      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON with all digits of its numbers.`,
     );
   const id = newEventId(clock.now());
   return {

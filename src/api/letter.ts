@@ -14,12 +14,16 @@ import {
 } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
+import { jsonbBytes } from "../record/jsonb.ts";
 import type { Letter } from "../template/render.ts";
 import { missingField } from "./check.ts";
 import { refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
 
 const RECIPIENTS_MAX = 50;
+export const CONTENT_BYTES_MAX = 2 * 1024 * 1024;
+export const VARIABLES_BYTES_MAX = 16_384;
+const HEADERS_BYTES_MAX = 16_384;
 export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
 const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
@@ -57,11 +61,17 @@ export const SendEmail = Type.Object(
     bcc: Type.Optional(OneOrMore),
     reply_to: Type.Optional(OneOrMore),
     subject: Type.Optional(Type.String({ description: "required unless from a template" })),
-    html: Type.Optional(Type.String()),
+    html: Type.Optional(Type.String({ description: `at most ${CONTENT_BYTES_MAX} bytes` })),
     text: Type.Optional(
-      Type.String({ description: "derived from `html` when absent; an empty string suppresses it" }),
+      Type.String({
+        description: `derived from \`html\` when absent; an empty string suppresses it; at most ${CONTENT_BYTES_MAX} bytes`,
+      }),
     ),
-    headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+    headers: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: `at most ${HEADERS_BYTES_MAX} bytes as JSON`,
+      }),
+    ),
     attachments: Type.Optional(Type.Array(Attachment)),
     tags: Type.Optional(Type.Array(Tag, { maxItems: 50 })),
     scheduled_at: Type.Optional(
@@ -70,7 +80,11 @@ export const SendEmail = Type.Object(
     template: Type.Optional(
       Type.Object({
         id: Type.String({ maxLength: 128, description: "id or external id" }),
-        variables: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
+        variables: Type.Optional(
+          Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+            description: `at most ${VARIABLES_BYTES_MAX} bytes as JSON`,
+          }),
+        ),
       }),
     ),
   },
@@ -116,6 +130,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
   if (body.subject !== undefined || !fromTemplate) checkSubject(body.subject, at);
   if (!fromTemplate && body.html === undefined && body.text === undefined)
     throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
+  checkContent(body, at);
   const scheduledAt = checkSchedule(body.scheduled_at, sender.now, at);
   const rest = writeExtra(body, sender, at);
   return { body, sender, at, to, cc, bcc, replyTo, recipients: seen.size, scheduledAt, rest };
@@ -146,6 +161,27 @@ export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written 
     scheduledAt,
   };
   return { email, attachments, counted: to.length };
+}
+
+/** Text and what is made of it cost time with every e-mail. */
+function checkContent({ html, text, template }: SendEmail, at: string): void {
+  for (const [name, content] of Object.entries({ html, text })) {
+    if (content !== undefined && isOver(content, CONTENT_BYTES_MAX))
+      throw refuse(
+        "validation_error",
+        `The \`${at}${name}\` field must have at most ${CONTENT_BYTES_MAX} bytes.`,
+      );
+  }
+  const variables = template?.variables;
+  if (variables && jsonbBytes(variables, VARIABLES_BYTES_MAX) > VARIABLES_BYTES_MAX)
+    throw refuse(
+      "validation_error",
+      `The \`${at}template.variables\` field must have at most ${VARIABLES_BYTES_MAX} bytes as JSON with all digits of its numbers.`,
+    );
+}
+
+function isOver(text: string, bytes: number): boolean {
+  return text.length * 3 > bytes && Buffer.byteLength(text) > bytes;
 }
 
 /** `a@x.com` or `Name <a@x.com>`, as it came. */
@@ -252,6 +288,11 @@ function writeExtra(
 }
 
 function checkHeaders(headers: Record<string, string>, at: string): Record<string, string> {
+  if (Buffer.byteLength(JSON.stringify(headers)) > HEADERS_BYTES_MAX)
+    throw refuse(
+      "validation_error",
+      `The \`${at}headers\` field must have at most ${HEADERS_BYTES_MAX} bytes as JSON.`,
+    );
   for (const name of Object.keys(headers)) {
     const field = `${at}headers.${name}`;
     if (!headerNameOk(name))

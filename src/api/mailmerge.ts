@@ -3,10 +3,10 @@
  * of a request are found together, share one budget, and others have their turn between two letters.
  */
 import { Unavailable } from "../admission/unavailable.ts";
-import type { Compiled } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
-import { type Shelf, turn } from "../template/shelf.ts";
+import type { Shelf, Shelved } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { type Draft, type Written, writeLetter } from "./letter.ts";
 import { Refusal, refuse } from "./problem.ts";
 
@@ -35,22 +35,20 @@ async function fetchVersions(
   shelf: Pick<Shelf, "fetch">,
   drafts: readonly Draft[],
   budget: RenderBudget,
-): Promise<Map<string, Compiled>> {
+): Promise<Map<string, Shelved>> {
   const refs = drafts.flatMap(({ body }) => body.template?.id ?? []);
   const [first] = drafts;
   if (refs.length === 0 || !first) return new Map();
   try {
     return await shelf.fetch(first.sender.workspaceId, refs, budget);
   } catch (error) {
-    if (error instanceof TemplateFault)
-      throw refuse("validation_error", `A template fails: ${words(error)}.`);
     throw new Unavailable("Postgres did not answer", error);
   }
 }
 
 function fill(
   { body: { template }, at }: Draft,
-  versions: Map<string, Compiled>,
+  versions: Map<string, Shelved>,
   budget: RenderBudget,
 ): Letter | null {
   if (!template) return null;
@@ -58,6 +56,7 @@ function fill(
   if (!version)
     throw refuse("not_found", `The template \`${template.id}\` does not exist (\`${at}template.id\`).`);
   try {
+    if (version instanceof TemplateFault) throw version;
     return renderLetter(version, template.variables ?? {}, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;

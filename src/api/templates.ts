@@ -30,11 +30,14 @@ import { iso } from "./time.ts";
 const EXTERNAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const NAME_CHARS_MAX = 200;
 const VARIABLES_MAX = 100;
+const FALLBACK_CHARS_MAX = 4_000;
 
 const Variable = Type.Object({
   key: Type.String({ minLength: 1, maxLength: NAME_CHARS_MAX }),
   type: Type.Optional(Type.Enum(["string", "number", "list", "object"])),
-  fallback_value: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
+  fallback_value: Type.Optional(
+    Type.Union([Type.String({ maxLength: FALLBACK_CHARS_MAX }), Type.Number(), Type.Null()]),
+  ),
 });
 const Html = Type.String({
   maxLength: SOURCE_CHARS_MAX,

@@ -5,6 +5,7 @@
  */
 import { headerValueOk } from "../address.ts";
 import type { OwedConfirmation } from "../record/confirmations.ts";
+import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderLetter } from "../template/render.ts";
 import type { Shelf } from "../template/shelf.ts";
 import type { OwnLetter } from "./confirm.ts";
@@ -23,6 +24,7 @@ export async function confirmLetter(
   const versions = await shelf.fetch(workspaceId, refs);
   const version = refs.flatMap((ref) => versions.get(ref) ?? [])[0];
   if (!version) return null;
+  if (version instanceof TemplateFault) throw version;
   const variables = {
     confirm_url: confirmUrl,
     audience_id: audienceId,

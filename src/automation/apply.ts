@@ -12,7 +12,7 @@ export type Result = { applied: Applied; missingTemplates: string[] };
 /** Throws a DocumentError when the document is not right. */
 export async function apply(sql: Sql, workspaceId: string, document: unknown, now: number): Promise<Result> {
   const automation = checkDocument(document);
-  compileOwn(automation);
+  await compileOwn(automation);
   const { name, audience_id, event, entry, filters } = automation;
   const terms = { name, audience_id, event, entry };
   const given = { terms, filters, document };

@@ -11,15 +11,15 @@ import type { ContactCommit } from "../record/contactcommit.ts";
 import type { NewEmail } from "../record/emails.ts";
 import type { ClaimedRun } from "../record/runs.ts";
 import type { SubmitOwn } from "../submit.ts";
-import type { Compiled } from "../template/compile.ts";
-import { type Shelf, turn } from "../template/shelf.ts";
+import type { Shelf, Shelved } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import type { Move } from "./advance.ts";
 import type { Happening } from "./filters.ts";
 import { writeLetter } from "./letter.ts";
 import type { Plan } from "./plans.ts";
 
 const TAG_ENTRY_BYTES = 500;
-/** How long letters are written before others get their turn on this thread; one may take as long as a request's. */
+/** How long letters are written before others get their turn on this thread. */
 const TURN_MS_MAX = 10;
 const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -79,7 +79,7 @@ export class Effects {
   async #send(workspaceId: string, sends: readonly Send[], results: Results): Promise<void> {
     const refs = sends.flatMap(({ move }) => move.send.template ?? []);
     const saved =
-      refs.length === 0 ? new Map<string, Compiled>() : await this.#parts.shelf.fetch(workspaceId, refs);
+      refs.length === 0 ? new Map<string, Shelved>() : await this.#parts.shelf.fetch(workspaceId, refs);
     let written: { run: ClaimedRun; email: NewEmail }[] = [];
     let bytes = 0;
     let began = performance.now();
@@ -114,7 +114,7 @@ export class Effects {
     for (const { run, email } of written) results.set(run, { result: "done", detail: email.id });
   }
 
-  #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Compiled>) {
+  #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Shelved>) {
     const { links, clock, onFault } = this.#parts;
     const { send, contact } = move;
     const own = ("own" in plan && plan.own.get(send)) || null;

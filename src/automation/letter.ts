@@ -12,14 +12,17 @@ import type { Extra, Head, NewEmail } from "../record/emails.ts";
 import type { ClaimedRun } from "../record/runs.ts";
 import { type Compiled, compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
+import { LETTER_UNITS_MAX } from "../template/meter.ts";
 import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
+import type { Shelved } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { type Automation, DocumentError, type Send, type Step } from "./document.ts";
 import type { Happening, Person } from "./filters.ts";
 
 const SUBJECT_CHARS_MAX = 998;
 
 /** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
-type Letters = { saved: Compiled | null; own: Compiled | null };
+type Letters = { saved: Shelved | null; own: Compiled | null };
 
 /** Why a mail was not written; goes into the history of the run. */
 type Unwritten = { reason: string };
@@ -37,9 +40,10 @@ export function writeLetter(
   const { workspaceId, audienceId, contactId } = run;
   const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
   const variables = variablesOf(contact, event, unsubscribeUrl);
-  const letter = rendered(body, variables, now);
+  const budget = new RenderBudget(now, LETTER_UNITS_MAX);
+  const letter = rendered(body, variables, budget);
   if ("reason" in letter) return letter;
-  const titled = own && own !== body ? rendered(own, variables, now) : letter;
+  const titled = own && own !== body ? rendered(own, variables, budget) : letter;
   if ("reason" in titled) return titled;
   const from = send.from ?? letter.from;
   if (!from || !parseMailbox(from)) return { reason: "no sender" };
@@ -91,17 +95,21 @@ function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string
 }
 
 /** What a document brings of letters itself, parsed; one that does not parse refuses the document. */
-export function compileOwn({ steps }: Automation): Map<Send, Compiled> {
+export async function compileOwn({ steps }: Automation): Promise<Map<Send, Compiled>> {
   const compiled = new Map<Send, Compiled>();
-  const visit = (some: readonly Step[]): void => {
-    for (const step of some) {
-      if ("branches" in step) for (const branch of step.branches) visit(branch.steps);
-      if (step.kind === "send" && (step.send.template === undefined || step.send.subject !== undefined))
-        compiled.set(step.send, compileSend(step.send));
-    }
-  };
-  visit(steps);
+  for (const send of sendsOf(steps)) {
+    if (send.template !== undefined && send.subject === undefined) continue;
+    compiled.set(send, compileSend(send));
+    await turn();
+  }
   return compiled;
+}
+
+function sendsOf(steps: readonly Step[]): Send[] {
+  return steps.flatMap((step) => {
+    if (step.kind === "send") return step.send;
+    return "branches" in step ? step.branches.flatMap((branch) => sendsOf(branch.steps)) : [];
+  });
 }
 
 function compileSend({ subject, html, text, from, reply_to }: Send): Compiled {
@@ -120,9 +128,14 @@ function compileSend({ subject, html, text, from, reply_to }: Send): Compiled {
   }
 }
 
-function rendered(template: Compiled, variables: Record<string, unknown>, now: number): Letter | Unwritten {
+function rendered(
+  template: Shelved,
+  variables: Record<string, unknown>,
+  budget: RenderBudget,
+): Letter | Unwritten {
   try {
-    return renderLetter(template, variables, new RenderBudget(now));
+    if (template instanceof TemplateFault) throw template;
+    return renderLetter(template, variables, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
     return { reason: error.missing ? `variable ${error.missing} is missing` : `template: ${error.message}` };

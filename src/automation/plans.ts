@@ -2,7 +2,7 @@
 import { readDocuments, type VersionKey } from "../record/automations.ts";
 import type { Sql } from "../record/connect.ts";
 import type { Compiled } from "../template/compile.ts";
-import { turn } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { type Automation, checkDocument, DocumentError, type Send } from "./document.ts";
 import { compileOwn } from "./letter.ts";
 
@@ -27,7 +27,7 @@ export class Plans {
     const missing = [...wanted.values()].filter((version) => !plans.has(keyOf(version)));
     if (missing.length > 0)
       for (const { document, ...version } of await readDocuments(this.#sql, missing)) {
-        plans.set(keyOf(version), planOf(document));
+        plans.set(keyOf(version), await planOf(document));
         await turn();
       }
     this.#keep(plans);
@@ -47,10 +47,10 @@ export class Plans {
 }
 
 /** A document was right when it was applied; one that no longer is must not hold up the others. */
-function planOf(document: unknown): Plan {
+async function planOf(document: unknown): Promise<Plan> {
   try {
     const automation = checkDocument(document);
-    return { automation, own: compileOwn(automation) };
+    return { automation, own: await compileOwn(automation) };
   } catch (error) {
     if (!(error instanceof DocumentError)) throw error;
     return { fault: `document: ${error.message}` };

@@ -34,11 +34,14 @@ import { within } from "../record/groupcommit.ts";
 import { renewGrant } from "../record/keeping.ts";
 import { GRANT_LIVES_MS } from "../record/ledger.ts";
 import type { TallyCounts } from "../record/settle.ts";
-import { type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
+import { AT_ONCE_CHARS_MAX, type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier, Permit } from "./courier.ts";
 import type { Leases } from "./leases.ts";
+
 import { Room } from "./room.ts";
 import type { Signer } from "./signer.ts";
+import { toWireInTurns } from "./transparency.ts";
+import { Turns } from "./turns.ts";
 
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
@@ -90,6 +93,7 @@ type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: re
 
 export class Deliverer {
   readonly #parts: DeliverParts;
+  readonly #turns = new Turns(AT_ONCE_CHARS_MAX);
   #inFlight = 0;
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
   #claiming = 0;
@@ -348,6 +352,8 @@ export class Deliverer {
     const letter = letterOf(email, from, people, attachments, attemptedAt);
     let message: Buffer;
     try {
+      const ours = this.#turns.take((letter.html?.length ?? 0) + (letter.text?.length ?? 0));
+      if (ours) await ours;
       const composed = compose(letter);
       message = composed instanceof Promise ? await composed : composed;
     } catch (error) {
@@ -362,7 +368,7 @@ export class Deliverer {
     }
     const to = openAddresses(people.recipients, email.marks);
     const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
-    const replies = await courier.send(envelope, signed, permit);
+    const replies = await courier.send(envelope, await toWireInTurns(signed), permit);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
   }

@@ -1,16 +1,17 @@
 /**
- * The body of a letter with attachments: mixed, alternative, and related for what the HTML shows by content id. A
+ * The body of a letter with attachments, or with much text: mixed, alternative, and related for what the HTML shows by content id. A
  * container of one part is left out.
  *
  * Promises: a file name is written as a parameter that RFC 2045 or RFC 2231 allows, and it is the only name of its part.
- * All lines are ASCII and end in CRLF. The event loop is free between every STEP_OCTETS of a file.
+ * All lines are ASCII and end in CRLF. The event loop is free between every few ms of
+ * work.
  *
  * A malformed content type, and one whose part may not be encoded (message, multipart), becomes octets: the file name
  * still tells the reader what it is.
  */
 import { detectMimeType } from "nodemailer/lib/mime-funcs";
 import type { Attachment } from "./compose.ts";
-import { base64Lines, textPart } from "./mimebody.ts";
+import { base64InTurns, textPartInTurns } from "./mimebody.ts";
 import { fileNameParameters, parameterField } from "./mimeheader.ts";
 
 const OCTETS = "application/octet-stream";
@@ -19,8 +20,6 @@ const CONTENT_TYPE = /^((?!message\/|multipart\/)[\w!#$&^.+-]+\/[\w!#$&^.+-]+)( 
 const PARAMETERS = /^(?: *; *[\w!#$%&'*+.^`{|}~-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))* *;? *$/;
 const PARAMETER = /; *([^=]+)=("[^"]*"|[^ ;]+)/g;
 
-/** Whole lines of base64; about 3 ms of work. */
-const STEP_OCTETS = 16_384 * 57;
 const CRLF = Buffer.from("\r\n");
 
 /** The Content fields with their line ends; the body in pieces, without a line end after it. */
@@ -36,8 +35,9 @@ export async function treeOf(
   const isShown = ({ contentId }: Attachment): boolean => html !== "" && Boolean(contentId);
   const shown = await fileParts(attachments.filter(isShown));
   const attached = await fileParts(attachments.filter((one) => !isShown(one)));
-  const plain = text === "" ? [] : [written("text/plain", text)];
-  const rich = html === "" ? [] : contain("related", boundary, [written("text/html", html), ...shown]);
+  const plain = text === "" ? [] : [await textPartInTurns("text/plain", text)];
+  const rich =
+    html === "" ? [] : contain("related", boundary, [await textPartInTurns("text/html", html), ...shown]);
   const letter = contain("alternative", boundary, [...plain, ...rich]);
   const [root] = contain("mixed", boundary, [...letter, ...attached]);
   return root as Part;
@@ -55,14 +55,10 @@ function contain(kind: string, stem: string, parts: readonly Part[]): readonly P
   return [{ fields: parameterField("Content-Type", `multipart/${kind}`, parameters), body }];
 }
 
-function written(type: string, text: string): Part {
-  const { fields, body } = textPart(type, text);
-  return { fields, body: [Buffer.from(body, "latin1")] };
-}
-
 async function fileParts(attachments: readonly Attachment[]): Promise<Part[]> {
   const parts: Part[] = [];
-  for (const one of attachments) parts.push({ fields: fileFields(one), body: await inBase64(one.content) });
+  for (const one of attachments)
+    parts.push({ fields: fileFields(one), body: await base64InTurns(one.content) });
   return parts;
 }
 
@@ -98,14 +94,4 @@ function readType(contentType: string): { type: string; parameters: string[] } {
 /** The caller may give it with or without angle brackets. */
 function bareContentId(contentId: string): string {
   return contentId.replace(/^<(.+)>$/, "$1").replace(/[^!-;=?-~]/g, "_");
-}
-
-async function inBase64(content: Buffer): Promise<Buffer[]> {
-  const pieces: Buffer[] = [];
-  for (let at = 0; at < content.length; at += STEP_OCTETS) {
-    if (at > 0) await new Promise<void>((resolve) => setImmediate(resolve));
-    if (at > 0) pieces.push(CRLF);
-    pieces.push(Buffer.from(base64Lines(content.subarray(at, at + STEP_OCTETS)), "latin1"));
-  }
-  return pieces;
 }

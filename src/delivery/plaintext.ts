@@ -9,14 +9,43 @@
  * of that. One pass, linear in the input whatever it holds, bounded output, and it never fails: HTML of any quality yields
  * some text.
  */
+import { turn } from "../turn.ts";
+
 const TEXT_CHARS_MAX = 256 * 1024;
+/** Of what stands in a tag, more is not looked at. */
+const TAG_CHARS_MAX = 64 * 1024;
+/** Of text that is read at once. */
+const PIECE_CHARS = 8 * 1024;
+/** Up to 10 ms, whatever the HTML holds. */
+const WORK_AT_ONCE = 32 * 1024;
+const TAG_WORK = 8;
+/** Longer than any character reference. */
+const REFERENCE_CHARS_MAX = 12;
 /** Lists and quotes nested deeper no longer indent: otherwise the output could grow with the square of the input. */
 const NESTING_MAX = 10;
 
 export function plaintextOf(html: string): string {
-  const text = convert(html, true);
   // A hidden element that never ends would hide the rest of the mail.
-  return text ?? convert(html, false) ?? "";
+  return whole(new Derivation(html, true)) ?? whole(new Derivation(html, false)) ?? "";
+}
+
+function whole(derivation: Derivation): string | null {
+  derivation.read(Number.POSITIVE_INFINITY);
+  return derivation.text;
+}
+
+/** The same, and others have their turn meanwhile. */
+export async function plaintextInTurns(html: string): Promise<string> {
+  return (
+    (await wholeInTurns(new Derivation(html, true))) ??
+    (await wholeInTurns(new Derivation(html, false))) ??
+    ""
+  );
+}
+
+async function wholeInTurns(derivation: Derivation): Promise<string | null> {
+  while (!derivation.read(WORK_AT_ONCE)) await turn();
+  return derivation.text;
 }
 
 const tags = (names: string): Set<string> => new Set(names.split(" "));
@@ -34,44 +63,88 @@ const VOID = tags("area base br col embed hr img input link meta source wbr");
 const HIDDEN = /display\s*:\s*none|data-skip-in-text/i;
 const TAG_NAME = /[a-zA-Z][a-zA-Z0-9:-]*/y;
 
-/** null: a hidden element was never closed. */
-function convert(html: string, hide: boolean): string | null {
-  const page = new Page();
-  let hiddenTag = "";
-  let hiddenDepth = 0;
-  let at = 0;
-  while (at < html.length && page.text.length < TEXT_CHARS_MAX) {
-    let open = html.indexOf("<", at);
-    if (open < 0) open = html.length;
-    if (open > at && hiddenDepth === 0) page.read(html.slice(at, open));
-    if (open === html.length) break;
+class Derivation {
+  readonly #html: string;
+  readonly #hide: boolean;
+  readonly #page = new Page();
+  #at = 0;
+  #hiddenTag = "";
+  #hiddenDepth = 0;
 
-    const closing = html.charCodeAt(open + 1) === 0x2f; // /
-    TAG_NAME.lastIndex = open + (closing ? 2 : 1);
-    const tag = TAG_NAME.exec(html)?.[0].toLowerCase();
-    if (tag === undefined) {
-      at = skipMarkup(html, open);
-      if (at === open + 1 && hiddenDepth === 0) page.read("<");
-      continue;
-    }
-    const end = tagEnd(html, TAG_NAME.lastIndex);
-    const attributes = html.slice(TAG_NAME.lastIndex, end - 1);
-    at = end;
-
-    if (hiddenDepth > 0) {
-      if (tag === hiddenTag) hiddenDepth += closing ? -1 : 1;
-    } else if (closing) {
-      page.close(tag);
-    } else if (RAW.has(tag) && !attributes.endsWith("/")) {
-      at = rawEnd(html, tag, end);
-    } else if (hide && attributes !== "" && HIDDEN.test(attributes) && !VOID.has(tag)) {
-      hiddenTag = tag;
-      hiddenDepth = 1;
-    } else {
-      page.open(tag, attributes);
-    }
+  constructor(html: string, hide: boolean) {
+    this.#html = html;
+    this.#hide = hide;
   }
-  return hiddenDepth > 0 ? null : page.end();
+
+  /** null: a hidden element was never closed. */
+  get text(): string | null {
+    return this.#hiddenDepth > 0 ? null : this.#page.end();
+  }
+
+  /** Goes on for so many characters, where a tag counts a few more; says whether it is done. */
+  read(most: number): boolean {
+    const html = this.#html;
+    const page = this.#page;
+    let work = 0;
+    let hiddenTag = this.#hiddenTag;
+    let hiddenDepth = this.#hiddenDepth;
+    let at = this.#at;
+    while (at < html.length && page.text.length < TEXT_CHARS_MAX && work < most) {
+      let open = html.indexOf("<", at);
+      if (open < 0) open = html.length;
+      if (open > at && hiddenDepth === 0) {
+        const end = pieceEnd(html, at, open);
+        page.read(html.slice(at, end));
+        work += end - at;
+        at = end;
+        if (end < open) continue;
+      }
+      if (open === html.length) {
+        at = open;
+        break;
+      }
+
+      const closing = html.charCodeAt(open + 1) === 0x2f; // /
+      TAG_NAME.lastIndex = open + (closing ? 2 : 1);
+      const tag = TAG_NAME.exec(html)?.[0].toLowerCase();
+      if (tag === undefined) {
+        at = skipMarkup(html, open);
+        work += TAG_WORK + at - open;
+        if (at === open + 1 && hiddenDepth === 0) page.read("<");
+        continue;
+      }
+      const nameEnd = TAG_NAME.lastIndex;
+      const end = tagEnd(html, nameEnd);
+      const attributes = html.slice(nameEnd, Math.min(end - 1, nameEnd + TAG_CHARS_MAX));
+      at = end;
+      work += TAG_WORK + end - open;
+
+      if (hiddenDepth > 0) {
+        if (tag === hiddenTag) hiddenDepth += closing ? -1 : 1;
+      } else if (closing) {
+        page.close(tag);
+      } else if (RAW.has(tag) && !attributes.endsWith("/")) {
+        at = rawEnd(html, tag, end);
+      } else if (this.#hide && attributes !== "" && HIDDEN.test(attributes) && !VOID.has(tag)) {
+        hiddenTag = tag;
+        hiddenDepth = 1;
+      } else {
+        page.open(tag, attributes);
+      }
+    }
+    this.#hiddenTag = hiddenTag;
+    this.#hiddenDepth = hiddenDepth;
+    this.#at = at;
+    return at >= html.length || page.text.length >= TEXT_CHARS_MAX;
+  }
+}
+
+/** Not within a reference or a line break. */
+function pieceEnd(html: string, at: number, open: number): number {
+  if (open - at <= PIECE_CHARS) return open;
+  const end = at + PIECE_CHARS;
+  const torn = Math.max(html.lastIndexOf("&", end), html.lastIndexOf("\r", end));
+  return torn > end - REFERENCE_CHARS_MAX ? torn : end;
 }
 
 /** Past a comment or declaration; only past the `<` where it is text, as in `a < b`. */

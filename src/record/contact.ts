@@ -6,6 +6,8 @@
  * or by a consent record in place of that. At most one confirmation mail a day is asked for, and three in all until one
  * is answered. An archived contact is not there, except for being added again, unsubscribed and erased.
  */
+import { jsonbBytes } from "./jsonb.ts";
+
 export const PROPERTIES_BYTES_MAX = 16_384;
 export const TAGS_MAX = 200;
 const ASKS_MAX = 3;
@@ -203,11 +205,11 @@ function edit(
 ): Changed {
   const { contact } = held;
   const properties = merged(contact.properties, fields.properties);
-  if (fields.properties && Buffer.byteLength(JSON.stringify(properties)) > PROPERTIES_BYTES_MAX)
+  if (fields.properties && jsonbBytes(properties, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
     return {
       kind: "too much",
       field: "properties",
-      message: `must have at most ${PROPERTIES_BYTES_MAX} bytes in all, as JSON`,
+      message: `must have at most ${PROPERTIES_BYTES_MAX} bytes in all, as JSON with all digits of its numbers`,
     };
   const tags = retagged(contact.tags, tagging);
   if (tags.length > TAGS_MAX && tags.length > contact.tags.length)

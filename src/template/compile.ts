@@ -5,6 +5,7 @@
 import type { Template } from "liquidjs";
 import type { Part } from "./fault.ts";
 import { type Dialect, html, plain } from "./language.ts";
+import { COMPILE_UNITS_MAX, Meter } from "./meter.ts";
 import { parsePart } from "./parse.ts";
 import { Variables, type VariableUse } from "./variables.ts";
 
@@ -29,24 +30,31 @@ export type Compiled = {
   replyTo: string[];
   fallbacks: Record<string, string | number>;
   variables: VariableUse[];
+  /** What compiling it cost. */
+  units: number;
 };
 
 export function compile(source: Source): Compiled {
+  const meter = new Meter(COMPILE_UNITS_MAX, "its expressions are too many and too long to be compiled");
   const variables = new Variables();
   const part = (part: Part, text: string, dialect: Dialect): CompiledPart => ({
     part,
     dialect,
-    templates: parsePart(part, text, dialect, variables),
+    templates: parsePart(part, text, dialect, variables, meter),
   });
   const { subject, text, from, replyTo, declared } = source;
-  return {
+  const parts = {
     subject: subject === null ? null : part("subject", subject, plain),
     html: part("html", source.html, html),
     text: text === null ? null : part("text", text, plain),
+  };
+  return {
+    ...parts,
     from,
     replyTo,
     fallbacks: fallbacksOf(declared),
     variables: variables.list(),
+    units: meter.used,
   };
 }
 

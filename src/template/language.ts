@@ -3,16 +3,22 @@
  * everything. Two dialects differ only in what `{{ }}` does to a value: `html` escapes it, `plain` writes it as it is.
  */
 import { Filter, Liquid, filters as libraryFilters } from "liquidjs";
+import { renderer } from "./context.ts";
 import {
+  dates,
+  fields,
+  free,
   type Handler,
-  PaidCapture,
+  lists,
+  meterOf,
+  type Price,
   paid,
   paidOperators,
-  payCoding,
-  payItems,
-  paySearch,
   ScalarCase,
+  searches,
+  sorts,
   textOf,
+  texts,
   UNNAMED,
 } from "./price.ts";
 
@@ -20,19 +26,31 @@ import {
 export const NOW = "now";
 
 const TAGS_LEFT_OUT = ["include", "render", "layout", "block"];
-const TEXT_FILTERS = [
-  ..."append prepend capitalize downcase upcase strip lstrip rstrip strip_newlines strip_html".split(" "),
-  ..."newline_to_br truncate truncatewords base64_encode json".split(" "),
-];
-const SEARCH_FILTERS = "replace replace_first replace_last remove remove_first remove_last split".split(" ");
-const CODING_FILTERS = "url_encode url_decode slugify".split(" ");
-const NUMBER_FILTERS = "abs at_least at_most ceil divided_by floor minus modulo plus round times".split(" ");
-const LIST_FILTERS = [
-  ..."array_to_sentence_string compact concat join map reverse slice sort sort_natural sum uniq".split(" "),
-  ..."find find_index has reject where".split(" "),
-];
-const FREE_FILTERS = "default first last size".split(" ");
+/** Every filter of the library that the language has, with its price. */
+const FILTERS: Record<string, Price> = {
+  ...each("default first last size", free),
+  ...each("abs at_least at_most ceil divided_by floor minus modulo plus round times", texts(4)),
+  ...each("append prepend", texts(1)),
+  ...each("capitalize downcase upcase", texts(6)),
+  ...each("strip lstrip rstrip", texts(15, 15)),
+  ...each("strip_newlines newline_to_br", texts(10)),
+  ...each("strip_html", texts(20)),
+  ...each("truncate", texts(4)),
+  ...each("truncatewords", texts(20)),
+  ...each("base64_encode", texts(2)),
+  ...each("json", texts(8)),
+  ...each("url_encode url_decode slugify", texts(40)),
+  ...each("replace remove split", searches(12)),
+  ...each("replace_first replace_last remove_first remove_last", searches(1)),
+  ...each("array_to_sentence_string join", texts(3)),
+  ...each("compact concat reverse slice uniq", lists(20)),
+  ...each("map sum find find_index has reject where", fields(300)),
+  ...each("sort sort_natural", sorts(1, 100)),
+};
 const ESCAPING_FILTERS = "escape escape_once xml_escape".split(" ");
+/** Of a character that becomes an entity. */
+const ESCAPE_UNITS = 15;
+const MARKUP = /[&<>"']/;
 const ENTITIES: Record<string, string> = {
   "&": "&amp;",
   "<": "&lt;",
@@ -43,7 +61,11 @@ const ENTITIES: Record<string, string> = {
 
 export type Dialect = { liquid: Liquid; isFilter(name: string): boolean };
 
-function dialect(written: (text: string) => string): Dialect {
+function each(names: string, price: Price): Record<string, Price> {
+  return Object.fromEntries(names.split(" ").map((name) => [name, price]));
+}
+
+function dialect(writer: Handler): Dialect {
   const liquid = new Liquid({
     strictFilters: true,
     strictVariables: true,
@@ -53,22 +75,19 @@ function dialect(written: (text: string) => string): Dialect {
     timezoneOffset: 0,
     locale: "en-US",
     operators: paidOperators(),
-    outputEscape: writer(written) as (value: unknown) => string,
+    outputEscape: writer as (value: unknown) => string,
   });
   for (const name of TAGS_LEFT_OUT) delete liquid.tags[name];
-  liquid.registerTag("capture", PaidCapture);
+  Object.assign(liquid, { renderer });
   liquid.registerTag("case", ScalarCase);
   for (const name of Object.keys(liquid.filters)) liquid.unregisterFilter(name);
-  for (const name of FREE_FILTERS) liquid.registerFilter(name, library(name));
-  for (const name of [...TEXT_FILTERS, ...NUMBER_FILTERS]) liquid.registerFilter(name, paid(library(name)));
-  for (const name of CODING_FILTERS) liquid.registerFilter(name, paid(library(name), payCoding));
-  for (const name of SEARCH_FILTERS) liquid.registerFilter(name, paid(library(name), paySearch));
-  for (const name of LIST_FILTERS) liquid.registerFilter(name, paid(library(name), payItems));
+  for (const [name, price] of Object.entries(FILTERS))
+    liquid.registerFilter(name, paid(library(name), price));
   // who escapes by hand does not want it twice
   for (const name of ESCAPING_FILTERS)
-    liquid.registerFilter(name, { raw: true, handler: paid(library(name)) });
-  liquid.registerFilter("raw", { raw: true, handler: writer((text) => text) });
-  liquid.registerFilter("date", paid(date));
+    liquid.registerFilter(name, { raw: true, handler: paid(library(name), texts(2 * ESCAPE_UNITS)) });
+  liquid.registerFilter("raw", { raw: true, handler: asItIs });
+  liquid.registerFilter("date", paid(date, dates));
   return { liquid, isFilter: (name) => name in liquid.filters };
 }
 
@@ -77,11 +96,17 @@ export function rawFilter(liquid: Liquid): Filter {
   return new Filter(UNNAMED, liquid.filters.raw, liquid);
 }
 
-function writer(written: (text: string) => string): Handler {
-  return function (value: unknown) {
-    return written(textOf(value, this.context));
-  };
-}
+const asItIs: Handler = function (value: unknown) {
+  return textOf(value, meterOf(this.context), 1);
+};
+
+const escaped: Handler = function (value: unknown) {
+  const meter = meterOf(this.context);
+  const text = textOf(value, meter, 1);
+  if (!MARKUP.test(text)) return text;
+  meter.use(text.length * ESCAPE_UNITS);
+  return text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found);
+};
 
 function library(name: string): Handler {
   const filter = libraryFilters[name];
@@ -99,5 +124,5 @@ const date: Handler = function (value: unknown, ...args: unknown[]) {
   );
 };
 
-export const html: Dialect = dialect((text) => text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found));
-export const plain: Dialect = dialect((text) => text);
+export const html: Dialect = dialect(escaped);
+export const plain: Dialect = dialect(asItIs);

@@ -13,20 +13,27 @@ import {
   type TopLevelToken,
   TypeGuards,
 } from "liquidjs";
+import { prepare } from "./context.ts";
 import { type Part, TemplateFault } from "./fault.ts";
 import { type Dialect, rawFilter } from "./language.ts";
+import type { Meter } from "./meter.ts";
 import type { Variables } from "./variables.ts";
 
 export const SOURCE_CHARS_MAX = 500_000;
 const PIECES_MAX = 5_000;
 const EXPRESSION_CHARS_MAX = 4_000;
 const DEPTH_MAX = 50;
+const PIECE_UNITS = 300;
+const TOKEN_UNITS = 60;
+const EXPRESSION_CHAR_UNITS = 40;
+const HTML_CHARS_PER_UNIT = 10;
 
 /** `{{ path | words }}` with two or three braces; the words hold no brace, pipe or line break. */
 const WITH_FALLBACK =
   /(\{\{\{?)(-?)\s*([\p{L}_][\p{L}\p{N}_-]*(?:\.[\p{L}\p{N}_-]+)*)\s*\|([^{}|\r\n]*)(\}\}\}?)/uy;
 
 type TokenizerOptions = Parameters<Tokenizer["readOutputToken"]>[0];
+type HTMLToken = ReturnType<Tokenizer["readHTMLToken"]>;
 type OutputToken = ReturnType<Tokenizer["readOutputToken"]>;
 
 /** What Liquid's own tokens cannot say. */
@@ -35,12 +42,18 @@ class Marks {
   readonly fallbacks = new WeakMap<TopLevelToken, { path: string; text: string }>();
 }
 
-/** What the part asks for is noted in `variables`. */
-export function parsePart(part: Part, source: string, dialect: Dialect, variables: Variables): Template[] {
+/** What the part asks for is noted in `variables`, and what parsing it costs in `meter`. */
+export function parsePart(
+  part: Part,
+  source: string,
+  dialect: Dialect,
+  variables: Variables,
+  meter: Meter,
+): Template[] {
   if (source.length > SOURCE_CHARS_MAX)
     throw new TemplateFault(`it has more than ${SOURCE_CHARS_MAX} characters`, { part });
   try {
-    return new LetterParser(dialect, variables).parse(source);
+    return new LetterParser(dialect, variables, meter).parse(source);
   } catch (error) {
     throw faultOf(error, part);
   }
@@ -68,24 +81,28 @@ function messageOf(error: unknown): string {
 class LetterParser extends Parser {
   readonly #dialect: Dialect;
   readonly #variables: Variables;
+  readonly #meter: Meter;
   readonly #marks = new Marks();
+  #pieces = 0;
   #depth = 0;
 
-  constructor(dialect: Dialect, variables: Variables) {
+  constructor(dialect: Dialect, variables: Variables, meter: Meter) {
     super(dialect.liquid);
     this.#dialect = dialect;
     this.#variables = variables;
+    this.#meter = meter;
   }
 
   override parse(source: string): Template[] {
     const { options } = this.#dialect.liquid;
-    const tokenizer = new LetterTokenizer(source, this.#dialect, this.#marks);
-    const tokens = tokenizer.readTopLevelTokens(options);
-    if (tokens.length > PIECES_MAX) throw new Error(`it has more than ${PIECES_MAX} pieces`);
-    return this.parseTokens(tokens);
+    const tokenizer = new LetterTokenizer(source, this.#dialect, this.#marks, this.#meter);
+    return this.parseTokens(tokenizer.readTopLevelTokens(options));
   }
 
   override parseToken(token: TopLevelToken, remaining: TopLevelToken[]): ReturnType<Parser["parseToken"]> {
+    this.#meter.use(PIECE_UNITS);
+    if (++this.#pieces > PIECES_MAX)
+      throw new ParseError(new Error(`it has more than ${PIECES_MAX} pieces`), token);
     if (++this.#depth > DEPTH_MAX)
       throw new ParseError(new Error(`blocks are nested more than ${DEPTH_MAX} deep`), token);
     if (!TypeGuards.isHTMLToken(token) && token.end - token.begin > EXPRESSION_CHARS_MAX)
@@ -96,6 +113,7 @@ class LetterParser extends Parser {
     const parsed = super.parseToken(token, remaining);
     this.#depth--;
     this.#variables.note(parsed as Template);
+    this.#meter.use(prepare(parsed as Template) * TOKEN_UNITS);
     const fallback = this.#marks.fallbacks.get(token);
     if (fallback) this.#variables.noteFallback(fallback.path, fallback.text);
     if (parsed instanceof Output) {
@@ -125,11 +143,45 @@ function isOneValue({ value }: Output): boolean {
 class LetterTokenizer extends Tokenizer {
   readonly #dialect: Dialect;
   readonly #marks: Marks;
+  readonly #meter: Meter;
+  /** Where each mark is found next. */
+  readonly #found = new Map<string, number>();
+  #pieces = 0;
 
-  constructor(source: string, dialect: Dialect, marks: Marks) {
+  constructor(source: string, dialect: Dialect, marks: Marks, meter: Meter) {
     super(source, dialect.liquid.options.operators);
     this.#dialect = dialect;
     this.#marks = marks;
+    this.#meter = meter;
+    meter.use(source.length / HTML_CHARS_PER_UNIT);
+  }
+
+  override readTopLevelToken(options: TokenizerOptions & object): TopLevelToken {
+    if (++this.#pieces > PIECES_MAX) throw this.error(`it has more than ${PIECES_MAX} pieces`);
+    const token = super.readTopLevelToken(options);
+    this.#meter.use(PIECE_UNITS);
+    if (!TypeGuards.isHTMLToken(token)) this.#meter.use((token.end - token.begin) * EXPRESSION_CHAR_UNITS);
+    return token;
+  }
+
+  /** The library compares each character with each mark, which takes ten times as long. */
+  override readHTMLToken(marks: string[]): HTMLToken {
+    const [begin, end] = [this.p, this.N];
+    this.N = begin;
+    const token = super.readHTMLToken(marks);
+    this.N = end;
+    token.end = this.p = Math.min(...marks.map((mark) => this.#next(mark, begin)));
+    return token;
+  }
+
+  #next(mark: string, from: number): number {
+    let found = this.#found.get(mark) ?? -1;
+    if (found < from) {
+      const at = this.input.indexOf(mark, from);
+      found = at < 0 ? this.N : at;
+      this.#found.set(mark, found);
+    }
+    return found;
   }
 
   override readOutputToken(options: TokenizerOptions = this.#dialect.liquid.options): OutputToken {

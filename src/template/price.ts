@@ -1,11 +1,8 @@
 /**
- * The price of what a template does. The library counts some of the memory its filters take, but writes nested lists of
- * any size, compares them and runs several filters uncounted: a list that held another one twice, forty times over, hung
- * it. So every value is paid for here, by all that it holds, before it is written, filtered or compared; whoever runs
- * out of units is refused.
+ * The price of each filter and comparison: the most that it can cost for a value of that size, whatever the value holds,
+ * paid before it runs. `test/fuzz/cost.test.ts` compares all of them with the clock.
  */
 import {
-  CaptureTag,
   CaseTag,
   type Context,
   Drop,
@@ -19,17 +16,22 @@ import {
   type TopLevelToken,
   toValue,
 } from "liquidjs";
+import { PaidContext } from "./context.ts";
+import type { Meter } from "./meter.ts";
 
-/** Of one part of a letter: characters and items read and made. */
-export const WORK_UNITS_MAX = 4 * 1024 * 1024;
-/** The filters on lists do some work of their own for each item. */
-const UNITS_PER_ITEM = 100;
+const ITEM_UNITS = 8;
+const FIELD_UNITS = 30;
+const FIELD_NAME_CHARS_MAX = 1_000;
+const COMPARED_ITEM_UNITS = 200;
 /** Searching a text is paid by its length times that of what is searched for. */
-const STEPS_PER_UNIT = 16;
-const UNITS_PER_CODED_CHAR = 15;
+const STEPS_PER_UNIT = 4;
+const DATE_CHARS_MAX = 500;
+/** Names of days and months, and local formats, are looked up in tables of the language. */
+const NAMED_DATE_UNITS = 15_000;
 const COMPARISONS = ["==", "!=", "<", ">", "<=", ">=", "contains"];
 
 export type Handler = Extract<FilterImplOptions, (...args: never[]) => unknown>;
+export type Price = (meter: Meter, value: unknown, args: readonly unknown[]) => void;
 type Comparison = (left: unknown, right: unknown, context: Context) => unknown;
 
 /** A token for filters that no source names. */
@@ -37,59 +39,116 @@ export const UNNAMED = new Tokenizer("it | raw").readFilteredValue().filters[0] 
   typeof Filter
 >[0];
 
-/** A value as it is written. Lists are written item by item, and paid so. */
-export function textOf(given: unknown, context: Context): string {
+export function meterOf(context: Context): Meter {
+  if (!(context instanceof PaidContext)) throw new Error("a template runs in a context that is paid for");
+  return context.meter;
+}
+
+/** A value as it is written, at `units` a character. Lists are written item by item, and paid so. */
+export function textOf(given: unknown, meter: Meter, units: number): string {
   const value = toValue(given);
-  pay(context, typeof value === "string" ? value.length : 1);
-  if (typeof value === "string") return value;
+  if (typeof value === "string") {
+    meter.use(ITEM_UNITS + value.length * units);
+    return value;
+  }
+  meter.use(ITEM_UNITS * 10);
   if (value === null || value === undefined) return "";
-  if (Array.isArray(value)) return value.map((item) => textOf(item, context)).join("");
+  if (Array.isArray(value)) return value.map((item) => textOf(item, meter, units)).join("");
   if (typeof value === "object") throw new Error("an object cannot be written: name one of its fields");
   return String(value);
 }
 
-function pay(context: Context, units: number): void {
-  context.memoryLimit.use(units);
-}
-
-/** All that a value holds, also what it holds more than once. */
-function payWhole(context: Context, value: unknown): void {
-  pay(context, typeof value === "string" ? value.length : 1);
-  if (value === null || typeof value !== "object" || value instanceof Drop) return;
-  if (Array.isArray(value)) {
-    for (const item of value) payWhole(context, item);
+/** All that a value holds, also what it holds more than once: so much for a character, so much besides for an item. */
+function payWhole(meter: Meter, value: unknown, chars: number, items: number): void {
+  if (typeof value === "string") {
+    meter.use(ITEM_UNITS + value.length * chars);
     return;
   }
-  for (const [name, item] of Object.entries(value)) {
-    pay(context, name.length);
-    payWhole(context, item);
+  meter.use(ITEM_UNITS);
+  if (value === null || typeof value !== "object" || value instanceof Drop) return;
+  if (Array.isArray(value)) {
+    meter.use(value.length * items);
+    for (const item of value) payWhole(meter, item, chars, items);
+    return;
+  }
+  for (const name of Object.keys(value)) {
+    meter.use(FIELD_UNITS + items + name.length * chars);
+    payWhole(meter, (value as Record<string, unknown>)[name], chars, items);
   }
 }
 
-export function paySearch(context: Context, text: unknown, [searched]: unknown[]): void {
+/** For filters that go through a text, or through a list they write as one. */
+export function texts(chars: number, argumentChars = 1): Price {
+  return (meter, value, args) => {
+    payWhole(meter, value, chars, 50);
+    payWhole(meter, args, argumentChars, 50);
+  };
+}
+
+export function searches(chars: number): Price {
+  const price = texts(chars, 2);
+  return (meter, value, args) => {
+    price(meter, value, args);
+    paySearch(meter, value, args[0]);
+  };
+}
+
+function paySearch(meter: Meter, text: unknown, searched: unknown): void {
   if (typeof text === "string" && typeof searched === "string")
-    pay(context, (text.length * searched.length) / STEPS_PER_UNIT);
+    meter.use((text.length * searched.length) / STEPS_PER_UNIT);
 }
 
-/** Coding text runs at some 10 characters per µs, a tenth of what copying it does. */
-export function payCoding(context: Context, text: unknown): void {
-  if (typeof text === "string") pay(context, text.length * UNITS_PER_CODED_CHAR);
+/** For filters that go through a list, and through no more of its items than a field. */
+export function lists(items: number): Price {
+  return (meter, value, args) => {
+    payWhole(meter, value, 1, 0);
+    payWhole(meter, args, 1, 0);
+    if (Array.isArray(value)) meter.use(value.length * items);
+  };
 }
 
-export function payItems(context: Context, list: unknown, args: unknown[]): void {
-  if (Array.isArray(list)) pay(context, list.length * UNITS_PER_ITEM);
-  // the value that items are compared with; lists are compared by all they hold, again and again
-  if (Array.isArray(args[1])) throw new Error("items cannot be compared with a list");
+/** `name` is the path of a field, which is read anew for each item. */
+export function fields(items: number): Price {
+  const price = lists(items);
+  return (meter, list, args) => {
+    const [name, expected] = args;
+    if (typeof name === "string" && (name.length > FIELD_NAME_CHARS_MAX || /[()[\]]/.test(name)))
+      throw new Error(`a field is named by at most ${FIELD_NAME_CHARS_MAX} characters, without brackets`);
+    // lists are compared by all they hold, again and again
+    if (Array.isArray(expected)) throw new Error("items cannot be compared with a list");
+    price(meter, list, args);
+    if (!Array.isArray(list)) return;
+    const chars = typeof name === "string" ? name.length : 0;
+    meter.use(list.length * (chars * 40 + (typeof expected === "string" ? expected.length / 8 : 0)));
+  };
 }
 
-type ExtraPrice = (context: Context, value: unknown, args: unknown[]) => void;
+/** Each item is compared as often as its list has binary digits, by all that it holds. */
+export function sorts(chars: number, items: number): Price {
+  const price = fields(items);
+  return (meter, list, args) => {
+    price(meter, list, args);
+    if (!Array.isArray(list)) return;
+    const times = 2 * Math.ceil(Math.log2(list.length + 1));
+    payWhole(meter, list, chars * times, 10 * times);
+  };
+}
 
-export function paid(handler: Handler, payMore: ExtraPrice = () => {}): Handler {
+export const dates: Price = (meter, value, args) => {
+  const [format] = args;
+  if (typeof format === "string" && format.length > DATE_CHARS_MAX)
+    throw new Error(`the format of a date has at most ${DATE_CHARS_MAX} characters`);
+  payWhole(meter, value, 4, 50);
+  payWhole(meter, args, 40, 50);
+  const named = typeof format === "string" ? (format.match(/[aAbBhcxXZ]/g)?.length ?? 0) : 3;
+  meter.use((1 + named + (args.length > 1 ? 10 : 0)) * NAMED_DATE_UNITS);
+};
+
+export const free: Price = () => {};
+
+export function paid(handler: Handler, price: Price): Handler {
   return function (value: unknown, ...args: unknown[]) {
-    this.context.renderLimit.check(performance.now());
-    payWhole(this.context, value);
-    payWhole(this.context, args);
-    payMore(this.context, value, args);
+    price(meterOf(this.context), value, args);
     return handler.call(this, value, ...args);
   };
 }
@@ -99,31 +158,24 @@ export function paidOperators(): typeof defaultOperators {
   for (const name of COMPARISONS) {
     const compare = defaultOperators[name] as Comparison;
     all[name] = function* (left: unknown, right: unknown, context: Context) {
-      payWhole(context, left);
-      payWhole(context, right);
-      if (name === "contains") paySearch(context, left, [right]);
+      const meter = meterOf(context);
+      payWhole(meter, left, 1, COMPARED_ITEM_UNITS);
+      payWhole(meter, right, 1, COMPARED_ITEM_UNITS);
+      if (name === "contains") paySearch(meter, left, right);
       return (yield compare(left, right, context)) as boolean;
     };
   }
   return all;
 }
 
-/** What is captured is a value from then on: it may be no longer than one could pay for. */
-export class PaidCapture extends CaptureTag {
-  override *render(context: Context): Generator<unknown, void, string> {
-    yield* super.render(context);
-    const captured: unknown = context.getSync([this.variable]);
-    if (typeof captured === "string") pay(context, captured.length);
-  }
-}
-
 /** `case` compares by a way of its own that nobody pays for, so it only takes what is cheap to compare. */
 export class ScalarCase extends CaseTag {
   constructor(token: TagToken, remaining: TopLevelToken[], liquid: Liquid, parser: Parser) {
     super(token, remaining, liquid, parser);
+    const times = this.branches.reduce((sum, { values }) => sum + values.length, 1);
     const scalar: Handler = function (value: unknown) {
       if (Array.isArray(value)) throw new Error("a list cannot be the value of case");
-      payWhole(this.context, value);
+      payWhole(meterOf(this.context), value, times / 4, 1);
       return value;
     };
     this.value.filters.push(new Filter(UNNAMED, scalar, liquid));

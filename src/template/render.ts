@@ -1,35 +1,43 @@
 /**
  * From a compiled version and what was given for its variables to the letter. Rendering runs on the thread that answers
- * everybody, so all of a request shares one budget of time and output; a caller that renders many letters gives way to
- * others between two of them.
+ * everybody, so each letter may do so much work and no more, and all of a request share one budget of work and output; a
+ * caller that renders many letters gives way to others between two of them.
  */
-import { Context, type Template, toValueSync } from "liquidjs";
+import { type Template, toValueSync } from "liquidjs";
 import type { Compiled, CompiledPart } from "./compile.ts";
-import { TemplateFault } from "./fault.ts";
+import { PaidContext } from "./context.ts";
 import { NOW } from "./language.ts";
+import { LETTER_UNITS_MAX, Meter, REQUEST_UNITS_MAX } from "./meter.ts";
 import { faultOf } from "./parse.ts";
-import { WORK_UNITS_MAX } from "./price.ts";
 
-const REQUEST_RENDER_MS_MAX = 100;
+/** Of each part, as of those that a caller writes without a template. */
+const PART_BYTES_MAX = 2 * 1024 * 1024;
 const REQUEST_OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
-/** What the templates of one request, or of one step of a run, may take: to compile what is not at hand, and to render. */
+/** What the templates of one request, or of one step of a run, may take. */
 export class RenderBudget {
   /** The time that `now` stands for in a template. */
   readonly now: number;
-  #msLeft = REQUEST_RENDER_MS_MAX;
+  #unitsLeft: number;
   #bytesLeft = REQUEST_OUTPUT_BYTES_MAX;
 
-  constructor(now: number) {
+  constructor(now: number, units: number = REQUEST_UNITS_MAX) {
     this.now = now;
+    this.#unitsLeft = units;
   }
 
-  get msLeft(): number {
-    return this.#msLeft;
+  /** For the next letter. */
+  meter(): Meter {
+    if (this.#unitsLeft < LETTER_UNITS_MAX)
+      return new Meter(this.#unitsLeft, "the templates of this request do too much work together");
+    return new Meter(
+      LETTER_UNITS_MAX,
+      `an e-mail's template may do ${LETTER_UNITS_MAX} units of work at most: shorten its loops, lists or texts`,
+    );
   }
 
-  takeTime(ms: number): void {
-    this.#msLeft = Math.max(0, this.#msLeft - ms);
+  takeWork(units: number): void {
+    this.#unitsLeft = Math.max(0, this.#unitsLeft - units);
   }
 
   takeOutput(bytes: number): void {
@@ -56,40 +64,37 @@ export function renderLetter(
   budget: RenderBudget,
 ): Letter {
   const given = { ...version.fallbacks, ...withoutNulls(variables) };
-  return {
-    subject: version.subject && renderPart(version.subject, given, budget),
-    html: renderPart(version.html, given, budget),
-    text: version.text && renderPart(version.text, given, budget),
-    from: version.from,
-    replyTo: version.replyTo,
-  };
+  const meter = budget.meter();
+  const part = (part: CompiledPart) => renderPart(part, given, meter, budget);
+  try {
+    return {
+      subject: version.subject && part(version.subject),
+      html: part(version.html),
+      text: version.text && part(version.text),
+      from: version.from,
+      replyTo: version.replyTo,
+    };
+  } finally {
+    budget.takeWork(meter.used);
+  }
 }
 
 function renderPart(
   { part, dialect, templates }: CompiledPart,
   given: Record<string, unknown>,
+  meter: Meter,
   budget: RenderBudget,
 ): string {
-  if (budget.msLeft === 0) throw outOfTime(part);
-  const began = performance.now();
   const { liquid } = dialect;
-  const context = new Context(
-    // a copy, which the template may change, and without a prototype, whose names nobody gave
-    Object.assign(Object.create(null), given),
-    liquid.options,
-    { sync: true, renderLimit: budget.msLeft, memoryLimit: WORK_UNITS_MAX },
-    { liquid },
-  );
+  // a copy, which the template may change, and without a prototype, whose names nobody gave
+  const context = new PaidContext(Object.assign(Object.create(null), given), liquid, meter);
   context.setRegister(NOW, budget.now);
   const output = new Output(budget);
   try {
     toValueSync(liquid.renderer.renderTemplates(templates as Template[], context, output));
     return storable(output.buffer);
   } catch (error) {
-    if (performance.now() - began >= budget.msLeft) throw outOfTime(part);
     throw faultOf(error, part);
-  } finally {
-    budget.takeTime(performance.now() - began);
   }
 }
 
@@ -99,15 +104,9 @@ function storable(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed();
 }
 
-export function outOfTime(part?: CompiledPart["part"]): TemplateFault {
-  return new TemplateFault(
-    `the templates of a request may take ${REQUEST_RENDER_MS_MAX} ms at most`,
-    part && { part },
-  );
-}
-
 class Output {
   readonly #budget: RenderBudget;
+  #bytesLeft = PART_BYTES_MAX;
   buffer = "";
 
   constructor(budget: RenderBudget) {
@@ -117,7 +116,10 @@ class Output {
   /** Values come as text; only the markup that tags write themselves may be something else. */
   write(value: unknown): void {
     const text = typeof value === "string" ? value : String(value ?? "");
-    this.#budget.takeOutput(Buffer.byteLength(text));
+    const bytes = Buffer.byteLength(text);
+    this.#bytesLeft -= bytes;
+    if (this.#bytesLeft < 0) throw new Error(`it may write ${PART_BYTES_MAX} bytes at most`);
+    this.#budget.takeOutput(bytes);
     this.buffer += text;
   }
 }

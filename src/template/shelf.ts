@@ -5,8 +5,14 @@
 import type { Sql } from "../record/connect.ts";
 import { within } from "../record/groupcommit.ts";
 import { currentVersions, readVersions, type VersionRef, type VersionText } from "../record/templates.ts";
+import { turn } from "../turn.ts";
 import { type Compiled, compile } from "./compile.ts";
-import { outOfTime, type RenderBudget } from "./render.ts";
+import { TemplateFault } from "./fault.ts";
+import { COMPILE_UNITS_MAX } from "./meter.ts";
+import type { RenderBudget } from "./render.ts";
+
+/** A version that was saved under wider limits may not compile any more. */
+export type Shelved = Compiled | TemplateFault;
 
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 /** Measured: a piece takes 1 KB once compiled, whatever its length, and has two braces at least. */
@@ -16,7 +22,7 @@ export class Shelf {
   readonly #sql: Sql;
   readonly #timeoutMs: number;
   /** The one used last comes last. */
-  readonly #kept = new Map<string, { compiled: Compiled; bytes: number }>();
+  readonly #kept = new Map<string, { compiled: Shelved; bytes: number }>();
   #bytes = 0;
 
   constructor(sql: Sql, timeoutMs: number) {
@@ -25,20 +31,20 @@ export class Shelf {
   }
 
   /**
-   * The compiled versions to send, by the names they were asked for; those that do not exist are missing. What has to be
-   * compiled is charged to the budget, and throws a TemplateFault once it is spent. The first is free: one large template
-   * must not be refused for having been away from the shelf.
+   * The compiled versions to send, by the names they were asked for; those that do not exist are missing. What compiling
+   * them takes is charged to the budget, also where they are at hand: what a request may do must not depend on what others
+   * sent before it.
    */
   async fetch(
     workspaceId: string,
     refs: readonly string[],
     budget: RenderBudget | null = null,
-  ): Promise<Map<string, Compiled>> {
+  ): Promise<Map<string, Shelved>> {
     const current = await within(
       currentVersions(this.#sql, workspaceId, [...new Set(refs)]),
       this.#timeoutMs,
     );
-    const known = new Map<string, Compiled>();
+    const known = new Map<string, Shelved>();
     const unread: VersionRef[] = [];
     for (const one of current) {
       const compiled = this.#take(keyOf(one));
@@ -47,15 +53,14 @@ export class Shelf {
     }
     if (unread.length > 0) {
       const read = await within(readVersions(this.#sql, workspaceId, unread), this.#timeoutMs);
-      for (const [n, version] of read.entries()) {
-        if (budget?.msLeft === 0) throw outOfTime();
-        const began = performance.now();
+      for (const version of read) {
         known.set(keyOf(version), this.#take(keyOf(version)) ?? this.#compile(version));
-        if (n > 0) budget?.takeTime(performance.now() - began);
         await turn();
       }
     }
-    const found = new Map<string, Compiled>();
+    for (const compiled of known.values())
+      budget?.takeWork(compiled instanceof TemplateFault ? COMPILE_UNITS_MAX : compiled.units);
+    const found = new Map<string, Shelved>();
     for (const ref of refs) {
       const one = current.find(({ id, externalId }) => id === ref.toLowerCase() || externalId === ref);
       const compiled = one && known.get(keyOf(one));
@@ -64,7 +69,7 @@ export class Shelf {
     return found;
   }
 
-  #take(key: string): Compiled | null {
+  #take(key: string): Shelved | null {
     const kept = this.#kept.get(key);
     if (!kept) return null;
     this.#kept.delete(key);
@@ -72,8 +77,8 @@ export class Shelf {
     return kept.compiled;
   }
 
-  #compile(version: VersionText): Compiled {
-    const compiled = compile({ ...version, text: version.plain });
+  #compile(version: VersionText): Shelved {
+    const compiled = compiledOf(version);
     const bytes = bytesOf(version.html) + bytesOf(version.plain ?? "") + bytesOf(version.subject ?? "");
     this.#kept.set(keyOf(version), { compiled, bytes });
     this.#bytes += bytes;
@@ -86,15 +91,19 @@ export class Shelf {
   }
 }
 
+function compiledOf(version: VersionText): Shelved {
+  try {
+    return compile({ ...version, text: version.plain });
+  } catch (error) {
+    if (error instanceof TemplateFault) return error;
+    throw error;
+  }
+}
+
 function bytesOf(source: string): number {
   return source.length + (source.split("{").length - 1) * BYTES_PER_BRACE;
 }
 
 function keyOf({ id, version }: VersionRef): string {
   return `${id} ${version}`;
-}
-
-/** Lets what else waits for this thread have its turn. */
-export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -190,7 +190,10 @@ describe("a batch uses templates", () => {
     });
     const began = performance.now();
     const endless = await ws.client.post("/emails/batch", Array(100).fill(withTemplate("endless")));
-    expect(endless).toMatchObject({ status: 422, body: { message: expect.stringContaining("100 ms") } });
+    expect(endless).toMatchObject({
+      status: 422,
+      body: { message: expect.stringContaining("units of work") },
+    });
     expect(performance.now() - began).toBeLessThan(1_000);
     await put("large", { html: "x".repeat(60_000), subject: "s", from: "a@example.com" });
     expect((await ws.client.post("/emails/batch", Array(60).fill(withTemplate("large")))).status).toBe(200);
@@ -202,21 +205,20 @@ describe("a batch uses templates", () => {
 });
 
 describe("templates that are not at hand", () => {
-  // tens of ms each to compile, nothing to render, and all of them more than the shelf keeps
-  const piece = "{{ a | upcase | default: 'x' | downcase | append: 'b' }}";
-  const part = `{% if 1 == 2 %}${piece.repeat(4_000)}{% endif %}`;
+  // nearly all that one may take to compile, and nothing to render
+  const html = `{% if 1 == 2 %}${"{{a}}".repeat(4_900)}{% endif %}`;
   const names = Array.from({ length: 8 }, (_, n) => `heavy${n}`);
 
-  test("are compiled on the budget of the request, one of them for nothing", async () => {
-    for (const name of names)
-      await put(name, { html: part, text: part, subject: "s", from: "a@example.com" });
+  test("are compiled on the budget of the request, as are those that are", async () => {
+    for (const name of names) await put(name, { html, subject: "s", from: "a@example.com" });
     const alone = await ws.client.post("/emails", withTemplate("heavy0", { a: "a" }));
     expect(alone.status).toBe(200);
     const batch = names.map((name) => withTemplate(name, { a: "a" }));
-    expect(await ws.client.post("/emails/batch", batch)).toMatchObject({
-      status: 422,
-      body: { name: "validation_error", message: expect.stringMatching(/^A template fails: .* 100 ms/) },
-    });
+    for (let n = 0; n < 2; n++)
+      expect(await ws.client.post("/emails/batch", batch)).toMatchObject({
+        status: 422,
+        body: { name: "validation_error", message: expect.stringContaining("too much work together") },
+      });
   });
 });
 

@@ -1,0 +1,143 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { compile, type Source } from "../../src/template/compile.ts";
+import { TemplateFault } from "../../src/template/fault.ts";
+import { RenderBudget, renderLetter } from "../../src/template/render.ts";
+import { costOf } from "../rig/held.ts";
+
+const HELD_MS_MAX = 50;
+const blank: Source = { subject: null, html: "", text: null, from: null, replyTo: [], declared: [] };
+
+function render(html: string, variables: Record<string, unknown>): string {
+  return renderLetter(compile({ ...blank, html }), variables, new RenderBudget(0)).html;
+}
+
+/** Whether it was refused, and what that cost. */
+function attempt(work: () => unknown): { isRefused: boolean; ms: number } {
+  let isRefused = false;
+  const ms = costOf(() => {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof TemplateFault)) throw error;
+      isRefused = true;
+    }
+  }, HELD_MS_MAX);
+  return { isRefused, ms };
+}
+
+const objects = (count: number) => Array.from({ length: count }, (_, n) => ({ a: { b: n } }));
+const alike = (count: number, chars: number) =>
+  Array.from({ length: count }, (_, n) => `${"a".repeat(chars)}${(n * 7_919) % count}`);
+const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]));
+const often = (body: string) =>
+  `{% for i in (1..2000) %}{% for j in (1..2000) %}${body}{% endfor %}{% endfor %}`;
+
+describe("no letter is rendered that costs too much:", () => {
+  test.each([
+    [
+      "items times the segments of a path",
+      "{{ a | map: k | size }}",
+      { a: objects(300), k: ".".repeat(1e6) },
+    ],
+    ["the same by sum", "{{ a | sum: k }}", { a: objects(300), k: "a.".repeat(5e5) }],
+    ["the same by where", "{{ a | where: k, 1 | size }}", { a: objects(300), k: "a.".repeat(5e5) }],
+    ["the same by find_index", "{{ a | find_index: k, 1 }}", { a: objects(300), k: "a.".repeat(5e5) }],
+    ["a sort by the end of long texts", often("{{ a | sort | size }}"), { a: alike(500, 2_000) }],
+    [
+      "a sort by a field of long texts",
+      "{{ a | sort_natural: k | size }}",
+      { a: objects(5_000), k: "a.b".repeat(300) },
+    ],
+    ["a range that cannot be counted", "{% for i in (9007199254740992..9007199254740994) %}{% endfor %}", {}],
+    [
+      "the same in the path of a field",
+      "{{ a | map: 'a' | where: k, 1 }}",
+      { a: objects(3), k: "x[(9007199254740992..9007199254740994)]" },
+    ],
+    ["lists as bounds", often("{% assign r = (l..1) %}"), { l: Array(3_000).fill({ a: 1 }) }],
+    ["the same from below", "{{ (n..m) | size }}", { n: "-9007199254740993", m: -9007199254740992 }],
+    ["loops over nothing", often("{% for x in o limit: 0 %}{% endfor %}"), { o: keys(3_000) }],
+    ["lists as limits", often("{% for x in (1..2) offset: l %}{% endfor %}"), { l: alike(1_000, 9) }],
+    [
+      "lists as columns",
+      often("{% tablerow x in (1..2) cols: l %}{% endtablerow %}"),
+      { l: alike(1_000, 9) },
+    ],
+    ["lists as groups", often("{% cycle l: 'a', 'b' %}"), { l: alike(1_000, 9) }],
+    ["lists as names", often("{{ o[l] }}"), { o: {}, l: alike(1_000, 9) }],
+    ["counting the fields of an object", often("{{ o.size }}"), { o: keys(3_000) }],
+    ["missing names", often("{% if nobody %}{% endif %}{{ none | default: 1 }}"), {}],
+    ["long conditions", often(`{% if ${Array(500).fill("1").join(" and ")} %}{% endif %}`), {}],
+    ["many values without a use", often(`{% assign x = ${"1 ".repeat(1_500)} %}`), {}],
+    ["dates by name", often("{{ 'now' | date: f }}"), { f: "%A %B %c %x %X ".repeat(30) }],
+    ["dates in time zones", often("{{ 'now' | date: '%Y', 'Europe/Rome' }}"), {}],
+    [
+      "lists that are compared",
+      often("{% if l == m %}{% endif %}"),
+      { l: alike(1_000, 3), m: alike(1_000, 3) },
+    ],
+    ["markup that is escaped", often("{{ t }}"), { t: "<\"'&>".repeat(3_000) }],
+    ["indented JSON", often("{{ l | json: 10 }}"), { l: [[[[[[[[alike(300, 3)]]]]]]]] }],
+    ["texts of one character", often("{{ t | split: '' | uniq | size }}"), { t: "abcdefghij".repeat(1_000) }],
+    ["what a capture holds", often("{% capture t %}{{ t }}{{ t }}{% endcapture %}"), { t: "x" }],
+  ])("%s", (_, source, variables) => {
+    const { isRefused, ms } = attempt(() => render(source, variables));
+    expect(isRefused).toBe(true);
+    expect(ms).toBeLessThan(HELD_MS_MAX);
+  });
+});
+
+describe("no template is compiled that costs too much:", () => {
+  test.each([
+    ["open braces", "{{".repeat(250_000)],
+    ["one open brace after many lines", `${"x\n".repeat(249_000)}{{`],
+    ["statements in one tag", `{% liquid\n${"echo a\n".repeat(550)}%}`.repeat(120)],
+    ["branches", `{% if a %}${"{% elsif a == b or c %}".repeat(4_900)}{% endif %}`],
+    ["values to choose from", `{% case a %}${`{% when ${"1,".repeat(1_900)}1 %}`.repeat(120)}{% endcase %}`],
+    ["blocks in blocks", ("{% if a %}".repeat(49) + "{% endif %}".repeat(49)).repeat(60)],
+    ["paths", `{{ a${".b".repeat(1_900)} }}`.repeat(120)],
+    ["brackets", `{{ ${"a[".repeat(45)}1${"]".repeat(45)} }}`.repeat(3_000)],
+    ["brackets in brackets", `{{ ${"a[".repeat(1_200)}1${"]".repeat(1_200)} }}`],
+    ["filters", "{{ a | upcase | upcase | upcase | upcase | upcase }}".repeat(4_000)],
+    ["lines of a comment", `{% # ${"\n".repeat(3_900)}x %}`.repeat(120)],
+    ["raw text", `{% raw %}${"{% endraw ".repeat(40_000)}`],
+    ["fallbacks", `{{a|${"x".repeat(3_900)}}}`.repeat(120)],
+    ["pieces", "{{a}}".repeat(100_000)],
+  ])("%s", (_, html) => {
+    const { isRefused, ms } = attempt(() => compile({ ...blank, html: html.slice(0, 500_000) }));
+    expect(isRefused).toBe(true);
+    expect(ms).toBeLessThan(HELD_MS_MAX);
+  });
+
+  test("a long text without expressions costs nothing", () => {
+    const html = "{ % } x".repeat(70_000);
+    expect(attempt(() => compile({ ...blank, html, text: html }))).toMatchObject({ isRefused: false });
+    expect(costOf(() => compile({ ...blank, html, text: html }), 15)).toBeLessThan(15);
+  });
+});
+
+describe("the clock decides nothing", () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  test("on a machine that stands still between any two steps", () => {
+    let now = 0;
+    vi.spyOn(performance, "now").mockImplementation(() => {
+      now += 60_000;
+      return now;
+    });
+    expect(render("{% for i in (1..100) %}{{ i }}{% endfor %}", {})).toHaveLength(192);
+  });
+
+  test("the same template is refused after the same work, each time", () => {
+    const source = (count: number) => `{% for i in (1..${count}) %}{{ 'a' | upcase }}{% endfor %}`;
+    const isRefused = (count: number) => attempt(() => render(source(count), {})).isRefused;
+    let [fits, fails] = [1, 100_000];
+    while (fails - fits > 1) {
+      const middle = Math.floor((fits + fails) / 2);
+      if (isRefused(middle)) fails = middle;
+      else fits = middle;
+    }
+    expect(fits).toBeGreaterThan(1_000);
+    for (let n = 0; n < 5; n++) expect([isRefused(fits), isRefused(fails)]).toEqual([false, true]);
+  });
+});

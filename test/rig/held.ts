@@ -1,0 +1,43 @@
+/** How long the event loop of this process was held, in CPU: a busy machine takes longer, but works no more. */
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** Of work that is done at once; the least of a few runs, as the first ones also compile and collect garbage of others. */
+export function costOf(work: () => unknown, enoughMs: number, runs = 4): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < runs && least > enoughMs; n++) {
+    const began = cpuMs();
+    work();
+    least = Math.min(least, cpuMs() - began);
+  }
+  return least;
+}
+
+/** The most between two turns of the loop while the work goes on; the least of a few runs. */
+export async function heldBy(work: () => unknown, enoughMs: number, runs = 4): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < runs && least > enoughMs; n++) least = Math.min(least, await longestTurn(work));
+  return least;
+}
+
+async function longestTurn(work: () => unknown): Promise<number> {
+  let longest = 0;
+  let began = cpuMs();
+  let isOver = false;
+  const watch = (): void => {
+    const now = cpuMs();
+    longest = Math.max(longest, now - began);
+    began = now;
+    if (!isOver) setImmediate(watch);
+  };
+  await new Promise((resolve) => setImmediate(resolve));
+  setImmediate(watch);
+  began = cpuMs();
+  await work();
+  await new Promise((resolve) => setImmediate(resolve));
+  isOver = true;
+  return longest;
+}
