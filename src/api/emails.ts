@@ -344,7 +344,7 @@ function claimOf(key: string | null, scope: string, bytes: Buffer, mode: string)
 }
 
 function validationMode({ exchange }: Call): "strict" | "permissive" {
-  const mode = exchange.batchValidation;
+  const mode = exchange.head.batchValidation;
   if (mode === "" || mode === "strict") return "strict";
   if (mode === "permissive") return "permissive";
   throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");

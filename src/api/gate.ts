@@ -56,8 +56,8 @@ export async function pass(parts: GateParts, exchange: Exchange): Promise<{ rout
 }
 
 async function authenticate(parts: GateParts, exchange: Exchange): Promise<Caller> {
-  if (exchange.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
-  const { authorization } = exchange;
+  if (exchange.head.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
+  const { authorization } = exchange.head;
   if (authorization.trim() === "") throw new Refusal(MISSING_KEY);
   const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
   const bearer = token === undefined ? null : parts.readKey(token);
@@ -65,6 +65,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   const admission = await parts.admit(bearer);
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
   parts.onUse(admission.caller);
+  exchange.belongsTo(admission.caller.workspaceId);
   exchange.rateHeaders = rateHeaders(admission.rate);
   if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
   return admission.caller;
@@ -103,8 +104,9 @@ function checkPlan(route: Route, { plan }: Caller): void {
 async function readBody(route: Route, exchange: Exchange): Promise<Buffer> {
   if (!exchange.hasBody) return EMPTY;
   const bytesMax = route.bodyBytesMax ?? BODY_BYTES_MAX;
-  if (exchange.contentLength > bytesMax) throw new Refusal(TOO_LARGE);
-  if (exchange.contentEncoding !== "" || !/^application\/json *(;|$)/i.test(exchange.contentType))
+  const { contentLength, contentEncoding, contentType } = exchange.head;
+  if (contentLength > bytesMax) throw new Refusal(TOO_LARGE);
+  if (contentEncoding !== "" || !/^application\/json *(;|$)/i.test(contentType))
     throw new Refusal(NOT_JSON_TYPE);
   return bytesOf(await exchange.body(bytesMax));
 }
