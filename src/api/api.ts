@@ -23,7 +23,7 @@ import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
-import { JsonParser } from "./json.ts";
+import { JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
@@ -125,7 +125,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
         readKey: keyReader(parts.serverSecret),
         admit: (bearer) => admitter.admit(bearer),
         router,
-        parse: (bytes) => json.parse(bytes),
+        parse: (body) => json.parse(body),
         onUse: (caller) => lastUsed.note(caller),
       },
       open: openPages(parts, router),

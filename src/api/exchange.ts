@@ -26,7 +26,7 @@ const ANSWER_IN_ONE_BYTES = 16 * 1024;
 export type Headers = Record<string, string>;
 
 export type BodyResult =
-  | { kind: "body"; bytes: Buffer }
+  | { kind: "body"; chunks: Buffer[]; size: number }
   | { kind: "too large" }
   | { kind: "gone" }
   | { kind: "no room" };
@@ -44,6 +44,7 @@ export class Exchange {
   rateHeaders: readonly [string, string][] = [];
   status = 0;
   onEnd: (() => void) | null = null;
+  onGone: (() => void) | null = null;
 
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
@@ -220,10 +221,7 @@ export class Exchange {
 
   #whole(): BodyResult {
     if (this.#bytes > this.#bytesMax) return { kind: "too large" };
-    return {
-      kind: "body",
-      bytes: this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks),
-    };
+    return { kind: "body", chunks: this.#chunks, size: this.#bytes };
   }
 
   #finish(result: BodyResult): void {
@@ -237,6 +235,7 @@ export class Exchange {
     if (this.#draining) clearTimeout(this.#draining.timer);
     this.#forget();
     this.#finish({ kind: "gone" });
+    this.onGone?.();
     this.#ended();
   }
 
