@@ -72,11 +72,13 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs } = parts;
   const admitter = new Admitter(redis, reads, clock);
   const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags);
+  const uploads = parts.connectCommits();
   const submitParts: SubmitParts = {
     admitter,
     reservations: new Reservations(redis, reads, clock),
     commit,
     reads,
+    uploads,
     clock,
     brake: parts.brake,
     onLag: (error) => parts.log.fault(null, error),
@@ -146,6 +148,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       clearInterval(sweep);
       await server.stop();
       await commit.close();
+      await uploads.end({ timeout: 1 });
       await contacts.close();
       await events.close();
       await lastUsed.stop();

@@ -17,7 +17,9 @@
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
 import type { BodyBudget } from "./bodybudget.ts";
+import { BodyMemory } from "./bodymemory.ts";
 import { type Head, readHead } from "./head.ts";
+import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
@@ -52,7 +54,7 @@ export class Exchange {
   #owner: string | null = null;
   #isGone = false;
   #hasAnswered = false;
-  #chunks: Buffer[] = [];
+  readonly #memory = new BodyMemory();
   #bytes = 0;
   #bytesHeld = 0;
   #isComplete = false;
@@ -88,7 +90,7 @@ export class Exchange {
     this.#owner = workspaceId;
     if (peer === null || this.#budget.move(peer, workspaceId, this.#bytesHeld)) return;
     this.#bytesHeld = 0;
-    this.#chunks = [];
+    this.#memory.clear();
     this.#hadNoRoom = true;
   }
 
@@ -103,6 +105,11 @@ export class Exchange {
     return new Promise((resolve) => {
       this.#waiting = resolve;
     });
+  }
+
+  /** The body was read to its end by whoever asked for it. */
+  dropBody(): void {
+    this.#memory.clear();
   }
 
   answer(status: number, body: string, headers: Headers = {}): void {
@@ -208,8 +215,7 @@ export class Exchange {
     }
     this.#bytes += byteLength;
     this.#bytesHeld += byteLength;
-    // the memory of a chunk is only lent
-    this.#chunks.push(Buffer.from(new Uint8Array(chunk)));
+    this.#memory.add(chunk, Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX);
     return true;
   }
 
@@ -221,7 +227,7 @@ export class Exchange {
 
   #whole(): BodyResult {
     if (this.#bytes > this.#bytesMax) return { kind: "too large" };
-    return { kind: "body", chunks: this.#chunks, size: this.#bytes };
+    return { kind: "body", chunks: this.#memory.pieces, size: this.#bytes };
   }
 
   #finish(result: BodyResult): void {
@@ -243,7 +249,7 @@ export class Exchange {
   #forget(): void {
     if (this.#owner !== null) this.#budget.give(this.#owner, this.#bytesHeld);
     this.#bytesHeld = 0;
-    this.#chunks = [];
+    this.#memory.clear();
   }
 
   #ended(): void {

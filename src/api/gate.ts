@@ -146,6 +146,7 @@ async function parseBody(
       exchange.onGone = dropped;
     },
   });
+  exchange.dropBody();
   switch (parsed.kind) {
     case "json":
       return { body: parsed.value, digest: parsed.digest };

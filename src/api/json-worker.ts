@@ -1,18 +1,13 @@
 /** The thread that parses large request bodies. */
 import { parentPort } from "node:worker_threads";
-import { doWork, type Work } from "./jsonwork.ts";
+import { makeSlabs } from "./bodymemory.ts";
+import { doWork, type Memory, type Work } from "./jsonwork.ts";
+
+parentPort?.postMessage({ kind: "memory", slabs: makeSlabs() } satisfies Memory);
 
 parentPort?.on("message", (work: Work) => {
   const done = doWork(work);
-  // what is handed over is not copied
-  const memory = done.kind === "json" ? [...done.items, ...contentsOf(done.decoded)] : [];
-  const owned = memory.filter(({ byteLength, buffer }) => buffer.byteLength === byteLength);
-  parentPort?.postMessage(
-    done,
-    owned.map(({ buffer }) => buffer as ArrayBuffer),
-  );
+  const items = done.kind === "json" ? done.items.map(({ buffer }) => buffer as ArrayBuffer) : [];
+  // handed over, not copied
+  parentPort?.postMessage(done, [...new Set(items)]);
 });
-
-function contentsOf(all: readonly { decoded: { kind: string; bytes?: Uint8Array } }[]): Uint8Array[] {
-  return all.flatMap(({ decoded }) => decoded.bytes ?? []);
-}

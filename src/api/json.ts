@@ -7,6 +7,8 @@ import { isUtf8 } from "node:buffer";
 
 export const JSON_DEPTH_MAX = 32;
 export const JSON_VALUES_MAX = 200_000;
+/** The main thread takes up to 20 ms for the worst of so many bytes. */
+export const MAIN_THREAD_BYTES_MAX = 128 * 1024;
 /** Of numbers up to 999, in which older clients send attachments. */
 const OCTETS_MAX = 10 * 1024 * 1024;
 

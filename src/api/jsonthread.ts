@@ -8,11 +8,10 @@ import { Worker } from "node:worker_threads";
 import { Unavailable } from "../admission/unavailable.ts";
 import { turn } from "../template/shelf.ts";
 import { noteDecoded } from "./attachment.ts";
-import { type Json, type NotJson, parseJson } from "./json.ts";
-import type { Done, Reading, Work } from "./jsonwork.ts";
+import { giveSlabs } from "./bodymemory.ts";
+import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
+import type { Done, Memory, Reading, Work } from "./jsonwork.ts";
 
-/** The main thread takes up to 20 ms for the worst of so many bytes. */
-const MAIN_THREAD_BYTES_MAX = 128 * 1024;
 const WAIT_MS_MAX = 10_000;
 /** In which the main thread takes over what was parsed before others have their turn. */
 const TAKE_OVER_MS_MAX = 5;
@@ -82,12 +81,7 @@ export class JsonParser {
     this.#waiting.delete(workspaceId);
     if (line.length > 0) this.#waiting.set(workspaceId, line);
     this.#running = job;
-    const worker = this.#ready();
-    const owned = job.work.chunks.filter(({ buffer, byteLength }) => buffer.byteLength === byteLength);
-    worker.postMessage(
-      job.work,
-      owned.map(({ buffer }) => buffer as ArrayBuffer),
-    );
+    this.#ready().postMessage(job.work);
   }
 
   #ready(): Worker {
@@ -97,7 +91,10 @@ export class JsonParser {
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
     });
     worker.unref();
-    worker.on("message", (done: Done) => this.#ended((job) => job.resolve(done)));
+    worker.on("message", (said: Done | Memory) => {
+      if (said.kind === "memory") giveSlabs(said.slabs);
+      else this.#ended((job) => job.resolve(said));
+    });
     worker.on("error", (error) => {
       if (this.#worker === worker) this.#worker = null;
       this.#ended((job) => job.reject(error));

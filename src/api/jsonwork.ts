@@ -21,6 +21,9 @@ export type Reading = {
 
 export type Work = { chunks: Uint8Array[]; digestPrefix: string; reading: Reading };
 
+/** What the thread says first. */
+export type Memory = { kind: "memory"; slabs: SharedArrayBuffer[] };
+
 /** Where a decoded attachment belongs. */
 export type DecodedAt = { item: number; attachment: number; decoded: Decoded };
 
@@ -40,7 +43,6 @@ type Fields = { [name: string]: Json };
 
 export function doWork({ chunks, digestPrefix, reading }: Work): Done {
   const bytes = Buffer.concat(chunks);
-  chunks.length = 0;
   const excess = findExcess(bytes);
   if (excess) return excess;
   const parsed = parseJson(bytes);
@@ -72,10 +74,18 @@ function takeContents(item: Json, n: number): DecodedAt[] {
   if (!isObject(item) || !Array.isArray(item.attachments)) return [];
   return item.attachments.flatMap((attachment, at) => {
     if (!isObject(attachment) || !isContent(attachment.content)) return [];
-    const decoded = decode(attachment.content);
+    const decoded = shared(decode(attachment.content));
     attachment.content = "";
     return [{ item: n, attachment: at, decoded }];
   });
+}
+
+/** In memory that is handed over without a copy, and that the garbage collector of the main thread does not count. */
+function shared(decoded: Decoded): Decoded {
+  if (decoded.kind !== "content") return decoded;
+  const bytes = Buffer.from(new SharedArrayBuffer(decoded.bytes.length));
+  decoded.bytes.copy(bytes);
+  return { ...decoded, bytes };
 }
 
 function isContent(value: Json | undefined): value is GivenContent {
