@@ -91,7 +91,7 @@ export const SETTINGS = {
     1_048_576,
     2 ** 40,
     "bytes",
-    "of all request bodies that one process holds at once",
+    "of all request bodies that one process holds at once; one workspace gets at most half, two a third each, and so on",
   ),
   sharedPort: yesNo("SHARED_PORT", false, "several api processes listen on the same port"),
   deliveryConcurrency: whole(

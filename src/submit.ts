@@ -12,6 +12,7 @@ import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
+import { keepLargeAttachments } from "./record/attachments.ts";
 import { type Claim, findClaims } from "./record/claims.ts";
 import type { Committed, MailCommit, Submission } from "./record/commit.ts";
 import type { Sql } from "./record/connect.ts";
@@ -22,6 +23,8 @@ import { type Account, readAccount } from "./record/ledgers.ts";
 
 /** Making a key or setting a limit is another version; several in a row must not fail a send. */
 const STALE_ATTEMPTS_MAX = 8;
+/** For the large attachments of one request. */
+const UPLOAD_MS_MAX = 8_000;
 
 export type Outgoing = {
   emails: NewEmail[];
@@ -58,6 +61,8 @@ export type SubmitParts = {
   reservations: Reservations;
   commit: MailCommit;
   reads: Sql;
+  /** Where large attachments are written. */
+  uploads: Sql;
   clock: Clock;
   /** Why sends are refused for now; null in good times. */
   brake(): string | null;
@@ -79,7 +84,7 @@ export type OwnMail = {
 export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
 
 export function submitter(parts: SubmitParts): Submit {
-  const { admitter, reservations, commit, reads, clock } = parts;
+  const { admitter, reservations, commit, reads, uploads, clock } = parts;
 
   return async function submit(caller, outgoing) {
     const reason = parts.brake();
@@ -131,8 +136,17 @@ export function submitter(parts: SubmitParts): Submit {
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
   async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
     let { version } = caller;
+    let attachments: NewAttachment[];
+    try {
+      const kept = keepLargeAttachments(uploads, outgoing.attachments, new Date(clock.now()));
+      attachments = await within(kept, UPLOAD_MS_MAX);
+    } catch (error) {
+      return { kind: "failed", error, isBroken: false };
+    }
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
-      const committed = await commit.submit(submission(version, caller, outgoing, clock.given()));
+      const committed = await commit.submit(
+        submission(version, caller, { ...outgoing, attachments }, clock.given()),
+      );
       if (committed.kind !== "stale") return committed;
       const record = await admitter.load(caller.bearer);
       if (!record) return { kind: "key revoked" };
@@ -163,7 +177,7 @@ export function submitter(parts: SubmitParts): Submit {
  * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to be
  * submitted again under the same ids. Redis is told, and not needed.
  */
-export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads">): SubmitOwn {
+export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "uploads">): SubmitOwn {
   const { reservations, commit, clock } = parts;
 
   return async function submitOwn({ workspaceId, handle, bulk, emails }) {

@@ -18,11 +18,12 @@ import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
 import { Shelf } from "../template/shelf.ts";
 import { audienceRoutes } from "./audiences.ts";
+import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventRoutes } from "./events.ts";
-import { BodyBudget, type Exchange } from "./exchange.ts";
-import { JsonParser } from "./json.ts";
+import type { Exchange } from "./exchange.ts";
+import { JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
@@ -71,11 +72,13 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs } = parts;
   const admitter = new Admitter(redis, reads, clock);
   const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags);
+  const uploads = parts.connectCommits();
   const submitParts: SubmitParts = {
     admitter,
     reservations: new Reservations(redis, reads, clock),
     commit,
     reads,
+    uploads,
     clock,
     brake: parts.brake,
     onLag: (error) => parts.log.fault(null, error),
@@ -124,7 +127,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
         readKey: keyReader(parts.serverSecret),
         admit: (bearer) => admitter.admit(bearer),
         router,
-        parse: (bytes) => json.parse(bytes),
+        parse: (body) => json.parse(body),
         onUse: (caller) => lastUsed.note(caller),
       },
       open: openPages(parts, router),
@@ -145,6 +148,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       clearInterval(sweep);
       await server.stop();
       await commit.close();
+      await uploads.end({ timeout: 1 });
       await contacts.close();
       await events.close();
       await lastUsed.stop();

@@ -1,5 +1,4 @@
 /** /emails: send one or a batch, read, list, reschedule, cancel. */
-import { createHash } from "node:crypto";
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
@@ -17,11 +16,20 @@ import {
 } from "../record/readmail.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { Shelf } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
 import { INVALID_KEY, lacks } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
-import { checkSchedule, type Draft, draftLetter, SendEmail, type Sender, type Written } from "./letter.ts";
+import {
+  checkSchedule,
+  type Draft,
+  draftLetter,
+  READ_TO_REFUSE,
+  SendEmail,
+  type Sender,
+  type Written,
+} from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { Refusal, refuse } from "./problem.ts";
@@ -29,6 +37,8 @@ import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./rout
 import { iso } from "./time.ts";
 
 const BATCH_MAX = 100;
+/** Then others have their turn. */
+const DRAFT_MS_MAX = 10;
 
 export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
 
@@ -43,6 +53,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
   const sends = {
     permissions: ["emails:send"],
     bodyBytesMax: EMAIL_BODY_BYTES_MAX,
+    alsoReads: READ_TO_REFUSE,
     commits: true,
     success: 200,
   } as const;
@@ -54,6 +65,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails",
       summary: "Send an e-mail",
       request: SendEmail,
+      digestPrefix: () => "\n",
       handle: (call) => sendOne(parts, call),
     },
     {
@@ -62,6 +74,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails/batch",
       summary: `Send up to ${BATCH_MAX} e-mails`,
       request: Type.Array(SendEmail, { minItems: 1, maxItems: BATCH_MAX }),
+      digestPrefix: ({ head }) => `${head.batchValidation === "permissive" ? "permissive" : "strict"}\n`,
       handle: (call) => sendBatch(parts, call),
     },
     {
@@ -98,7 +111,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
 }
 
 async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
-  const claim = claimOf(idempotencyKey(call), "emails", call.bytes, "");
+  const claim = claimOf(idempotencyKey(call), "emails", call);
   const draft = draftLetter(checkEmail(object(call.body)), senderOf(parts, call), "");
   return unlessAnswered(parts, call, claim, async () => {
     const written = await writeLetters(parts.shelf, [draft], (_, refusal) => {
@@ -118,9 +131,9 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
       "validation_error",
       `A batch must hold 1 to ${BATCH_MAX} e-mails; this one holds ${body.length}.`,
     );
-  const claim = claimOf(key, "emails/batch", call.bytes, isPermissive ? "permissive" : "strict");
+  const claim = claimOf(key, "emails/batch", call);
   const errors = new BatchErrors(isPermissive);
-  const drafts = draftBatch(body, senderOf(parts, call), errors);
+  const drafts = await draftBatch(body, senderOf(parts, call), errors);
   return unlessAnswered(parts, call, claim, async () => {
     const written = await writeLetters(
       parts.shelf,
@@ -153,20 +166,24 @@ class BatchErrors {
   }
 }
 
-function draftBatch(
+async function draftBatch(
   body: readonly Json[],
   sender: Sender,
   errors: BatchErrors,
-): { index: number; draft: Draft }[] {
+): Promise<{ index: number; draft: Draft }[]> {
   const drafts: { index: number; draft: Draft }[] = [];
-  body.forEach((item, index) => {
+  let until = performance.now() + DRAFT_MS_MAX;
+  for (const [index, item] of body.entries()) {
     try {
       drafts.push({ index, draft: draftLetter(checkItem(item, index), sender, `[${index}].`) });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       errors.note(index, error);
     }
-  });
+    if (performance.now() < until) continue;
+    await turn();
+    until = performance.now() + DRAFT_MS_MAX;
+  }
   return drafts;
 }
 
@@ -338,13 +355,12 @@ function object(body: Json | undefined): Json | undefined {
 }
 
 /** The same request is the same bytes under the same validation mode. */
-function claimOf(key: string | null, scope: string, bytes: Buffer, mode: string): AskedClaim | null {
-  if (key === null) return null;
-  return { scope, key, digest: createHash("sha256").update(mode).update("\n").update(bytes).digest("hex") };
+function claimOf(key: string | null, scope: string, { digest }: Call): AskedClaim | null {
+  return key === null ? null : { scope, key, digest: digest() };
 }
 
 function validationMode({ exchange }: Call): "strict" | "permissive" {
-  const mode = exchange.batchValidation;
+  const mode = exchange.head.batchValidation;
   if (mode === "" || mode === "strict") return "strict";
   if (mode === "permissive") return "permissive";
   throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");

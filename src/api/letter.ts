@@ -2,7 +2,6 @@
  * One e-mail as a caller writes it: checked, then, with what a template gives, turned into the rows that are kept. What the schema cannot say
  * (addresses, header names, times, base64) is decided here; a refusal names the field.
  */
-import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
 import {
   headerNameOk,
@@ -16,6 +15,7 @@ import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
 import { jsonbBytes } from "../record/jsonb.ts";
 import type { Letter } from "../template/render.ts";
+import { decodedOf } from "./attachment.ts";
 import { missingField } from "./check.ts";
 import { refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
@@ -26,7 +26,6 @@ export const VARIABLES_BYTES_MAX = 16_384;
 const HEADERS_BYTES_MAX = 16_384;
 export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
-const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
 const DAY_MS = 86_400_000;
 
 export const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
@@ -199,6 +198,9 @@ export function replyToOf(given: string | string[], field: string): string[] {
   return recipients(given, field, new Set());
 }
 
+/** Fields that are no part of a request, and are refused rather than ignored. */
+export const READ_TO_REFUSE = ["topic_id"];
+
 function refuseUnsupported(body: SendEmail, at: string): void {
   if ("topic_id" in body) throw refuse("validation_error", `The \`${at}topic_id\` field is not supported.`);
   if (body.template === undefined) return;
@@ -325,25 +327,18 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
         `The \`${field}.${name}\` field must not contain line breaks or control characters.`,
       );
   }
-  const content = contentOf(given.content, field);
-  const hash = createHash("sha256").update(content).digest("hex");
-  return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };
-}
-
-const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
-
-function contentOf(content: GivenAttachment["content"], field: string): Buffer {
-  if (typeof content === "string") {
-    const text = /[\r\n \t]/.test(content) ? content.replace(/[\r\n \t]+/g, "") : content;
-    if (!BASE64.test(text) || text.replace(/=+$/, "").length % 4 === 1)
+  const decoded = decodedOf(given);
+  switch (decoded.kind) {
+    case "content": {
+      const { bytes: content, hash } = decoded;
+      return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };
+    }
+    case "not base64":
       throw refuse("invalid_attachment", `The \`${field}.content\` field must be base64.`);
-    return Buffer.from(text, "base64");
+    case "too large":
+      throw refuse(
+        "invalid_attachment",
+        `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
+      );
   }
-  const bytes = Array.isArray(content) ? content : content.data;
-  if (bytes.length > BYTE_ARRAY_MAX)
-    throw refuse(
-      "invalid_attachment",
-      `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
-    );
-  return Buffer.from(bytes);
 }

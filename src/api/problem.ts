@@ -59,6 +59,10 @@ export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),
   status: 400,
 };
+/** Two readers of the connection could disagree about where the request ends. */
+export function badFraming(fault: string): Problem {
+  return { ...problem("validation_error", `The request has ${fault}.`), status: 400 };
+}
 export const TOO_LARGE: Problem = {
   ...problem("validation_error", "The request body is too large."),
   status: 413,

@@ -3,8 +3,10 @@
  * share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and fails when an
  * exported function of src/record that locks rows is missing here.
  */
+
 import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
+import { keepLargeAttachments } from "../../src/record/attachments.ts";
 import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
 import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
 import { noteEpoch, unqueue } from "../../src/record/bags.ts";
@@ -105,6 +107,13 @@ export class Place {
 }
 
 export const WRITERS: readonly Writer[] = [
+  writer("attachments.ts keepLargeAttachments", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const large = rows
+      .some(ATTACHMENT_HASHES)
+      .map((hash) => ({ workspaceId: ws.id, hash, content: Buffer.alloc(300 * 1024, hash) }));
+    return keepLargeAttachments(sql, large, rows.date);
+  }),
   writer("audiences.ts insertAudience", ({ sql }, rows) => {
     const audience = {
       workspaceId: rows.workspace().id,
