@@ -78,7 +78,15 @@ export const SendEmail = Type.Object(
 );
 export type SendEmail = Static<typeof SendEmail>;
 
-export type Written = { email: NewEmail; attachments: NewAttachment[]; counted: number };
+export type Written = {
+  email: NewEmail;
+  attachments: NewAttachment[];
+  counted: number;
+  /** Its domain must be one that the workspace may write from. */
+  fromDomain: string;
+  /** As in its draft. */
+  at: string;
+};
 
 export type Sender = { workspaceId: string; keyId: string; now: number };
 
@@ -125,7 +133,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
 export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written {
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
-  const from = checkFrom(body.from ?? fromTemplate?.from ?? undefined, at);
+  const { from, domain: fromDomain } = readFrom(body.from ?? fromTemplate?.from ?? undefined, at);
   const subject = checkSubject(body.subject ?? fromTemplate?.subject ?? undefined, at);
   const replyTo = draft.replyTo ?? fromTemplate?.replyTo ?? [];
   const html = fromTemplate ? fromTemplate.html : (body.html ?? null);
@@ -145,18 +153,23 @@ export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written 
     extra,
     scheduledAt,
   };
-  return { email, attachments, counted: to.length };
+  return { email, attachments, counted: to.length, fromDomain, at };
 }
 
 /** `a@x.com` or `Name <a@x.com>`, as it came. */
 export function checkFrom(from: string | undefined, at: string): string {
+  return readFrom(from, at).from;
+}
+
+function readFrom(from: string | undefined, at: string): { from: string; domain: string } {
   if (from === undefined) throw missingField(`${at}from`);
-  if (!parseMailbox(from))
+  const mailbox = parseMailbox(from);
+  if (!mailbox)
     throw refuse(
       "invalid_from_address",
       `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
-  return from;
+  return { from, domain: mailbox.domain };
 }
 
 export function replyToOf(given: string | string[], field: string): string[] {

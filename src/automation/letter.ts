@@ -21,6 +21,9 @@ const SUBJECT_CHARS_MAX = 998;
 /** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
 type Letters = { saved: Compiled | null; own: Compiled | null };
 
+/** Its domain must be one that the workspace may write from. */
+type Written = { email: NewEmail; fromDomain: string };
+
 /** Why a mail was not written; goes into the history of the run. */
 type Unwritten = { reason: string };
 
@@ -31,7 +34,7 @@ export function writeLetter(
   { saved, own }: Letters,
   links: Links,
   now: number,
-): NewEmail | Unwritten {
+): Written | Unwritten {
   const body = send.template === undefined ? own : saved;
   if (!body) return { reason: "no template" };
   const { workspaceId, audienceId, contactId } = run;
@@ -42,7 +45,8 @@ export function writeLetter(
   const titled = own && own !== body ? rendered(own, variables, now) : letter;
   if ("reason" in titled) return titled;
   const from = send.from ?? letter.from;
-  if (!from || !parseMailbox(from)) return { reason: "no sender" };
+  const sender = from ? parseMailbox(from) : null;
+  if (!from || !sender) return { reason: "no sender" };
   const subject = subjectOf(titled);
   if (subject === "") return { reason: "no subject" };
   if (!headerValueOk(subject)) return { reason: "the subject has characters that no header may have" };
@@ -63,7 +67,7 @@ export function writeLetter(
   };
   const html = letter.html === "" ? null : letter.html;
   const [headText, extraText] = [JSON.stringify(head), JSON.stringify(extra)];
-  return {
+  const email: NewEmail = {
     workspaceId,
     id: emailIdOf(run),
     keyId: null,
@@ -77,6 +81,7 @@ export function writeLetter(
     extra: extraText,
     scheduledAt: null,
   };
+  return { email, fromDomain: sender.domain };
 }
 
 /** On one line, whatever its variables brought along; not cut in the middle of a character. */

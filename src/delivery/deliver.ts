@@ -9,6 +9,7 @@
 import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
+import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
 import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
@@ -56,6 +57,9 @@ const RELEASE_MS_MAX = 500;
 export type DeliverParts = {
   sql: Sql;
   signer: Signer;
+  owners: Owners;
+  /** Whom the engine itself writes as: no workspace has to own it. */
+  operatorDomain: string | null;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -318,6 +322,12 @@ export class Deliverer {
       return;
     }
     const people = readPeople(email.head);
+    const foreign = this.#isForeign(bag.workspaceId, from.domain);
+    if (foreign !== false) {
+      const found = await Promise.resolve(foreign).catch(unknownOwner);
+      if (typeof found !== "boolean") return this.#wait(bag, email, people, found);
+      if (found) return this.#fail(bag, email, `The domain ${from.domain} belongs to another workspace now.`);
+    }
     const refs = email.extra?.attachments;
     if (!refs) return this.#carry(trip, email, from, people, []);
     const bytes = refs.reduce((sum, ref) => sum + ref.bytes, 0);
@@ -333,6 +343,14 @@ export class Deliverer {
       await this.#carry(trip, email, from, people, attachments);
     });
     if (!hadRoom) this.#wait(bag, email, people, NO_ROOM);
+  }
+
+  /** Mail is judged when it is accepted; by now the domain may have been verified for somebody else. */
+  #isForeign(workspaceId: string, domain: string): boolean | Promise<boolean> {
+    const { owners, operatorDomain } = this.#parts;
+    if (domain === operatorDomain) return false;
+    const refused = owners.refused({ workspaceId, version: 0 }, [domain]);
+    return refused instanceof Promise ? refused.then(({ size }) => size > 0) : refused.size > 0;
   }
 
   async #carry(
@@ -526,6 +544,14 @@ function unread(error: unknown): Reply {
     "session",
     "CONTENT_UNREAD",
     `its attachments could not be read: ${(error as Error).message}`,
+  );
+}
+
+function unknownOwner(error: unknown): Reply {
+  return troubleOf(
+    "session",
+    "OWNER_UNREAD",
+    `whose domain it is could not be read: ${(error as Error).message}`,
   );
 }
 

@@ -25,7 +25,8 @@ export type TickName =
   | "brake"
   | "erase"
   | "caps"
-  | "expiry";
+  | "expiry"
+  | "domains";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -38,6 +39,7 @@ const TICKS: readonly TickName[] = [
   "erase",
   "caps",
   "expiry",
+  "domains",
 ];
 
 /**

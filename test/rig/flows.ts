@@ -7,6 +7,7 @@ import { Reservations } from "../../src/admission/reserve.ts";
 import { addressHasher, Links } from "../../src/audience/links.ts";
 import { apply } from "../../src/automation/apply.ts";
 import { Worker } from "../../src/automation/work.ts";
+import { Owners } from "../../src/domain/owners.ts";
 import { newId } from "../../src/ids.ts";
 import { insertAudience } from "../../src/record/audiences.ts";
 import { mailCommit } from "../../src/record/commit.ts";
@@ -99,6 +100,7 @@ export async function startFlows(): Promise<Flows> {
       ),
       contacts,
       shelf: new Shelf(sql, TIMEOUT_MS),
+      owners: new Owners({ sql, isRequired: false, onFault }),
       links: new Links(SECRET, PUBLIC_URL),
       clock,
       retentionDays: 30,

@@ -600,6 +600,20 @@ const TABLES: readonly Table[] = [
         created_at: iso(now),
       })),
   },
+  {
+    name: "domain",
+    rows: ({ id, handle }, now) => [
+      {
+        workspace_id: id,
+        domain: DOMAIN,
+        token: handle,
+        created_at: iso(now),
+        // one of them has it
+        verified_at: handle === "shared00" ? iso(now) : null,
+        check_at: handle === "shared00" ? iso(now) : null,
+      },
+    ],
+  },
   { name: "brake", rows: () => [] },
 ];
 

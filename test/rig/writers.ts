@@ -52,6 +52,7 @@ import {
   type RunMove,
   stopRuns,
 } from "../../src/record/runs.ts";
+import { forgetDomain, giveDomain, nameDomain, noteChecked, takeDomain } from "../../src/record/senders.ts";
 import { type Settled, settle } from "../../src/record/settle.ts";
 import {
   amendTemplate,
@@ -231,6 +232,22 @@ export const WRITERS: readonly Writer[] = [
   writer("domains.ts deleteDomainKeys", ({ sql }, rows) =>
     deleteDomainKeys(sql, rows.workspace().id, DOMAIN, rows.pick([...SELECTORS, null])),
   ),
+  writer("senders.ts nameDomain", ({ sql }, rows) =>
+    nameDomain(sql, rows.workspace().id, rows.pick([DOMAIN, `other.${DOMAIN}`]), rows.date),
+  ),
+  writer("senders.ts giveDomain", ({ sql }, rows) => {
+    const [to, from] = rows.some(rows.workspaces).map(idOf) as [string, string?];
+    const times = { now: rows.date, checkAt: rows.date };
+    return giveDomain(sql, DOMAIN, { to, from: from ?? null }, times);
+  }),
+  writer("senders.ts takeDomain", ({ sql }, rows) => takeDomain(sql, rows.workspace().id, DOMAIN, rows.date)),
+  writer("senders.ts forgetDomain", ({ sql }, rows) =>
+    forgetDomain(sql, rows.workspace().id, DOMAIN, rows.date),
+  ),
+  writer("senders.ts noteChecked", ({ sql }, rows) => {
+    const checked = { workspaceId: rows.workspace().id, domain: DOMAIN };
+    return noteChecked(sql, checked, { checkAt: rows.date, missingSince: rows.pick([null, rows.date]) });
+  }),
   writer("erasures.ts beginErasure", ({ sql }, rows) =>
     beginErasure(sql, rows.pick([null, rows.workspace().id])),
   ),
