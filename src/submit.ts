@@ -41,6 +41,9 @@ export type QuotaRefusal = {
   retryAfterSeconds: number;
 };
 
+/** Since the caller was admitted. */
+type NotAdmitted = { kind: "key revoked" } | { kind: "workspace suspended" };
+
 export type Submitted =
   | { kind: "accepted" }
   /** Answered before under the same idempotency key. */
@@ -50,7 +53,7 @@ export type Submitted =
   /** The idempotency key was used with other bytes. */
   | { kind: "conflict" }
   | { kind: "over quota"; refusal: QuotaRefusal }
-  | { kind: "key revoked" }
+  | NotAdmitted
   | { kind: "outcome unknown"; error: unknown };
 
 export type SubmitParts = {
@@ -129,19 +132,20 @@ export function submitter(parts: SubmitParts): Submit {
   }
 
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
-  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
+  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
     let { version } = caller;
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
       const committed = await commit.submit(submission(version, caller, outgoing, clock.given()));
       if (committed.kind !== "stale") return committed;
       const record = await admitter.load(caller.bearer);
       if (!record) return { kind: "key revoked" };
+      if (record.isSuspended) return { kind: "workspace suspended" };
       version = record.version;
     }
     throw new Unavailable("the workspace keeps changing");
   }
 
-  function tidy(asked: Asked, grant: Grant, committed: Committed | { kind: "key revoked" }): void {
+  function tidy(asked: Asked, grant: Grant, committed: Committed | NotAdmitted): void {
     const sent: Promise<unknown>[] = [];
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
@@ -225,10 +229,11 @@ function submission(version: number, caller: Caller, outgoing: Outgoing, given: 
   };
 }
 
-function answer(committed: Committed | { kind: "key revoked" }, outgoing: Outgoing, now: number): Submitted {
+function answer(committed: Committed | NotAdmitted, outgoing: Outgoing, now: number): Submitted {
   switch (committed.kind) {
     case "accepted":
     case "key revoked":
+    case "workspace suspended":
       return { kind: committed.kind };
     case "claimed":
       return repeat(committed.claim, outgoing.claim?.digest ?? "");

@@ -20,7 +20,7 @@ import {
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { Shelf } from "../template/shelf.ts";
 import { checker } from "./check.ts";
-import { INVALID_KEY, lacks } from "./gate.ts";
+import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { checkSchedule, type Draft, draftLetter, SendEmail, type Sender, type Written } from "./letter.ts";
@@ -288,6 +288,8 @@ function answerTo(submitted: Submitted, answer: string): Answer {
       throw overQuota(submitted.refusal);
     case "key revoked":
       throw new Refusal(INVALID_KEY);
+    case "workspace suspended":
+      throw new Refusal(SUSPENDED);
     case "outcome unknown":
       throw outcomeUnknown();
   }

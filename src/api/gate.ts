@@ -1,6 +1,6 @@
 /**
  * The gate of the API: the checks every request passes before its handler runs, in the order the contract gives.
- * Browser 403, no key 401, bad key 401, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
+ * Browser 403, no key 401, bad key 401, suspended workspace 403, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
  */
 import type { Admission, Caller, Rate } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
@@ -40,6 +40,10 @@ const MISSING_KEY = problem(
   CHALLENGE,
 );
 export const INVALID_KEY = problem("invalid_api_key", "API key is invalid.", CHALLENGE);
+export const SUSPENDED = problem(
+  "workspace_suspended",
+  "This workspace is suspended: nothing of it is sent until its operator resumes it. Ask them why.",
+);
 const EMPTY = Buffer.alloc(0);
 const NO_QUERY = new URLSearchParams();
 
@@ -66,6 +70,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
   parts.onUse(admission.caller);
   exchange.rateHeaders = rateHeaders(admission.rate);
+  if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);
   if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
   return admission.caller;
 }

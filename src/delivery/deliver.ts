@@ -144,7 +144,11 @@ export class Deliverer {
     const bag: Held = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
     const claim = await claimBag(sql, bag, clock.given());
-    if (!claim) return null;
+    if (!claim) {
+      // of a suspended workspace: nobody has it, and its job ends here
+      await unqueue(sql, [ref]);
+      return null;
+    }
     leases.hold(bag, claimedAt);
     try {
       // before they are read: what is written from now on may be missing in what is read
@@ -417,8 +421,8 @@ export class Deliverer {
   ): void {
     const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
     const at = clock.now();
-    // it lives while it is tried: what waited for a cap, a month or a smarthost was not
-    const isExpired = email.sentAt !== null && at - email.sentAt > lifetimeMs;
+    // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
+    const isExpired = email.triedSince !== null && at - email.triedSince > lifetimeMs;
     const counts: Partial<TallyCounts> = {};
     const events: Note["events"] = [];
     const places: number[] = [];

@@ -35,6 +35,7 @@ import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { domainsToCheck, type Raised } from "../record/senders.ts";
+import { letGoOn } from "../record/suspension.ts";
 import { clockTime, transactionTime } from "../record/time.ts";
 import { StepSize } from "../stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
@@ -49,6 +50,7 @@ const RECOUNT_EVERY_TICKS = 30;
 const STEPS_MAX = {
   deferred: 5_000,
   scheduled: 5_000,
+  resumed: 5_000,
   released: 5_000,
   leases: 1_000,
   audited: 1_000,
@@ -138,12 +140,15 @@ export class Keeper {
     await atMost(deadlineMs, Promise.all(this.#running));
   }
 
-  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
+  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again. */
   async pack(): Promise<boolean> {
     const { deferred, scheduled } = this.#sizes;
     const isMoreDeferred = await this.#pack(deferred, packDeferred);
     const isMoreScheduled = await this.#pack(scheduled, packScheduled);
-    return isMoreDeferred || isMoreScheduled;
+    const isMoreHeld = await this.#sizes.resumed.full(
+      async (most) => (await this.#only("pack", (tx) => letGoOn(tx, most))) ?? 0,
+    );
+    return isMoreDeferred || isMoreScheduled || isMoreHeld;
   }
 
   /** Mail that waited for the caps goes as far as there is room. */

@@ -28,6 +28,7 @@ import type { Sql } from "../../src/record/connect.ts";
 import type { Change } from "../../src/record/contact.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
 import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/domains.ts";
+import { holdDue } from "../../src/record/due.ts";
 import type { NewEmail } from "../../src/record/emails.ts";
 import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
 import { type EventCommit, eventCommit } from "../../src/record/events.ts";
@@ -54,6 +55,7 @@ import {
 } from "../../src/record/runs.ts";
 import { forgetDomain, giveDomain, nameDomain, noteChecked, takeDomain } from "../../src/record/senders.ts";
 import { type Settled, settle } from "../../src/record/settle.ts";
+import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/suspension.ts";
 import {
   amendTemplate,
   deleteTemplate,
@@ -232,6 +234,20 @@ export const WRITERS: readonly Writer[] = [
   writer("domains.ts deleteDomainKeys", ({ sql }, rows) =>
     deleteDomainKeys(sql, rows.workspace().id, DOMAIN, rows.pick([...SELECTORS, null])),
   ),
+  writer("suspension.ts suspendWorkspace", ({ sql }, rows) =>
+    suspendWorkspace(sql, rows.workspace().id, "abuse", rows.date),
+  ),
+  writer("suspension.ts resumeWorkspace", ({ sql }, rows) =>
+    resumeWorkspace(sql, rows.workspace().id, rows.date),
+  ),
+  writer("suspension.ts letGoOn", ({ sql }, rows) =>
+    onlyOne(sql, "pack", rows.now, (tx) => letGoOn(tx, rows.pick([1, MOST]))),
+  ),
+  writer("due.ts holdDue", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const keys = rows.some(ws.emails).map(({ id }) => ({ workspaceId: ws.id, emailId: id }));
+    return sql.begin((tx) => holdDue(tx, keys));
+  }),
   writer("senders.ts nameDomain", ({ sql }, rows) =>
     nameDomain(sql, rows.workspace().id, rows.pick([DOMAIN, `other.${DOMAIN}`]), rows.date),
   ),
