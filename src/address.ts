@@ -76,6 +76,10 @@ export function headerValueOk(value: string): boolean {
   return value.length <= HEADER_VALUE_CHARS_MAX && (PRINTABLE_ASCII.test(value) || !CONTROL.test(value));
 }
 
+/** Says which workspace a mail is from, to its operator alone. */
+export const MARK_FIELD = "X-Postrider-Mark";
+const OWN_PREFIX = "x-postrider-";
+
 const RESERVED_HEADERS = new Set([
   "from",
   "to",
@@ -95,7 +99,7 @@ const RESERVED_HEADERS = new Set([
 /** Fields that are written here and nowhere else: a caller cannot set them. */
 export function headerReserved(name: string): boolean {
   const lower = name.toLowerCase();
-  return RESERVED_HEADERS.has(lower) || lower.startsWith("content-");
+  return RESERVED_HEADERS.has(lower) || lower.startsWith("content-") || lower.startsWith(OWN_PREFIX);
 }
 
 export function quoted(text: string): string {

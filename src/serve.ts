@@ -25,6 +25,7 @@ import { Signer } from "./delivery/signer.ts";
 import { Sealer } from "./domain/key.ts";
 import { Owners } from "./domain/owners.ts";
 import type { AskTxt } from "./domain/published.ts";
+import { workspaceMarker } from "./ids.ts";
 import { Keeper } from "./keeper/keeper.ts";
 import { startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
@@ -220,6 +221,7 @@ async function startDeliverRole(
     signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
     // it was judged when it was accepted: only a domain that is somebody else's by now keeps it back
     owners: new Owners({ sql, isRequired: false, onFault }),
+    markOf: workspaceMarker(serverSecret),
     operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
     settler,

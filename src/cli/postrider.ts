@@ -10,6 +10,7 @@ import { capsCommand } from "./caps.ts";
 import { contactCommand } from "./contact.ts";
 import { doctorCommand } from "./doctor.ts";
 import { domainCommand } from "./domain.ts";
+import { emailCommand } from "./email.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
 import { queueCommand } from "./queue.ts";
@@ -33,6 +34,7 @@ for (const make of [
   usageCommand,
   capsCommand,
   queueCommand,
+  emailCommand,
 ])
   program.addCommand(make());
 

@@ -60,6 +60,8 @@ export type DeliverParts = {
   owners: Owners;
   /** Whom the engine itself writes as: no workspace has to own it. */
   operatorDomain: string | null;
+  /** By which the operator finds the workspace of a mail. */
+  markOf(workspaceId: string): string;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -106,6 +108,7 @@ export class Deliverer {
   readonly #atRecord = new Set<Promise<unknown>>();
   #complainedAt = Number.NEGATIVE_INFINITY;
   #sender: { text: string; mailbox: Mailbox | null } | null = null;
+  #mark = { workspaceId: "", text: "" };
   #shown = { at: 0, text: "" };
 
   constructor(parts: DeliverParts) {
@@ -367,7 +370,7 @@ export class Deliverer {
     const { bag, permit } = trip;
     const { signer, courier, clock } = this.#parts;
     const attemptedAt = clock.now();
-    const letter = letterOf(email, from, people, attachments, attemptedAt);
+    const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
     try {
       const composed = compose(letter);
@@ -399,6 +402,13 @@ export class Deliverer {
   #readSender(text: string): Mailbox | null {
     if (this.#sender?.text !== text) this.#sender = { text, mailbox: parseMailbox(text) };
     return this.#sender.mailbox;
+  }
+
+  /** One after the other, mails are mostly of one workspace. */
+  #markOf(workspaceId: string): string {
+    if (this.#mark.workspaceId !== workspaceId)
+      this.#mark = { workspaceId, text: this.#parts.markOf(workspaceId) };
+    return this.#mark.text;
   }
 
   async #attachments(workspaceId: string, refs: readonly AttachmentRef[]): Promise<Attachment[]> {
@@ -606,6 +616,7 @@ function letterOf(
   { to, cc, replyTo }: People,
   attachments: readonly Attachment[],
   attemptedAt: number,
+  mark: string,
 ): Letter {
   return {
     messageId: messageIdOf(id, from),
@@ -620,6 +631,7 @@ function letterOf(
     text: plain,
     headers: extra?.headers ?? {},
     attachments,
+    mark,
   };
 }
 
