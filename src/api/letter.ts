@@ -5,18 +5,22 @@
 import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
 import {
+  HEADERS_GIVEN,
+  hasDirectionMark,
+  headerGivable,
   headerNameOk,
   headerReserved,
   headerValueOk,
   identity,
   type Mailbox,
   parseMailbox,
+  reordersText,
 } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
 import type { Letter } from "../template/render.ts";
 import { missingField } from "./check.ts";
-import { refuse } from "./problem.ts";
+import { type Refusal, refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
 
 const RECIPIENTS_MAX = 50;
@@ -169,6 +173,7 @@ function readFrom(from: string | undefined, at: string): { from: string; domain:
       "invalid_from_address",
       `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
+  if (hasDirectionMark(from)) throw reordering(`${at}from`);
   return { from, domain: mailbox.domain };
 }
 
@@ -204,6 +209,7 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
       "validation_error",
       `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
+  if (hasDirectionMark(text)) throw reordering(field);
   const person = identity(mailbox.address);
   if (seen.has(person)) return false;
   seen.add(person);
@@ -217,12 +223,21 @@ export function checkSubject(subject: string | undefined, at: string): string {
       "validation_error",
       `The \`${at}subject\` field must not contain line breaks or control characters.`,
     );
+  if (reordersText(subject)) throw reordering(`${at}subject`);
   if (subject.length > SUBJECT_CHARS_MAX)
     throw refuse(
       "validation_error",
       `The \`${at}subject\` field must have at most ${SUBJECT_CHARS_MAX} characters.`,
     );
   return subject;
+}
+
+/** Shown in another order, `gpj.exe` and one address look like another. */
+function reordering(field: string): Refusal {
+  return refuse(
+    "validation_error",
+    `The \`${field}\` field must not contain characters that change the direction of text, such as U+202E.`,
+  );
 }
 
 /** When it is due in ms; null when it may go at once. */
@@ -271,6 +286,12 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
       throw refuse("validation_error", `The \`${at}headers\` field has a name that is not a header name.`);
     if (headerReserved(name))
       throw refuse("validation_error", `The \`${field}\` field is set by the engine and cannot be given.`);
+    if (!headerGivable(name))
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field cannot be given. Headers may be ${HEADERS_GIVEN}.`,
+      );
+    if (reordersText(headers[name] as string)) throw reordering(field);
     if (!headerValueOk(headers[name] as string))
       throw refuse(
         "validation_error",
@@ -297,6 +318,7 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
         `The \`${field}.${name}\` field must not contain line breaks or control characters.`,
       );
   }
+  if (hasDirectionMark(filename)) throw reordering(`${field}.filename`);
   const content = contentOf(given.content, field);
   const hash = createHash("sha256").update(content).digest("hex");
   return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };

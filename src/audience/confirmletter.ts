@@ -3,7 +3,7 @@
  * `confirm-subscription`, under a sender that the workspace may write as. One that fails, leaves out the link or has no
  * such sender must not keep people from confirming: then the mail is the plain one, the operator's.
  */
-import { headerValueOk, parseMailbox } from "../address.ts";
+import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Owners } from "../domain/owners.ts";
 import type { OwedConfirmation } from "../record/confirmations.ts";
 import { RenderBudget, renderLetter } from "../template/render.ts";
@@ -40,5 +40,5 @@ export async function confirmLetter(
   if (domain === undefined) throw new Error("the confirmation template names no sender");
   if ((await owners.refused({ workspaceId, version: 0 }, [domain])).size > 0)
     throw new Error(`the confirmation template writes from ${domain}, which is not the workspace's own`);
-  return { subject, html, text, from, replyTo };
+  return { subject: withoutDirectionMarks(subject), html, text, from, replyTo };
 }

@@ -5,7 +5,7 @@
  * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its run, its
  * step and the recorded time of that step.
  */
-import { headerValueOk, parseMailbox } from "../address.ts";
+import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Links } from "../audience/links.ts";
 import { derivedId } from "../ids.ts";
 import type { Extra, Head, NewEmail } from "../record/emails.ts";
@@ -86,7 +86,9 @@ export function writeLetter(
 
 /** On one line, whatever its variables brought along; not cut in the middle of a character. */
 function subjectOf({ subject }: Letter): string {
-  const line = (subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+  const line = withoutDirectionMarks(subject ?? "")
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .trim();
   return line.slice(0, SUBJECT_CHARS_MAX).replace(/\p{Cs}$/u, "");
 }
 
