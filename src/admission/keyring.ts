@@ -121,7 +121,10 @@ export class Keyring {
    * Redis first, then the record, then Redis again: an emptied Redis may have loaded the key once more meanwhile. Older
    * copies are barred before the second mark, so none can land after it.
    */
-  async revokeKey(id: string, actor: Role): Promise<{ id: string; revoked: true } | KeyRefusal> {
+  async revokeKey(
+    id: string,
+    actor: Role,
+  ): Promise<{ id: string; workspaceId: string; revoked: true } | KeyRefusal> {
     const { sql, clock } = this.#parts;
     if (!mayManage(actor)) return FORBIDDEN;
     const key = await findKey(sql, id);
@@ -130,7 +133,7 @@ export class Keyring {
     const version = await markRevoked(sql, key.workspaceId, id, new Date(clock.now()));
     await this.forget(key.handle, version);
     await this.#mark(key);
-    return { id, revoked: true };
+    return { id, workspaceId: key.workspaceId, revoked: true };
   }
 
   /**

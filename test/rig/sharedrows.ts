@@ -474,10 +474,12 @@ const TABLES: readonly Table[] = [
   },
   {
     name: "email",
-    rows: ({ id, emails, contacts }, now) =>
+    rows: ({ id, emails, contacts, keys }, now) =>
       emails.map((email, n) => ({
         workspace_id: id,
         id: email.id,
+        key_id: keys[n % keys.length] as string,
+        scheduled_at: email.status === "scheduled" || email.status === "waiting" ? iso(now) : null,
         bulk: email.bulk,
         status: email.status,
         head: headTo(contacts[n % contacts.length]?.identity as string),

@@ -10,7 +10,7 @@ import { applyAutomation, setAutomationState } from "../../src/record/automation
 import { noteEpoch, unqueue } from "../../src/record/bags.ts";
 import { watchBrake } from "../../src/record/brake.ts";
 import { dropOldCounts, insertCapChange, noteCapUse, saveDecision } from "../../src/record/capacity.ts";
-import { cancel, reschedule } from "../../src/record/changemail.ts";
+import { cancel, cancelScheduled, reschedule } from "../../src/record/changemail.ts";
 import {
   adoptUnnamed,
   claimBag,
@@ -158,6 +158,10 @@ export const WRITERS: readonly Writer[] = [
   writer("claimbag.ts claimBag", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return claimBag(sql, { ...heldOf(bag), token: newId(rows.now) }, 0);
+  }),
+  writer("changemail.ts cancelScheduled", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return cancelScheduled(sql, { workspaceId: ws.id, keyId: rows.pick(ws.keys) }, rows.date);
   }),
   writer("claimbag.ts adoptUnnamed", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
