@@ -13,6 +13,7 @@ import {
   table,
   withContext,
 } from "./context.ts";
+import { complain, oneLine } from "./print.ts";
 import { readId } from "./workspace.ts";
 
 const FOUND_MAX = 100;
@@ -48,7 +49,7 @@ async function find(context: Context, what: string, options: FindOptions): Promi
   const search = { workspaceId: workspace, now: clock.now(), most: FOUND_MAX, msMax: SEARCH_MS_MAX };
   const { found, since, isAll } = await mailTo(sql, to, search);
   const bound = isAll ? "" : `Looked through mail since ${since.toISOString()} only.`;
-  if (bound !== "" && options.json) process.stderr.write(`${bound}\n`);
+  if (bound !== "" && options.json) complain(bound);
   tell(options, found, bound);
 }
 
@@ -66,7 +67,7 @@ async function findMarked(context: Context, mark: string, options: FindOptions):
     marked.map(({ id, name }) => ({ workspace_id: id, id: null, name })),
     marked.length === 0
       ? "None."
-      : marked.map(({ id, name }) => `Mail of workspace ${id} (${name}).`).join("\n"),
+      : marked.map(({ id, name }) => `Mail of workspace ${id} (${oneLine(name)}).`).join("\n"),
   );
 }
 

@@ -13,6 +13,7 @@ import { domainCommand } from "./domain.ts";
 import { emailCommand } from "./email.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
+import { complain } from "./print.ts";
 import { queueCommand } from "./queue.ts";
 import { serveCommand } from "./serve.ts";
 import { usageCommand } from "./usage.ts";
@@ -51,8 +52,8 @@ function statusOf(error: unknown): number {
     if (error.exitCode === 0) return 0;
     return error.code === "commander.invalidArgument" ? 1 : USAGE_EXIT;
   }
-  process.stderr.write(
-    `${error instanceof Error ? error.message || String((error as { code?: string }).code) : error}\n`,
+  complain(
+    error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error),
   );
   return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }
