@@ -64,10 +64,15 @@ export type Mail = {
   headers: Record<string, string>;
 };
 
-export async function startFlows(): Promise<Flows> {
+export async function startFlows({ requireVerifiedDomains = false } = {}): Promise<Flows> {
   const [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
   const clock = new MovableClock(Date.now());
-  const api = await testApi({ databaseUrl: database.url, redisUrl: redis.url, clock });
+  const api = await testApi({
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    clock,
+    requireVerifiedDomains,
+  });
   const sql = connectRecord(database.url, "runs", TIMEOUT_MS);
   const faults: unknown[] = [];
   const brake = { reason: null as string | null };
@@ -100,7 +105,7 @@ export async function startFlows(): Promise<Flows> {
       ),
       contacts,
       shelf: new Shelf(sql, TIMEOUT_MS),
-      owners: new Owners({ sql, isRequired: false, onFault }),
+      owners: new Owners({ sql, isRequired: requireVerifiedDomains, onFault }),
       links: new Links(SECRET, PUBLIC_URL),
       clock,
       retentionDays: 30,
