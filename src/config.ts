@@ -56,8 +56,13 @@ export const SETTINGS = {
   mailFrom: optional(
     address(
       "MAIL_FROM",
-      "the sender of confirmation mails whose template names none; without it, no-reply at the host of PUBLIC_URL",
+      "the sender of confirmation mails in the operator's words; without it, no-reply at the host of PUBLIC_URL",
     ),
+  ),
+  requireVerifiedDomains: yesNo(
+    "REQUIRE_VERIFIED_DOMAINS",
+    true,
+    "a workspace writes only from domains that DNS has shown to be its own (`postrider domain`); `npm start` sets false",
   ),
   trustProxy: yesNo(
     "TRUST_PROXY",
@@ -279,10 +284,10 @@ export function allowLargeHeaders(): void {
 }
 const HEADERS_BYTES_MAX = 16 * 1024;
 
-/** What children of a process get: its own environment, and what it found out. */
-export function childEnv(found: Env): Record<string, string> {
+/** What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open. */
+export function childEnv(found: Env, assumed: Env = {}): Record<string, string> {
   const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries({ ...process.env, ...found }))
+  for (const [name, value] of Object.entries({ ...assumed, ...process.env, ...found }))
     if (value !== undefined) env[name] = value;
   return env;
 }

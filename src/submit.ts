@@ -44,6 +44,9 @@ export type QuotaRefusal = {
   retryAfterSeconds: number;
 };
 
+/** Since the caller was admitted. */
+type NotAdmitted = { kind: "key revoked" } | { kind: "workspace suspended" };
+
 export type Submitted =
   | { kind: "accepted" }
   /** Answered before under the same idempotency key. */
@@ -53,7 +56,7 @@ export type Submitted =
   /** The idempotency key was used with other bytes. */
   | { kind: "conflict" }
   | { kind: "over quota"; refusal: QuotaRefusal }
-  | { kind: "key revoked" }
+  | NotAdmitted
   | { kind: "outcome unknown"; error: unknown };
 
 export type SubmitParts = {
@@ -134,7 +137,7 @@ export function submitter(parts: SubmitParts): Submit {
   }
 
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
-  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
+  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
     let { version } = caller;
     let attachments: NewAttachment[];
     try {
@@ -150,12 +153,13 @@ export function submitter(parts: SubmitParts): Submit {
       if (committed.kind !== "stale") return committed;
       const record = await admitter.load(caller.bearer);
       if (!record) return { kind: "key revoked" };
+      if (record.isSuspended) return { kind: "workspace suspended" };
       version = record.version;
     }
     throw new Unavailable("the workspace keeps changing");
   }
 
-  function tidy(asked: Asked, grant: Grant, committed: Committed | { kind: "key revoked" }): void {
+  function tidy(asked: Asked, grant: Grant, committed: Committed | NotAdmitted): void {
     const sent: Promise<unknown>[] = [];
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
@@ -239,10 +243,11 @@ function submission(version: number, caller: Caller, outgoing: Outgoing, given: 
   };
 }
 
-function answer(committed: Committed | { kind: "key revoked" }, outgoing: Outgoing, now: number): Submitted {
+function answer(committed: Committed | NotAdmitted, outgoing: Outgoing, now: number): Submitted {
   switch (committed.kind) {
     case "accepted":
     case "key revoked":
+    case "workspace suspended":
       return { kind: committed.kind };
     case "claimed":
       return repeat(committed.claim, outgoing.claim?.digest ?? "");

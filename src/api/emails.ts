@@ -2,7 +2,9 @@
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
+import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
+import type { Owners } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/changemail.ts";
 import type { Sql } from "../record/connect.ts";
@@ -18,7 +20,7 @@ import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted }
 import type { Shelf } from "../template/shelf.ts";
 import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
-import { INVALID_KEY, lacks } from "./gate.ts";
+import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import {
@@ -32,7 +34,7 @@ import {
 } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
-import { Refusal, refuse } from "./problem.ts";
+import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { iso } from "./time.ts";
 
@@ -45,7 +47,7 @@ export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "R
 const checkEmail = checker(SendEmail);
 const checkReschedule = checker(Reschedule);
 
-export type EmailParts = { submit: Submit; reads: Sql; shelf: Shelf; clock: Clock };
+export type EmailParts = { submit: Submit; reads: Sql; shelf: Shelf; owners: Owners; clock: Clock };
 
 type AskedClaim = { scope: string; key: string; digest: string };
 
@@ -117,6 +119,9 @@ async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
     const written = await writeLetters(parts.shelf, [draft], (_, refusal) => {
       throw refusal;
     });
+    await dropForeign(parts, call, written, (_, refusal) => {
+      throw refusal;
+    });
     return send(parts, call, written, JSON.stringify({ id: written[0]?.email.id }), claim);
   });
 }
@@ -135,10 +140,14 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
   const errors = new BatchErrors(isPermissive);
   const drafts = await draftBatch(body, senderOf(parts, call), errors);
   return unlessAnswered(parts, call, claim, async () => {
-    const written = await writeLetters(
+    const letters = await writeLetters(
       parts.shelf,
       drafts.map(({ draft }) => draft),
       (n, refusal) => errors.note(drafts[n]?.index ?? 0, refusal),
+    );
+    const indexOf = new Map(drafts.map(({ index, draft }) => [draft.at, index]));
+    const written = await dropForeign(parts, call, letters, ({ at }, refusal) =>
+      errors.note(indexOf.get(at) ?? 0, refusal),
     );
     const data = written.map(({ email }) => ({ id: email.id }));
     const answer = JSON.stringify(isPermissive ? { data, errors: errors.inOrder() } : { data });
@@ -187,7 +196,7 @@ async function draftBatch(
   return drafts;
 }
 
-/** A template may have changed or gone since the request was first answered: then the first answer stands. */
+/** A template or the domain of the sender may have changed or gone since the request was first answered: then the first answer stands. */
 async function unlessAnswered(
   parts: EmailParts,
   call: Call,
@@ -197,11 +206,48 @@ async function unlessAnswered(
   try {
     return await write();
   } catch (error) {
-    const isOfTemplate = error instanceof Refusal && [404, 422].includes(error.problem.status);
-    const earlier = isOfTemplate ? await earlierAnswer(parts, call, claim) : null;
+    const mayHaveChanged = error instanceof Refusal && isOfLetter(error.problem);
+    const earlier = mayHaveChanged ? await earlierAnswer(parts, call, claim) : null;
     if (earlier) return earlier;
     throw error;
   }
+}
+
+/** Without those whose sender the workspace may not write as; `onRefused` hears of each. */
+async function dropForeign(
+  { owners }: EmailParts,
+  { caller }: Call,
+  written: readonly Written[],
+  onRefused: (one: Written, refusal: Refusal) => void,
+): Promise<readonly Written[]> {
+  let refused = owners.refused(
+    caller,
+    written.map(({ fromDomain }) => fromDomain),
+  );
+  if (refused instanceof Promise)
+    refused = await refused.catch((error: unknown) => {
+      throw new Unavailable("Postgres did not answer", error);
+    });
+  if (refused.size === 0) return written;
+  const foreign = refused;
+  return written.filter((one) => {
+    if (!foreign.has(one.fromDomain)) return true;
+    onRefused(one, notVerified(one));
+    return false;
+  });
+}
+
+function notVerified({ fromDomain, at }: Written): Refusal {
+  const where = at === "" ? "" : ` (the \`${at}from\` field)`;
+  return refuse(
+    "validation_error",
+    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
+    { status: 403 },
+  );
+}
+
+function isOfLetter({ status, name }: Problem): boolean {
+  return [404, 422].includes(status) || (status === 403 && name === "validation_error");
 }
 
 async function earlierAnswer(
@@ -259,6 +305,8 @@ function answerTo(submitted: Submitted, answer: string): Answer {
       throw overQuota(submitted.refusal);
     case "key revoked":
       throw new Refusal(INVALID_KEY);
+    case "workspace suspended":
+      throw new Refusal(SUSPENDED);
     case "outcome unknown":
       throw outcomeUnknown();
   }

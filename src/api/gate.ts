@@ -1,6 +1,6 @@
 /**
  * The gate of the API: the checks every request passes before its handler runs, in the order the contract gives.
- * Browser 403, no key 401, bad key 401, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
+ * Browser 403, no key 401, bad key 401, suspended workspace 403, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
  */
 import { createHash } from "node:crypto";
 import type { Admission, Caller, Rate } from "../admission/admit.ts";
@@ -46,6 +46,10 @@ const MISSING_KEY = problem(
 export const INVALID_KEY = problem("invalid_api_key", "API key is invalid.", CHALLENGE);
 const EMPTY = { chunks: [], size: 0 };
 const NO_BODY = { body: undefined, digest: () => createHash("sha256").digest("hex") };
+export const SUSPENDED = problem(
+  "workspace_suspended",
+  "This workspace is suspended: nothing of it is sent until its operator resumes it. Ask them why.",
+);
 const NO_QUERY = new URLSearchParams();
 
 /** The request, ready for its handler; throws a Refusal otherwise. */
@@ -73,6 +77,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   parts.onUse(admission.caller);
   exchange.belongsTo(admission.caller.workspaceId);
   exchange.rateHeaders = rateHeaders(admission.rate);
+  if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);
   if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
   return admission.caller;
 }

@@ -23,6 +23,7 @@ export const STATUS_OF = {
   plan_required: 402,
   restricted_api_key: 403,
   browser_request_blocked: 403,
+  workspace_suspended: 403,
   not_found: 404,
   method_not_allowed: 405,
   invalid_idempotent_request: 409,
