@@ -99,6 +99,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     ...places,
     POSTRIDER_SECRET: SECRET,
     LOG_LEVEL: "error",
+    REQUIRE_VERIFIED_DOMAINS: "false",
   };
   const running: Watched[] = [];
 

@@ -11,7 +11,7 @@ KEYS key_record workspace_record key_rates workspace_rates
 ARGV now:number requests:number
 REPLY {'miss'} | {'revoked'}
     | {'known', key id, permissions, audiences, workspace id, plan, version, requests admitted,
-       limit, remaining after them, seconds to reset, seconds until the others may retry}
+       limit, remaining after them, seconds to reset, seconds until the others may retry, '1' when suspended}
 ]]
 -- @include clock
 now = clock(now)
@@ -19,7 +19,8 @@ now = clock(now)
 local key = redis.call('HMGET', key_record, 'state', 'until', 'id', 'permissions', 'audiences')
 if key[1] == 'revoked' then return { 'revoked' } end
 if not key[1] or tonumber(key[2]) < now then return { 'miss' } end
-local ws = redis.call('HMGET', workspace_record, 'until', 'id', 'plan', 'version', 'minute_scope', 'per_second', 'per_minute')
+local ws = redis.call('HMGET', workspace_record, 'until', 'id', 'plan', 'version', 'minute_scope', 'per_second', 'per_minute',
+  'suspended')
 if not ws[1] or tonumber(ws[1]) < now then return { 'miss' } end
 
 local minute_key = key_rates
@@ -67,4 +68,4 @@ if admitted < requests then
 end
 
 return { 'known', key[3], key[4], key[5], ws[2], ws[3], ws[4], admitted,
-  nearest.limit, left(nearest), seconds(nearest.ends), retry }
+  nearest.limit, left(nearest), seconds(nearest.ends), retry, ws[8] or '' }

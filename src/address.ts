@@ -41,6 +41,11 @@ const DOMAIN_CHARS = /^[a-z0-9.\-\u0080-\uffff]*$/;
 const HOST = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 const CONTROL = /[\p{Cc}\p{Cs}]/u;
+/** Their lower case or normal form is an ASCII character: the Kelvin sign, the Greek question mark, the Greek varia. */
+const OTHER_ASCII_LETTER = /([\u212a\u037e\u1fef])/;
+const REORDERING = /[\u202a-\u202e\u2066-\u2069]/;
+const DIRECTION_MARK = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+const DIRECTION_MARKS = new RegExp(DIRECTION_MARK, "g");
 const INVISIBLE = /[\p{Cc}\p{Cs}\p{Cf}\p{Z}]/u;
 
 export function parseMailbox(text: string): Mailbox | null {
@@ -60,10 +65,30 @@ export function formatMailbox({ name, address }: Mailbox): string {
   return `${PHRASE.test(name) ? name : quoted(name)} <${address}>`;
 }
 
-/** The form under which two parsed addresses are the same contact: letter case never distinguishes people. */
+/**
+ * The form under which two parsed addresses are the same contact: letter case never distinguishes people. What is not
+ * ASCII stays so: the Kelvin sign is no k, although its lower case and its normal form are.
+ */
 export function identity(address: string): string {
-  const lower = address.toLowerCase();
-  return PRINTABLE_ASCII.test(lower) ? lower : lower.normalize("NFC");
+  if (PRINTABLE_ASCII.test(address)) return address.toLowerCase();
+  const stretches = address.split(OTHER_ASCII_LETTER);
+  // the odd ones are what was split at
+  return stretches.map((text, n) => (n % 2 === 1 ? text : text.toLowerCase().normalize("NFC"))).join("");
+}
+
+/** Characters that let text be shown in another order than it is written in. */
+export function reordersText(text: string): boolean {
+  return !PRINTABLE_ASCII.test(text) && REORDERING.test(text);
+}
+
+/** Those, and the marks that only lean text next to them: nothing that a name needs. */
+export function hasDirectionMark(text: string): boolean {
+  return !PRINTABLE_ASCII.test(text) && DIRECTION_MARK.test(text);
+}
+
+/** The text without them. */
+export function withoutDirectionMarks(text: string): string {
+  return PRINTABLE_ASCII.test(text) ? text : text.replace(DIRECTION_MARKS, "");
 }
 
 /** RFC 5322 field names: printable ASCII without the colon. */
@@ -75,6 +100,10 @@ export function headerNameOk(name: string): boolean {
 export function headerValueOk(value: string): boolean {
   return value.length <= HEADER_VALUE_CHARS_MAX && (PRINTABLE_ASCII.test(value) || !CONTROL.test(value));
 }
+
+/** Says which workspace a mail is from, to its operator alone. */
+export const MARK_FIELD = "X-Postrider-Mark";
+const OWN_PREFIX = "x-postrider-";
 
 const RESERVED_HEADERS = new Set([
   "from",
@@ -92,10 +121,47 @@ const RESERVED_HEADERS = new Set([
   "dkim-signature",
 ]);
 
+/** What callers may set besides `X-` and `List-` fields. */
+const GIVEN_HEADERS = [
+  "Accept-Language",
+  "Archived-At",
+  "Auto-Submitted",
+  "BIMI-Selector",
+  "Comments",
+  "Expires",
+  "Feedback-ID",
+  "Importance",
+  "In-Reply-To",
+  "Keywords",
+  "Organization",
+  "Precedence",
+  "Priority",
+  "References",
+  "Sensitivity",
+  "Supersedes",
+  "Thread-Index",
+  "Thread-Topic",
+  "TLS-Required",
+  "User-Agent",
+];
+const GIVEN = new Set(GIVEN_HEADERS.map((name) => name.toLowerCase()));
+/** They say what only those who carry mail can know, or ask for an answer to somebody else. */
+const BARRED_X = /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-)/;
+
+/** In words, for whoever gave another. */
+export const HEADERS_GIVEN = `\`X-...\`, \`List-...\`, ${GIVEN_HEADERS.map((name) => `\`${name}\``).join(", ")}`;
+
+/** Whether a caller may set this field. */
+export function headerGivable(name: string): boolean {
+  const lower = name.toLowerCase();
+  if (headerReserved(name)) return false;
+  return GIVEN.has(lower) || lower.startsWith("list-") || (lower.startsWith("x-") && !BARRED_X.test(lower));
+}
+
 /** Fields that are written here and nowhere else: a caller cannot set them. */
 export function headerReserved(name: string): boolean {
   const lower = name.toLowerCase();
-  return RESERVED_HEADERS.has(lower) || lower.startsWith("content-");
+  return RESERVED_HEADERS.has(lower) || lower.startsWith("content-") || lower.startsWith(OWN_PREFIX);
 }
 
 export function quoted(text: string): string {
@@ -133,6 +199,7 @@ function readQuotedLocal(text: string): string | null {
  */
 function readDomain(text: string): string | null {
   if (text.length > DOMAIN_OCTETS_MAX) return null;
+  if (OTHER_ASCII_LETTER.test(text)) return null; // it would become the name of another domain
   let domain = text.toLowerCase();
   if (!PRINTABLE_ASCII.test(domain) || domain.includes("xn--")) {
     if (!DOMAIN_CHARS.test(domain) || INVISIBLE.test(domain)) return null;

@@ -56,8 +56,13 @@ export const SETTINGS = {
   mailFrom: optional(
     address(
       "MAIL_FROM",
-      "the sender of confirmation mails whose template names none; without it, no-reply at the host of PUBLIC_URL",
+      "the sender of confirmation mails in the operator's words; without it, no-reply at the host of PUBLIC_URL",
     ),
+  ),
+  requireVerifiedDomains: yesNo(
+    "REQUIRE_VERIFIED_DOMAINS",
+    true,
+    "a workspace writes only from domains that DNS has shown to be its own (`postrider domain`); `npm start` sets false",
   ),
   trustProxy: yesNo(
     "TRUST_PROXY",
@@ -91,7 +96,7 @@ export const SETTINGS = {
     1_048_576,
     2 ** 40,
     "bytes",
-    "of all request bodies that one process holds at once",
+    "of all request bodies that one process holds at once; one workspace gets at most half, two a third each, and so on",
   ),
   sharedPort: yesNo("SHARED_PORT", false, "several api processes listen on the same port"),
   deliveryConcurrency: whole(
@@ -194,6 +199,13 @@ export const SETTINGS = {
       "of metrics for Prometheus, on HOST; without it there are none",
     ),
   ),
+  metricsToken: optional(
+    minimum(
+      "METRICS_TOKEN",
+      16,
+      "what Prometheus says as `Authorization: Bearer`; must be set where HOST is not this machine alone",
+    ),
+  ),
   retentionDays: whole(
     "RETENTION_DAYS",
     30,
@@ -272,17 +284,17 @@ export function allowLargeHeaders(): void {
 }
 const HEADERS_BYTES_MAX = 16 * 1024;
 
-/** What children of a process get: its own environment, and what it found out. */
-export function childEnv(found: Env): Record<string, string> {
+/** What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open. */
+export function childEnv(found: Env, assumed: Env = {}): Record<string, string> {
   const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries({ ...process.env, ...found }))
+  for (const [name, value] of Object.entries({ ...assumed, ...process.env, ...found }))
     if (value !== undefined) env[name] = value;
   return env;
 }
 
 /** What an error message may repeat: never a secret. */
 function shown(env: string, value: string | null): string {
-  return /SECRET|URL/.test(env) ? "something else" : `\`${value}\``;
+  return /SECRET|TOKEN|URL/.test(env) ? "something else" : `\`${value}\``;
 }
 
 function text(env: string, fallback: string, reason: string): Setting<string> {

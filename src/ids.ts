@@ -2,7 +2,7 @@
  * Identifiers made here: UUIDv7, so that rows sort and partition by the time they were made, and event ids.
  * Within a process ids only rise, also when the clock steps back or one millisecond yields thousands.
  */
-import { createHash, randomFillSync } from "node:crypto";
+import { createHash, createHmac, hkdfSync, randomFillSync } from "node:crypto";
 
 const RANDOM_POOL_BYTES = 8192;
 const pool = Buffer.alloc(RANDOM_POOL_BYTES);
@@ -57,6 +57,25 @@ export function newEventId(now: number): string {
   let chance = "";
   for (let n = 0; n < 16; n++) chance += BASE32[randomByte() & 31];
   return `evt_${time}${chance}`;
+}
+
+const MARK_CHARS = 26;
+const MARK_KEY_BYTES = 32;
+const MARK = new RegExp(`^[${BASE32}]{${MARK_CHARS}}$`);
+
+/**
+ * What mail says of the workspace it comes from: always the same, and nothing to anybody without the server's secret.
+ */
+export function workspaceMarker(serverSecret: string): (workspaceId: string) => string {
+  const key = Buffer.from(hkdfSync("sha256", serverSecret, "", "marks of workspaces", MARK_KEY_BYTES));
+  return (workspaceId) => {
+    const digest = createHmac("sha256", key).update(workspaceId).digest();
+    return Array.from(digest.subarray(0, MARK_CHARS), (byte) => BASE32[byte & 31]).join("");
+  };
+}
+
+export function isMark(text: string): boolean {
+  return MARK.test(text);
 }
 
 function randomByte(): number {

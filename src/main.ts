@@ -44,12 +44,13 @@ class Root {
     await this.#home.enter(say);
     await expectListenable(port, host);
     const stores = await this.#startStores();
-    this.#env = childEnv({
+    const found = {
       ...stores.env,
       POSTRIDER_SECRET: secret ?? this.#home.secret(),
       // named here, since one that the system picks for the api could not be taken again soon after it died
       PORT: String(port === 0 ? await freePort(host) : port),
-    });
+    };
+    this.#env = childEnv(found, { REQUIRE_VERIFIED_DOMAINS: "false" });
 
     say("Starting the engine");
     const [baseUrl] = await Promise.all(ROLES.map((role) => this.#startRole(role)));
@@ -63,7 +64,12 @@ class Root {
     });
     this.#place = placeOf(baseUrl as string, demo, stores, SMTP_URL ?? null);
     this.#home.announce(this.#place);
-    process.stdout.write(banner(this.#place, this.#home.folder));
+    process.stdout.write(banner(this.#place, this.#home.folder, this.#writesAsAny()));
+  }
+
+  /** Whether mail may have any sender, as development assumes. */
+  #writesAsAny(): boolean {
+    return !loadConfig(this.#env).requireVerifiedDomains;
   }
 
   fail(reason: string): void {

@@ -1,8 +1,11 @@
 /**
  * Metrics for Prometheus on a port of their own, which is not the callers'. Read from the record when they are asked
- * for, at most once a second; what is said of single workspaces is bounded to the busiest.
+ * for, at most once a second; what is said of single workspaces is bounded to the busiest. They name workspaces and what
+ * these send, so that on an address that others reach they are told under a token only.
  */
+import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
+import { isIPv4 } from "node:net";
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Clock } from "./clock.ts";
 import { busiestCaps, totalWaiting } from "./record/capacity.ts";
@@ -18,6 +21,8 @@ export type MetricsParts = {
   clock: Clock;
   host: string;
   port: number;
+  /** null: whoever reaches the port may read. */
+  token: string | null;
   onFault(error: unknown): void;
 };
 
@@ -27,6 +32,10 @@ export async function startMetrics(parts: MetricsParts): Promise<{ port: number;
   const refresh = gauges(registry, parts);
   let freshUntil = 0;
   const server = createServer((request, response) => {
+    if (parts.token !== null && !isBearer(request.headers.authorization ?? "", parts.token)) {
+      response.writeHead(401, { "WWW-Authenticate": "Bearer" }).end();
+      return;
+    }
     if (request.url !== "/metrics") {
       response.writeHead(404).end();
       return;
@@ -56,6 +65,17 @@ export async function startMetrics(parts: MetricsParts): Promise<{ port: number;
         server.closeAllConnections();
       }),
   };
+}
+
+/** Whether nobody but this machine reaches what listens there. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+}
+
+/** In a time that says nothing of how much of it is right. */
+function isBearer(authorization: string, token: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(authorization.replace(/^bearer +/i, "")), digest(token));
 }
 
 function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise<void> {

@@ -3,6 +3,7 @@
  * stops in order on a signal or when its leash is lost, and never hangs while stopping.
  */
 import pino from "pino";
+import { checkServerBinary, packageOfBinary, WrongBinary } from "./api/binary.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "./config.ts";
 import { onLeashLost, report } from "./embedded/leash.ts";
 import type { Role, Serving } from "./serve.ts";
@@ -20,6 +21,8 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
       pino.destination({ sync: false, minLength: 0 }),
     );
     allowLargeHeaders();
+    if (checkServerBinary() === "not recorded")
+      log.warn({ package: packageOfBinary() }, "nobody has recorded the native binary for this platform");
     const { serve } = await import("./serve.ts");
     survive(log);
     const serving = await serve(config, roles, log);
@@ -66,6 +69,7 @@ function errorOf(error: unknown): object {
 
 function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof WrongBinary) return message;
   if (/uWebSockets|@uwsjs/.test(message))
     return `uWebSockets.js has no binary for Node ${process.versions.node} on ${process.platform}-${process.arch}: use Node 20 or 22 (after a change of Node, run npm ci again).`;
   return message;

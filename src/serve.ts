@@ -3,11 +3,14 @@
  * apart when what is under way is finished, or has had its time.
  */
 import { randomUUID } from "node:crypto";
+import { Resolver } from "node:dns/promises";
 import { hostname } from "node:os";
 import type { Logger } from "pino";
+import { parseMailbox } from "./address.ts";
 import { Keyring } from "./admission/keyring.ts";
 import { Reservations } from "./admission/reserve.ts";
 import { startApi } from "./api/api.ts";
+import { defaultSender } from "./audience/confirm.ts";
 import { addressHasher, Links } from "./audience/links.ts";
 import { Worker } from "./automation/work.ts";
 import { PolicyInForce } from "./capacity/policyfile.ts";
@@ -20,8 +23,11 @@ import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
 import { Signer } from "./delivery/signer.ts";
 import { Sealer } from "./domain/key.ts";
+import { Owners } from "./domain/owners.ts";
+import type { AskTxt } from "./domain/published.ts";
+import { workspaceMarker } from "./ids.ts";
 import { Keeper } from "./keeper/keeper.ts";
-import { startMetrics } from "./metrics.ts";
+import { isLoopback, startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
 import { Departures } from "./queue/departures.ts";
 import { Line } from "./queue/line.ts";
@@ -51,6 +57,8 @@ const KEEPER_STOP_MS = 1_500;
 const GOODBYE_MS = 400;
 const DELIVER_JOBS = 24;
 const RUN_CHECK_MS = 1_000;
+const DNS_MS_MAX = 3_000;
+const DNS_TRIES = 2;
 
 /** Roles that make keys known again, write links, or open the keys that sign mail. */
 const SIGNING: readonly Role[] = ["api", "deliver", "automate"];
@@ -64,6 +72,7 @@ export async function serve(
   otherClock: Clock | null = null,
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
+  expectMetricsToken(config);
   const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
   const stops: (() => Promise<void>)[] = [];
   try {
@@ -118,8 +127,9 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
     reads,
     clock,
     serverSecret,
+    requireVerifiedDomains: config.requireVerifiedDomains,
     publicUrl: config.publicUrl,
-    mailFrom: config.mailFrom,
+    mailFrom: operatorSender(config),
     trustProxy: config.trustProxy,
     timeoutMs: config.storeTimeoutMs,
     bodyBytesInFlightMax: config.bodyBytesInFlightMax,
@@ -150,18 +160,18 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
 
 /** Of several processes under one setting the first tells them: the record is the same for all. */
 async function tellMetrics(
-  { host, metricsPort }: Config,
+  { host, metricsPort: port, metricsToken: token }: Config,
   stores: Stores,
   clock: Clock,
   log: Logger,
   onFault: (error: unknown) => void,
 ): Promise<() => Promise<void>> {
-  if (metricsPort === null) return async () => {};
+  if (port === null) return async () => {};
   try {
-    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port: metricsPort, onFault });
+    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port, token, onFault });
     return metrics.stop;
   } catch (error) {
-    log.warn({ err: error, port: metricsPort }, "this process tells no metrics");
+    log.warn({ err: error, port }, "this process tells no metrics");
     return async () => {};
   }
 }
@@ -212,6 +222,10 @@ async function startDeliverRole(
   const deliverer = new Deliverer({
     sql,
     signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
+    // it was judged when it was accepted: only a domain that is somebody else's by now keeps it back
+    owners: new Owners({ sql, isRequired: false, onFault }),
+    markOf: workspaceMarker(serverSecret),
+    operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
     settler,
     leases: new Leases(stores.sql("leases"), onFault),
@@ -274,6 +288,7 @@ async function startAutomateRole(
     }),
     contacts,
     shelf: new Shelf(reads, config.storeTimeoutMs),
+    owners: new Owners({ sql: reads, isRequired: config.requireVerifiedDomains, onFault }),
     links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
     clock,
     retentionDays: config.retentionDays,
@@ -310,6 +325,8 @@ async function startKeeperRole(
     clock,
     policy: () => policy.policy,
     capsEverySeconds: config.capsEverySeconds,
+    askTxt: textAsker(config.dnsServers),
+    onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
     onCaps: async ({ handle, version }) => {
       await keyring.forget(handle, version);
       await reservations.forget(handle);
@@ -328,6 +345,18 @@ async function startKeeperRole(
     await keeper.stop(KEEPER_STOP_MS);
     await atMost(GOODBYE_MS, line.close());
   };
+}
+
+/** Who writes confirmation mails in the operator's words. */
+function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
+  return mailFrom ?? defaultSender(publicUrl ?? `http://${host}:${port}`);
+}
+
+/** Asks DNS for the records of verified domains. */
+function textAsker(servers: Config["dnsServers"]): AskTxt {
+  const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
+  if (servers && servers.length > 0) resolver.setServers(servers);
+  return (name) => resolver.resolveTxt(name);
 }
 
 /** Bags that were just committed go in line; what fails here the keeper finds. */
@@ -360,6 +389,14 @@ function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger)
       redis.off("ready", onReady);
     },
   };
+}
+
+function expectMetricsToken({ host, metricsPort, metricsToken }: Config): void {
+  if (metricsPort !== null && metricsToken === null && !isLoopback(host))
+    throw new StartError(
+      `METRICS_TOKEN must be set: metrics would be open to whoever reaches ${host}. Set it to a secret of at least ` +
+        "16 characters that Prometheus sends as a bearer token, or unset METRICS_PORT.",
+    );
 }
 
 function required(config: Config, roles: readonly Role[]) {

@@ -1,5 +1,4 @@
 /** Every connection of a process: opened here, handed down by serve.ts, closed together. */
-import { once } from "node:events";
 import type { Logger } from "pino";
 import { connectRecord, type Pool, type Sql } from "./record/connect.ts";
 import { isMigrated } from "./record/migrate.ts";
@@ -11,6 +10,8 @@ import { isOfStoreClient } from "./survive.ts";
 
 const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
+const POSTGRES = "Postgres (DATABASE_URL)";
+const REDIS = "Redis (REDIS_URL)";
 const CLOSE_SECONDS_MAX = 0.5;
 
 /** What a process needs and does not have: said in one line, with exit status 1. */
@@ -44,18 +45,20 @@ export class Stores {
     // lost connections show in the commands that fail
     client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(client);
-    if (client.status !== "ready") await once(client, "ready");
+    // the client connects again by itself; a first attempt that fails is no reason to give up
+    if (client.status !== "ready")
+      await inTime(REDIS, new Promise((resolve) => client.once("ready", resolve)));
     return client;
   }
 
   /** Waits for stores that are still starting, or says which one is not there; hands back the time of Postgres. */
   async ready(): Promise<RecordClock> {
     const sql = this.sql("setup");
-    await until("Postgres (DATABASE_URL)", () => sql`select 1`);
+    await until(POSTGRES, () => inTime(POSTGRES, sql`select 1`));
     const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
     redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(redis);
-    await until("Redis (REDIS_URL)", () => redis.ping());
+    await until(REDIS, () => inTime(REDIS, redis.ping()));
     this.#clock = await recordClock(() => clockTime(sql));
     this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
     return this.#clock;
@@ -63,7 +66,7 @@ export class Stores {
 
   /** Does `work` again when the stores go away in the middle of it: it must be safe to repeat. */
   persevere(work: () => Promise<void>): Promise<void> {
-    return until("Postgres (DATABASE_URL)", work, isOfStoreClient);
+    return until(POSTGRES, work, isOfStoreClient);
   }
 
   async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
@@ -120,12 +123,23 @@ async function until(
       await ask();
       return;
     } catch (error) {
-      if (!passes(error)) throw error;
-      if (performance.now() > deadline)
-        throw new StartError(
-          `${name} did not answer within ${STORE_WAIT_MS / 1000} s: ${error instanceof Error ? error.message : error}`,
-        );
+      if (error instanceof StartError || !passes(error)) throw error;
+      if (performance.now() > deadline) throw silent(name, error);
       await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
     }
   }
+}
+
+/** A store may also say nothing at all. */
+async function inTime(name: string, answer: PromiseLike<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(silent(name)), STORE_WAIT_MS);
+  });
+  await Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
+
+function silent(name: string, error?: unknown): StartError {
+  const why = error === undefined ? "" : `: ${error instanceof Error ? error.message : error}`;
+  return new StartError(`${name} did not answer within ${STORE_WAIT_MS / 1000} s${why}`);
 }

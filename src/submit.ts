@@ -12,6 +12,7 @@ import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
+import { keepLargeAttachments } from "./record/attachments.ts";
 import { type Claim, findClaims } from "./record/claims.ts";
 import type { Committed, MailCommit, Submission } from "./record/commit.ts";
 import type { Sql } from "./record/connect.ts";
@@ -22,6 +23,8 @@ import { type Account, readAccount } from "./record/ledgers.ts";
 
 /** Making a key or setting a limit is another version; several in a row must not fail a send. */
 const STALE_ATTEMPTS_MAX = 8;
+/** For the large attachments of one request. */
+const UPLOAD_MS_MAX = 8_000;
 
 export type Outgoing = {
   emails: NewEmail[];
@@ -41,6 +44,9 @@ export type QuotaRefusal = {
   retryAfterSeconds: number;
 };
 
+/** Since the caller was admitted. */
+type NotAdmitted = { kind: "key revoked" } | { kind: "workspace suspended" };
+
 export type Submitted =
   | { kind: "accepted" }
   /** Answered before under the same idempotency key. */
@@ -50,7 +56,7 @@ export type Submitted =
   /** The idempotency key was used with other bytes. */
   | { kind: "conflict" }
   | { kind: "over quota"; refusal: QuotaRefusal }
-  | { kind: "key revoked" }
+  | NotAdmitted
   | { kind: "outcome unknown"; error: unknown };
 
 export type SubmitParts = {
@@ -58,6 +64,8 @@ export type SubmitParts = {
   reservations: Reservations;
   commit: MailCommit;
   reads: Sql;
+  /** Where large attachments are written. */
+  uploads: Sql;
   clock: Clock;
   /** Why sends are refused for now; null in good times. */
   brake(): string | null;
@@ -79,7 +87,7 @@ export type OwnMail = {
 export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
 
 export function submitter(parts: SubmitParts): Submit {
-  const { admitter, reservations, commit, reads, clock } = parts;
+  const { admitter, reservations, commit, reads, uploads, clock } = parts;
 
   return async function submit(caller, outgoing) {
     const reason = parts.brake();
@@ -129,19 +137,29 @@ export function submitter(parts: SubmitParts): Submit {
   }
 
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
-  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | { kind: "key revoked" }> {
+  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
     let { version } = caller;
+    let attachments: NewAttachment[];
+    try {
+      const kept = keepLargeAttachments(uploads, outgoing.attachments, new Date(clock.now()));
+      attachments = await within(kept, UPLOAD_MS_MAX);
+    } catch (error) {
+      return { kind: "failed", error, isBroken: false };
+    }
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
-      const committed = await commit.submit(submission(version, caller, outgoing, clock.given()));
+      const committed = await commit.submit(
+        submission(version, caller, { ...outgoing, attachments }, clock.given()),
+      );
       if (committed.kind !== "stale") return committed;
       const record = await admitter.load(caller.bearer);
       if (!record) return { kind: "key revoked" };
+      if (record.isSuspended) return { kind: "workspace suspended" };
       version = record.version;
     }
     throw new Unavailable("the workspace keeps changing");
   }
 
-  function tidy(asked: Asked, grant: Grant, committed: Committed | { kind: "key revoked" }): void {
+  function tidy(asked: Asked, grant: Grant, committed: Committed | NotAdmitted): void {
     const sent: Promise<unknown>[] = [];
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
@@ -163,7 +181,7 @@ export function submitter(parts: SubmitParts): Submit {
  * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to be
  * submitted again under the same ids. Redis is told, and not needed.
  */
-export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads">): SubmitOwn {
+export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "uploads">): SubmitOwn {
   const { reservations, commit, clock } = parts;
 
   return async function submitOwn({ workspaceId, handle, bulk, emails }) {
@@ -225,10 +243,11 @@ function submission(version: number, caller: Caller, outgoing: Outgoing, given: 
   };
 }
 
-function answer(committed: Committed | { kind: "key revoked" }, outgoing: Outgoing, now: number): Submitted {
+function answer(committed: Committed | NotAdmitted, outgoing: Outgoing, now: number): Submitted {
   switch (committed.kind) {
     case "accepted":
     case "key revoked":
+    case "workspace suspended":
       return { kind: committed.kind };
     case "claimed":
       return repeat(committed.claim, outgoing.claim?.digest ?? "");

@@ -31,6 +31,8 @@ export type Caller = {
   readonly workspaceId: string;
   readonly plan: Plan;
   readonly version: number;
+  /** Nothing is done for it until the operator resumes it. */
+  readonly isSuspended: boolean;
 };
 
 type Arriving = {
@@ -72,6 +74,7 @@ export const rememberScript = loadScript(
     "cap_day",
     "cap_hour",
     "reserved_share",
+    "suspended",
   ],
 );
 
@@ -165,6 +168,7 @@ export class Admitter {
       remaining,
       resetSeconds,
       retryAfterSeconds,
+      suspended,
     ] = reply;
     const caller: Caller = {
       bearer: { handle, hash },
@@ -174,6 +178,7 @@ export class Admitter {
       workspaceId,
       plan,
       version: Number(version),
+      isSuspended: suspended === "1",
     };
     return (place) => {
       const after = admitted - place - 1;
@@ -220,6 +225,7 @@ export class Admitter {
         cap_day: allowance.capDay,
         cap_hour: allowance.capHour,
         reserved_share: allowance.reservedShare,
+        suspended: record.isSuspended ? "1" : "",
       },
     );
   }
@@ -239,4 +245,4 @@ const STAYS_REVOKED = 0;
 
 type AdmitReply =
   | ["miss" | "revoked"]
-  | ["known", string, string, string, string, Plan, string, number, number, number, number, number];
+  | ["known", string, string, string, string, Plan, string, number, number, number, number, number, string];

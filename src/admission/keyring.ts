@@ -7,6 +7,7 @@ import { newId } from "../ids.ts";
 import { type Overrides, type Plan, TERMS } from "../plans.ts";
 import type { Sql } from "../record/connect.ts";
 import { findKey, insertKey, markRevoked, revokedSince } from "../record/keys.ts";
+import { resumeWorkspace, type Suspended, suspendWorkspace } from "../record/suspension.ts";
 import {
   changedSince,
   changeWorkspace,
@@ -31,6 +32,8 @@ export const forgetScript = loadScript("forget", ["workspace_record"], ["lives_m
 
 /** A mark of revocation outlives every copy that may be on its way: loads take seconds, records live a minute. */
 const REVOKED_MARK_LIVES_MS = 2 * RECORD_LIVES_MS;
+
+export const suspendScript = loadScript("suspend", ["workspace_record"], ["lives_ms", "version"]);
 
 export type KeyringParts = { redis: RedisClient; sql: Sql; serverSecret: string; clock: Clock };
 
@@ -118,7 +121,10 @@ export class Keyring {
    * Redis first, then the record, then Redis again: an emptied Redis may have loaded the key once more meanwhile. Older
    * copies are barred before the second mark, so none can land after it.
    */
-  async revokeKey(id: string, actor: Role): Promise<{ id: string; revoked: true } | KeyRefusal> {
+  async revokeKey(
+    id: string,
+    actor: Role,
+  ): Promise<{ id: string; workspaceId: string; revoked: true } | KeyRefusal> {
     const { sql, clock } = this.#parts;
     if (!mayManage(actor)) return FORBIDDEN;
     const key = await findKey(sql, id);
@@ -127,7 +133,43 @@ export class Keyring {
     const version = await markRevoked(sql, key.workspaceId, id, new Date(clock.now()));
     await this.forget(key.handle, version);
     await this.#mark(key);
-    return { id, revoked: true };
+    return { id, workspaceId: key.workspaceId, revoked: true };
+  }
+
+  /**
+   * Redis first, then the record, then Redis again, as with a key that is revoked. A Redis that is away does not keep a
+   * workspace from being suspended: then its keys work for a minute at most.
+   */
+  async suspend(id: string, reason: string | null): Promise<Suspended | null> {
+    const { sql, clock, redis } = this.#parts;
+    const workspace = await findWorkspace(sql, id);
+    if (!workspace) return null;
+    const { handle, version } = workspace;
+    const mark = suspendScript.run(
+      redis,
+      { workspace_record: keyspace.workspace(handle) },
+      { lives_ms: REVOKED_MARK_LIVES_MS, version },
+    );
+    await mark.catch(() => {}); // told again below, and heard of there
+    return this.#changeState(suspendWorkspace(sql, id, reason, new Date(clock.now())));
+  }
+
+  async resume(id: string): Promise<Suspended | null> {
+    const { sql, clock } = this.#parts;
+    return this.#changeState(resumeWorkspace(sql, id, new Date(clock.now())));
+  }
+
+  async #changeState(change: Promise<Suspended | null>): Promise<Suspended | null> {
+    const changed = await change;
+    if (!changed) return null;
+    try {
+      await this.forget(changed.handle, changed.version);
+    } catch (error) {
+      throw new Error("This is in Postgres, but Redis could not be told: it holds within a minute.", {
+        cause: error,
+      });
+    }
+    return changed;
   }
 
   /** Redis came back as another run, maybe with old contents: tell it again what changed lately. */

@@ -3,11 +3,12 @@ import { Admitter, type Caller } from "../admission/admit.ts";
 import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
-import { Confirmations, defaultSender } from "../audience/confirm.ts";
+import { Confirmations } from "../audience/confirm.ts";
 import { confirmLetter } from "../audience/confirmletter.ts";
 import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { atMost, type Clock } from "../clock.ts";
+import { Owners } from "../domain/owners.ts";
 import type { Bag } from "../record/bags.ts";
 import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
@@ -18,11 +19,12 @@ import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
 import { Shelf } from "../template/shelf.ts";
 import { audienceRoutes } from "./audiences.ts";
+import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventRoutes } from "./events.ts";
-import { BodyBudget, type Exchange } from "./exchange.ts";
-import { JsonParser } from "./json.ts";
+import type { Exchange } from "./exchange.ts";
+import { JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
@@ -39,10 +41,12 @@ export type ApiParts = {
   reads: Sql;
   clock: Clock;
   serverSecret: string;
+  /** Nobody may write from a domain that no workspace has verified. */
+  requireVerifiedDomains: boolean;
   /** Where the links in mail lead; null: to this server. */
   publicUrl: string | null;
-  /** The sender of confirmation mails; null: no-reply at the public url. */
-  mailFrom: string | null;
+  /** The operator's sender of confirmation mails. */
+  mailFrom: string;
   trustProxy: boolean;
   timeoutMs: number;
   bodyBytesInFlightMax: number;
@@ -71,11 +75,13 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs } = parts;
   const admitter = new Admitter(redis, reads, clock);
   const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags);
+  const uploads = parts.connectCommits();
   const submitParts: SubmitParts = {
     admitter,
     reservations: new Reservations(redis, reads, clock),
     commit,
     reads,
+    uploads,
     clock,
     brake: parts.brake,
     onLag: (error) => parts.log.fault(null, error),
@@ -89,20 +95,21 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const events = eventCommit({ connect: parts.connectCommits, timeoutMs });
   const onFault = (error: unknown) => parts.log.fault(null, error);
   const shelf = new Shelf(reads, timeoutMs);
+  const owners = new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault });
   const confirmations = new Confirmations({
     sql: reads,
     links,
     clock,
-    from: parts.mailFrom ?? defaultSender(publicUrl),
+    from: parts.mailFrom,
     write: ownSubmitter(submitParts),
     letter: (owed, confirmUrl) =>
-      confirmLetter(shelf, owed, confirmUrl, clock.now()).catch((error: unknown) => {
+      confirmLetter({ shelf, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
         onFault(error);
         return null;
       }),
   });
   const router = new Router([
-    ...emailRoutes({ submit: submitter(submitParts), reads, shelf, clock }),
+    ...emailRoutes({ submit: submitter(submitParts), reads, shelf, owners, clock }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),
@@ -124,11 +131,11 @@ export async function startApi(parts: ApiParts): Promise<Api> {
         readKey: keyReader(parts.serverSecret),
         admit: (bearer) => admitter.admit(bearer),
         router,
-        parse: (bytes) => json.parse(bytes),
+        parse: (body) => json.parse(body),
         onUse: (caller) => lastUsed.note(caller),
       },
       open: openPages(parts, router),
-      openBelow: linkPages({ links, commit: contacts, clock, trustProxy: parts.trustProxy }),
+      openBelow: linkPages({ links, commit: contacts, clock, publicUrl, trustProxy: parts.trustProxy }),
       budget: new BodyBudget(parts.bodyBytesInFlightMax),
       timeoutMs,
       onAnswer: parts.log.answered,
@@ -145,6 +152,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       clearInterval(sweep);
       await server.stop();
       await commit.close();
+      await uploads.end({ timeout: 1 });
       await contacts.close();
       await events.close();
       await lastUsed.stop();

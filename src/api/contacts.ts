@@ -239,14 +239,14 @@ async function get({ reads }: ContactParts, { caller, params }: Call): Promise<A
 
 async function commit(
   parts: ContactParts,
-  { caller, bytes }: Call,
+  { caller, bodyBytes }: Call,
   audience: string,
   who: Who,
   change: Change,
 ): Promise<Extract<ContactVerdict, { kind: "changed" }>> {
   visibleAudience(caller, audience);
   const { workspaceId, keyId } = caller;
-  const size = bytes.byteLength + ENTRY_BYTES;
+  const size = bodyBytes + ENTRY_BYTES;
   const room = parts.commit.takeRoom(1, size);
   if (!room) throw new Unavailable("the commit is full");
   try {

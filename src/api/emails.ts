@@ -1,9 +1,10 @@
 /** /emails: send one or a batch, read, list, reschedule, cancel. */
-import { createHash } from "node:crypto";
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
+import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
+import type { Owners } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/changemail.ts";
 import type { Sql } from "../record/connect.ts";
@@ -17,25 +18,36 @@ import {
 } from "../record/readmail.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { Shelf } from "../template/shelf.ts";
+import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
-import { INVALID_KEY, lacks } from "./gate.ts";
+import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
-import { checkSchedule, type Draft, draftLetter, SendEmail, type Sender, type Written } from "./letter.ts";
+import {
+  checkSchedule,
+  type Draft,
+  draftLetter,
+  READ_TO_REFUSE,
+  SendEmail,
+  type Sender,
+  type Written,
+} from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
-import { Refusal, refuse } from "./problem.ts";
+import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { iso } from "./time.ts";
 
 const BATCH_MAX = 100;
+/** Then others have their turn. */
+const DRAFT_MS_MAX = 10;
 
 export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
 
 const checkEmail = checker(SendEmail);
 const checkReschedule = checker(Reschedule);
 
-export type EmailParts = { submit: Submit; reads: Sql; shelf: Shelf; clock: Clock };
+export type EmailParts = { submit: Submit; reads: Sql; shelf: Shelf; owners: Owners; clock: Clock };
 
 type AskedClaim = { scope: string; key: string; digest: string };
 
@@ -43,6 +55,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
   const sends = {
     permissions: ["emails:send"],
     bodyBytesMax: EMAIL_BODY_BYTES_MAX,
+    alsoReads: READ_TO_REFUSE,
     commits: true,
     success: 200,
   } as const;
@@ -54,6 +67,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails",
       summary: "Send an e-mail",
       request: SendEmail,
+      digestPrefix: () => "\n",
       handle: (call) => sendOne(parts, call),
     },
     {
@@ -62,6 +76,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails/batch",
       summary: `Send up to ${BATCH_MAX} e-mails`,
       request: Type.Array(SendEmail, { minItems: 1, maxItems: BATCH_MAX }),
+      digestPrefix: ({ head }) => `${head.batchValidation === "permissive" ? "permissive" : "strict"}\n`,
       handle: (call) => sendBatch(parts, call),
     },
     {
@@ -98,10 +113,13 @@ export function emailRoutes(parts: EmailParts): Route[] {
 }
 
 async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
-  const claim = claimOf(idempotencyKey(call), "emails", call.bytes, "");
+  const claim = claimOf(idempotencyKey(call), "emails", call);
   const draft = draftLetter(checkEmail(object(call.body)), senderOf(parts, call), "");
   return unlessAnswered(parts, call, claim, async () => {
     const written = await writeLetters(parts.shelf, [draft], (_, refusal) => {
+      throw refusal;
+    });
+    await dropForeign(parts, call, written, (_, refusal) => {
       throw refusal;
     });
     return send(parts, call, written, JSON.stringify({ id: written[0]?.email.id }), claim);
@@ -118,14 +136,18 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
       "validation_error",
       `A batch must hold 1 to ${BATCH_MAX} e-mails; this one holds ${body.length}.`,
     );
-  const claim = claimOf(key, "emails/batch", call.bytes, isPermissive ? "permissive" : "strict");
+  const claim = claimOf(key, "emails/batch", call);
   const errors = new BatchErrors(isPermissive);
-  const drafts = draftBatch(body, senderOf(parts, call), errors);
+  const drafts = await draftBatch(body, senderOf(parts, call), errors);
   return unlessAnswered(parts, call, claim, async () => {
-    const written = await writeLetters(
+    const letters = await writeLetters(
       parts.shelf,
       drafts.map(({ draft }) => draft),
       (n, refusal) => errors.note(drafts[n]?.index ?? 0, refusal),
+    );
+    const indexOf = new Map(drafts.map(({ index, draft }) => [draft.at, index]));
+    const written = await dropForeign(parts, call, letters, ({ at }, refusal) =>
+      errors.note(indexOf.get(at) ?? 0, refusal),
     );
     const data = written.map(({ email }) => ({ id: email.id }));
     const answer = JSON.stringify(isPermissive ? { data, errors: errors.inOrder() } : { data });
@@ -153,24 +175,28 @@ class BatchErrors {
   }
 }
 
-function draftBatch(
+async function draftBatch(
   body: readonly Json[],
   sender: Sender,
   errors: BatchErrors,
-): { index: number; draft: Draft }[] {
+): Promise<{ index: number; draft: Draft }[]> {
   const drafts: { index: number; draft: Draft }[] = [];
-  body.forEach((item, index) => {
+  let until = performance.now() + DRAFT_MS_MAX;
+  for (const [index, item] of body.entries()) {
     try {
       drafts.push({ index, draft: draftLetter(checkItem(item, index), sender, `[${index}].`) });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       errors.note(index, error);
     }
-  });
+    if (performance.now() < until) continue;
+    await turn();
+    until = performance.now() + DRAFT_MS_MAX;
+  }
   return drafts;
 }
 
-/** A template may have changed or gone since the request was first answered: then the first answer stands. */
+/** A template or the domain of the sender may have changed or gone since the request was first answered: then the first answer stands. */
 async function unlessAnswered(
   parts: EmailParts,
   call: Call,
@@ -180,11 +206,48 @@ async function unlessAnswered(
   try {
     return await write();
   } catch (error) {
-    const isOfTemplate = error instanceof Refusal && [404, 422].includes(error.problem.status);
-    const earlier = isOfTemplate ? await earlierAnswer(parts, call, claim) : null;
+    const mayHaveChanged = error instanceof Refusal && isOfLetter(error.problem);
+    const earlier = mayHaveChanged ? await earlierAnswer(parts, call, claim) : null;
     if (earlier) return earlier;
     throw error;
   }
+}
+
+/** Without those whose sender the workspace may not write as; `onRefused` hears of each. */
+async function dropForeign(
+  { owners }: EmailParts,
+  { caller }: Call,
+  written: readonly Written[],
+  onRefused: (one: Written, refusal: Refusal) => void,
+): Promise<readonly Written[]> {
+  let refused = owners.refused(
+    caller,
+    written.map(({ fromDomain }) => fromDomain),
+  );
+  if (refused instanceof Promise)
+    refused = await refused.catch((error: unknown) => {
+      throw new Unavailable("Postgres did not answer", error);
+    });
+  if (refused.size === 0) return written;
+  const foreign = refused;
+  return written.filter((one) => {
+    if (!foreign.has(one.fromDomain)) return true;
+    onRefused(one, notVerified(one));
+    return false;
+  });
+}
+
+function notVerified({ fromDomain, at }: Written): Refusal {
+  const where = at === "" ? "" : ` (the \`${at}from\` field)`;
+  return refuse(
+    "validation_error",
+    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
+    { status: 403 },
+  );
+}
+
+function isOfLetter({ status, name }: Problem): boolean {
+  return [404, 422].includes(status) || (status === 403 && name === "validation_error");
 }
 
 async function earlierAnswer(
@@ -242,6 +305,8 @@ function answerTo(submitted: Submitted, answer: string): Answer {
       throw overQuota(submitted.refusal);
     case "key revoked":
       throw new Refusal(INVALID_KEY);
+    case "workspace suspended":
+      throw new Refusal(SUSPENDED);
     case "outcome unknown":
       throw outcomeUnknown();
   }
@@ -338,13 +403,12 @@ function object(body: Json | undefined): Json | undefined {
 }
 
 /** The same request is the same bytes under the same validation mode. */
-function claimOf(key: string | null, scope: string, bytes: Buffer, mode: string): AskedClaim | null {
-  if (key === null) return null;
-  return { scope, key, digest: createHash("sha256").update(mode).update("\n").update(bytes).digest("hex") };
+function claimOf(key: string | null, scope: string, { digest }: Call): AskedClaim | null {
+  return key === null ? null : { scope, key, digest: digest() };
 }
 
 function validationMode({ exchange }: Call): "strict" | "permissive" {
-  const mode = exchange.batchValidation;
+  const mode = exchange.head.batchValidation;
   if (mode === "" || mode === "strict") return "strict";
   if (mode === "permissive") return "permissive";
   throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");

@@ -1,5 +1,4 @@
 /** /events: what happened to a contact is committed, with the runs of automations that it starts. */
-import { createHash } from "node:crypto";
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import { rolledBack, Unavailable } from "../admission/unavailable.ts";
@@ -59,7 +58,7 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
   const key = idempotencyKey(call);
   const event = readEvent(call, clock);
   visibleAudience(call.caller, event.audienceId);
-  const digest = createHash("sha256").update(call.bytes).digest("hex");
+  const digest = call.digest();
   const entry: EventEntry = { ...event, claim: key === null ? null : { key, digest } };
   const room = commit.takeRoom(1, entry.bytes);
   if (!room) throw new Unavailable("the commit is full");

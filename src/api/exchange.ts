@@ -8,10 +8,18 @@
  *
  * An answer given before the body has arrived goes out at once, and the rest of the body is read and thrown away, up to
  * 64 MB or 10 s, before the answer ends: closing at once makes clients that are still sending lose the answer.
+ *
+ * The library reads on behind a request while that is being handled: another request behind it then ends the connection
+ * without an answer to either. So the last request of a connection is answered in a later turn of the loop, when
+ * whatever came with it has been read, and its answer closes the connection.
  */
 
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
+import type { BodyBudget } from "./bodybudget.ts";
+import { BodyMemory } from "./bodymemory.ts";
+import { type Head, readHead } from "./head.ts";
+import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
@@ -20,56 +28,43 @@ const ANSWER_IN_ONE_BYTES = 16 * 1024;
 export type Headers = Record<string, string>;
 
 export type BodyResult =
-  | { kind: "body"; bytes: Buffer }
+  | { kind: "body"; chunks: Buffer[]; size: number }
   | { kind: "too large" }
   | { kind: "gone" }
   | { kind: "no room" };
 
-export type Visitor = { address: string | null; forwardedFor: string; userAgent: string };
-
-/** Bytes of all bodies that a process holds at once. */
-export class BodyBudget {
-  readonly #bytesMax: number;
-  #bytes = 0;
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-  take(bytes: number): boolean {
-    if (this.#bytes + bytes > this.#bytesMax) return false;
-    this.#bytes += bytes;
-    return true;
-  }
-  give(bytes: number): void {
-    this.#bytes -= bytes;
-  }
-}
+export type Visitor = {
+  address: string | null;
+  forwardedFor: string;
+  userAgent: string;
+  /** The page that made the request, as its browser says; empty when there is none. */
+  origin: string;
+  /** What the visitor calls us. */
+  host: string;
+};
 
 export class Exchange {
   readonly requestId = randomUUID();
   readonly method: string;
   readonly path: string;
   readonly query: string;
-  readonly authorization: string;
-  readonly contentType: string;
-  readonly contentEncoding: string;
-  readonly contentLength: number;
+  readonly head: Head;
   readonly hasBody: boolean;
-  /** null when the header is not there. */
-  readonly idempotencyKey: string | null;
-  readonly batchValidation: string;
-  readonly isFromBrowser: boolean;
   /** Set once the caller is known; every answer after that carries them. */
   rateHeaders: readonly [string, string][] = [];
   status = 0;
   onEnd: (() => void) | null = null;
+  onGone: (() => void) | null = null;
 
-  readonly #visitor: Visitor | null;
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
+  /** Whose bytes they are: the peer's, until it is known for whom it calls. */
+  #owner: string | null = null;
   #isGone = false;
   #hasAnswered = false;
-  #chunks: Buffer[] = [];
+  readonly #memory = new BodyMemory();
   #bytes = 0;
+  #bytesHeld = 0;
   #isComplete = false;
   #hadNoRoom = false;
   #bytesMax = Number.POSITIVE_INFINITY;
@@ -83,33 +78,34 @@ export class Exchange {
     this.method = req.getCaseSensitiveMethod();
     this.path = req.getUrl();
     this.query = req.getQuery() ?? "";
-    this.authorization = req.getHeader("authorization");
-    this.#visitor = this.path.startsWith("/api/") ? null : readVisitor(res, req);
-    this.isFromBrowser =
-      req.getHeader("origin") !== "" ||
-      req.getHeader("sec-fetch-site") !== "" ||
-      req.getHeader("sec-fetch-dest") !== "" ||
-      req.getHeader("referer") !== "";
-    const length = req.getHeader("content-length");
-    this.contentLength = Number(length);
-    this.hasBody = this.contentLength > 0 || (length === "" && req.getHeader("transfer-encoding") !== "");
+    const head = readHead(req, this.method);
+    this.head = head;
+    this.hasBody = head.fault === null && (head.contentLength > 0 || head.isChunked);
     this.#isComplete = !this.hasBody;
-    this.contentType = this.hasBody ? req.getHeader("content-type") : "";
-    this.contentEncoding = this.hasBody ? req.getHeader("content-encoding") : "";
-    this.idempotencyKey = this.hasBody ? idempotencyKey(req) : null;
-    this.batchValidation = this.hasBody ? req.getHeader("x-batch-validation") : "";
     if (this.hasBody) res.onData((chunk, isLast) => this.#onData(chunk, isLast));
   }
 
-  /** Who looks at a page; not read for requests of the API. */
+  /** Who looks at a page; null once the client is gone. */
   get visitor(): Visitor {
-    return this.#visitor ?? { address: null, forwardedFor: "", userAgent: "" };
+    const { forwardedFor, userAgent, origin, host } = this.head;
+    return { address: this.#isGone ? null : addressOf(this.#res), forwardedFor, userAgent, origin, host };
+  }
+
+  /** The workspace that is calling: from now on the body counts for it. */
+  belongsTo(workspaceId: string): void {
+    if (!this.hasBody || this.#isGone || this.#hasAnswered) return;
+    const peer = this.#owner;
+    this.#owner = workspaceId;
+    if (peer === null || this.#budget.move(peer, workspaceId, this.#bytesHeld)) return;
+    this.#bytesHeld = 0;
+    this.#memory.clear();
+    this.#hadNoRoom = true;
   }
 
   /** The whole body, once; asked for only when the caller may send it. */
   body(bytesMax: number): Promise<BodyResult> {
     this.#bytesMax = bytesMax;
-    if (this.contentLength > bytesMax || this.#bytes > bytesMax)
+    if (this.head.contentLength > bytesMax || this.#bytes > bytesMax)
       return Promise.resolve({ kind: "too large" });
     if (this.#isGone) return Promise.resolve({ kind: "gone" });
     if (this.#hadNoRoom) return Promise.resolve({ kind: "no room" });
@@ -119,22 +115,38 @@ export class Exchange {
     });
   }
 
+  /** The body was read to its end by whoever asked for it. */
+  dropBody(): void {
+    this.#memory.clear();
+  }
+
   answer(status: number, body: string, headers: Headers = {}): void {
     if (this.#hasAnswered || this.#isGone) return;
     this.#hasAnswered = true;
     this.status = status;
     this.#forget();
+    if (!this.#isComplete) this.#answerAndDrain(status, body, headers);
+    else if (this.head.isLast) setImmediate(() => this.#answerLast(status, body, headers));
+    else this.#answerNow(status, body, headers);
+  }
+
+  #answerNow(status: number, body: string, headers: Headers): void {
     const res = this.#res;
-    if (!this.#isComplete) {
-      this.#answerAndDrain(status, body, headers);
-      return;
-    }
     const isLarge = body.length > ANSWER_IN_ONE_BYTES;
     res.cork(() => {
       this.#writeHead(status, headers);
       if (this.method === "HEAD") res.end();
       else if (isLarge) this.#endLarge(Buffer.from(body));
       else res.end(body);
+    });
+    this.#ended();
+  }
+
+  #answerLast(status: number, body: string, headers: Headers): void {
+    if (this.#isGone) return;
+    this.#res.cork(() => {
+      this.#writeHead(status, headers);
+      this.#res.end(this.method === "HEAD" ? undefined : body, true);
     });
     this.#ended();
   }
@@ -166,70 +178,64 @@ export class Exchange {
   }
 
   #answerAndDrain(status: number, body: string, headers: Headers): void {
-    const res = this.#res;
-    if (this.contentLength > DRAIN_BYTES_MAX) {
-      res.cork(() => {
-        this.#writeHead(status, headers);
-        res.end(body, true);
-      });
-      this.#ended();
+    if (this.head.contentLength > DRAIN_BYTES_MAX) {
+      setImmediate(() => this.#answerLast(status, body, headers));
       return;
     }
+    const res = this.#res;
     res.cork(() => {
       this.#writeHead(status, headers);
       res.write(body);
     });
-    const timer = setTimeout(() => this.#stopDraining(), DRAIN_MS_MAX);
+    const timer = setTimeout(() => this.#endDrain(), DRAIN_MS_MAX);
     this.#draining = { bytes: this.#bytes, timer };
   }
 
-  #stopDraining(): void {
-    if (this.#isGone) return;
-    this.#res.close(); // calls onAborted
+  /** The answer ends, and with it a connection on which the rest of the body may still come. */
+  #endDrain(): void {
+    if (this.#isGone || this.#draining === null) return;
+    clearTimeout(this.#draining.timer);
+    this.#draining = null;
+    this.#res.cork(() => this.#res.end(undefined, this.head.isLast || !this.#isComplete));
+    this.#ended();
   }
 
   #onData(chunk: ArrayBuffer, isLast: boolean): void {
-    const { byteLength } = chunk;
+    if (isLast) this.#isComplete = true;
     if (this.#draining) {
-      this.#drain(byteLength, isLast);
+      this.#drain(this.#draining, chunk.byteLength);
       return;
     }
     if (this.#isGone || this.#hasAnswered) return;
-    if (byteLength > 0) {
-      if (this.#hadNoRoom || !this.#budget.take(byteLength)) {
-        this.#hadNoRoom = true;
-        this.#finish({ kind: "no room" });
-        return;
-      }
-      this.#bytes += byteLength;
-      // the memory of a chunk is only lent
-      this.#chunks.push(Buffer.from(new Uint8Array(chunk)));
-    }
-    if (isLast) this.#isComplete = true;
-    if (this.#waiting && this.#bytes > this.#bytesMax) this.#finish({ kind: "too large" });
+    if (!this.#keep(chunk)) this.#finish({ kind: "no room" });
+    else if (this.#waiting && this.#bytes > this.#bytesMax) this.#finish({ kind: "too large" });
     else if (isLast && this.#waiting) this.#finish(this.#whole());
   }
 
-  #drain(bytes: number, isLast: boolean): void {
-    const draining = this.#draining as { bytes: number; timer: NodeJS.Timeout };
-    draining.bytes += bytes;
-    if (isLast) {
-      clearTimeout(draining.timer);
-      this.#draining = null;
-      this.#isComplete = true;
-      this.#res.cork(() => this.#res.end());
-      this.#ended();
-    } else if (draining.bytes > DRAIN_BYTES_MAX) {
-      this.#stopDraining();
+  #keep(chunk: ArrayBuffer): boolean {
+    const { byteLength } = chunk;
+    if (byteLength === 0 || this.#hadNoRoom) return !this.#hadNoRoom;
+    this.#owner ??= addressOf(this.#res) ?? "";
+    if (!this.#budget.take(this.#owner, byteLength)) {
+      this.#hadNoRoom = true;
+      this.#forget();
+      return false;
     }
+    this.#bytes += byteLength;
+    this.#bytesHeld += byteLength;
+    this.#memory.add(chunk, Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX);
+    return true;
+  }
+
+  #drain(draining: { bytes: number }, bytes: number): void {
+    draining.bytes += bytes;
+    if (this.#isComplete && !this.head.isLast) this.#endDrain();
+    else if (this.#isComplete || draining.bytes > DRAIN_BYTES_MAX) setImmediate(() => this.#endDrain());
   }
 
   #whole(): BodyResult {
     if (this.#bytes > this.#bytesMax) return { kind: "too large" };
-    return {
-      kind: "body",
-      bytes: this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks),
-    };
+    return { kind: "body", chunks: this.#memory.pieces, size: this.#bytes };
   }
 
   #finish(result: BodyResult): void {
@@ -243,15 +249,15 @@ export class Exchange {
     if (this.#draining) clearTimeout(this.#draining.timer);
     this.#forget();
     this.#finish({ kind: "gone" });
+    this.onGone?.();
     this.#ended();
   }
 
   /** The body is no longer needed: its bytes are free for others. */
   #forget(): void {
-    let bytes = 0;
-    for (const chunk of this.#chunks) bytes += chunk.byteLength;
-    this.#budget.give(bytes);
-    this.#chunks = [];
+    if (this.#owner !== null) this.#budget.give(this.#owner, this.#bytesHeld);
+    this.#bytesHeld = 0;
+    this.#memory.clear();
   }
 
   #ended(): void {
@@ -261,23 +267,8 @@ export class Exchange {
   }
 }
 
-function readVisitor(res: HttpResponse, req: HttpRequest): Visitor {
-  return {
-    address: Buffer.from(res.getRemoteAddressAsText()).toString() || null,
-    forwardedFor: req.getHeader("x-forwarded-for"),
-    userAgent: req.getHeader("user-agent"),
-  };
-}
-
-/** An empty header and none read the same here; only a walk over all headers can tell, so only then it is made. */
-function idempotencyKey(req: HttpRequest): string | null {
-  const value = req.getHeader("idempotency-key");
-  if (value !== "") return value;
-  let found: string | null = null;
-  req.forEach((name) => {
-    if (name === "idempotency-key") found = "";
-  });
-  return found;
+function addressOf(res: HttpResponse): string | null {
+  return Buffer.from(res.getRemoteAddressAsText()).toString() || null;
 }
 
 const STATUS_LINES: Record<number, string> = {

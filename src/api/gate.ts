@@ -1,13 +1,15 @@
 /**
  * The gate of the API: the checks every request passes before its handler runs, in the order the contract gives.
- * Browser 403, no key 401, bad key 401, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
+ * Browser 403, no key 401, bad key 401, suspended workspace 403, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
  */
+import { createHash } from "node:crypto";
 import type { Admission, Caller, Rate } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../plans.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
-import type { Json, Parsed } from "./json.ts";
+import type { Json } from "./json.ts";
+import type { Body, ParsedBody } from "./jsonthread.ts";
 import {
   NOT_JSON,
   NOT_JSON_TYPE,
@@ -18,13 +20,15 @@ import {
   TOO_LARGE,
   UNAVAILABLE,
 } from "./problem.ts";
-import { BODY_BYTES_MAX, type Call, type Route, type Router } from "./routes.ts";
+import { BODY_BYTES_MAX, type Call, type Route, type Router, readingOf } from "./routes.ts";
+
+type Received = { chunks: Buffer[]; size: number };
 
 export type GateParts = {
   readKey(key: string): Bearer | null;
   admit(bearer: Bearer): Promise<Admission>;
   router: Router;
-  parse(bytes: Buffer): Parsed | Promise<Parsed>;
+  parse(body: Body): ParsedBody | Promise<ParsedBody>;
   /** A request with a valid key: its last use. */
   onUse(caller: Caller): void;
 };
@@ -40,7 +44,12 @@ const MISSING_KEY = problem(
   CHALLENGE,
 );
 export const INVALID_KEY = problem("invalid_api_key", "API key is invalid.", CHALLENGE);
-const EMPTY = Buffer.alloc(0);
+const EMPTY = { chunks: [], size: 0 };
+const NO_BODY = { body: undefined, digest: () => createHash("sha256").digest("hex") };
+export const SUSPENDED = problem(
+  "workspace_suspended",
+  "This workspace is suspended: nothing of it is sent until its operator resumes it. Ask them why.",
+);
 const NO_QUERY = new URLSearchParams();
 
 /** The request, ready for its handler; throws a Refusal otherwise. */
@@ -50,14 +59,15 @@ export async function pass(parts: GateParts, exchange: Exchange): Promise<{ rout
   const query = exchange.query === "" ? NO_QUERY : new URLSearchParams(exchange.query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
-  const bytes = await readBody(route, exchange);
-  const body = bytes.byteLength === 0 ? undefined : await parseBody(parts, bytes);
-  return { route, call: { caller, params, query, exchange, body, bytes } };
+  const received = await readBody(route, exchange);
+  const { size } = received;
+  const { body, digest } = size === 0 ? NO_BODY : await parseBody(parts, route, caller, exchange, received);
+  return { route, call: { caller, params, query, exchange, body, digest, bodyBytes: size } };
 }
 
 async function authenticate(parts: GateParts, exchange: Exchange): Promise<Caller> {
-  if (exchange.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
-  const { authorization } = exchange;
+  if (exchange.head.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
+  const { authorization } = exchange.head;
   if (authorization.trim() === "") throw new Refusal(MISSING_KEY);
   const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
   const bearer = token === undefined ? null : parts.readKey(token);
@@ -65,7 +75,9 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   const admission = await parts.admit(bearer);
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
   parts.onUse(admission.caller);
+  exchange.belongsTo(admission.caller.workspaceId);
   exchange.rateHeaders = rateHeaders(admission.rate);
+  if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);
   if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
   return admission.caller;
 }
@@ -100,19 +112,20 @@ function checkPlan(route: Route, { plan }: Caller): void {
   );
 }
 
-async function readBody(route: Route, exchange: Exchange): Promise<Buffer> {
+async function readBody(route: Route, exchange: Exchange): Promise<Received> {
   if (!exchange.hasBody) return EMPTY;
   const bytesMax = route.bodyBytesMax ?? BODY_BYTES_MAX;
-  if (exchange.contentLength > bytesMax) throw new Refusal(TOO_LARGE);
-  if (exchange.contentEncoding !== "" || !/^application\/json *(;|$)/i.test(exchange.contentType))
+  const { contentLength, contentEncoding, contentType } = exchange.head;
+  if (contentLength > bytesMax) throw new Refusal(TOO_LARGE);
+  if (contentEncoding !== "" || !/^application\/json *(;|$)/i.test(contentType))
     throw new Refusal(NOT_JSON_TYPE);
   return bytesOf(await exchange.body(bytesMax));
 }
 
-function bytesOf(result: BodyResult): Buffer {
+function bytesOf(result: BodyResult): Received {
   switch (result.kind) {
     case "body":
-      return result.bytes;
+      return result;
     case "too large":
       throw new Refusal(TOO_LARGE);
     case "no room":
@@ -121,15 +134,33 @@ function bytesOf(result: BodyResult): Buffer {
   }
 }
 
-async function parseBody(parts: GateParts, bytes: Buffer): Promise<Json> {
-  const parsed = await parts.parse(bytes);
+async function parseBody(
+  parts: GateParts,
+  route: Route,
+  { workspaceId }: Caller,
+  exchange: Exchange,
+  { chunks, size }: Received,
+): Promise<{ body: Json; digest(): string }> {
+  const parsed = await parts.parse({
+    chunks,
+    size,
+    workspaceId,
+    reading: readingOf(route),
+    digestPrefix: route.digestPrefix?.(exchange) ?? "",
+    onGone: (dropped) => {
+      exchange.onGone = dropped;
+    },
+  });
+  exchange.dropBody();
   switch (parsed.kind) {
     case "json":
-      return parsed.value;
+      return { body: parsed.value, digest: parsed.digest };
     case "not json":
       throw new Refusal(NOT_JSON);
     case "too deep":
       throw refuse("validation_error", "The request body is nested too deeply.");
+    case "too many":
+      throw refuse("validation_error", "The request body holds too many values: send less in one request.");
     case "bad text":
       throw refuse("validation_error", "Text must not contain U+0000 or unpaired surrogates.");
   }

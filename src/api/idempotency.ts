@@ -5,7 +5,7 @@ import type { Call } from "./routes.ts";
 const IDEMPOTENCY_KEY_CHARS_MAX = 256;
 
 export function idempotencyKey({ exchange }: Call): string | null {
-  const key = exchange.idempotencyKey;
+  const key = exchange.head.idempotencyKey;
   if (key === null) return null;
   if (key.length === 0 || key.length > IDEMPOTENCY_KEY_CHARS_MAX)
     throw refuse(

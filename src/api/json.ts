@@ -1,21 +1,24 @@
 /**
  * Request bodies as JSON: UTF-8, at most 32 levels deep, no U+0000 and no lone surrogate in any string (neither can be
- * stored). Bodies over 1 MB are parsed in a worker thread, one at a time, so that they hold up nobody else.
+ * stored), at most 200,000 values. What the main thread parses is so small that it cannot be held up; the rest is for
+ * jsonthread.ts.
  */
 import { isUtf8 } from "node:buffer";
-import { Worker } from "node:worker_threads";
 
 export const JSON_DEPTH_MAX = 32;
-const OFF_LOOP_BYTES = 1024 * 1024;
-/** As it was built, also when this file runs from the sources: a thread has no loader for them. */
-const WORKER = new URL("../../dist/api/json-worker.js", import.meta.url);
+export const JSON_VALUES_MAX = 200_000;
+/** The main thread takes up to 20 ms for the worst of so many bytes. */
+export const MAIN_THREAD_BYTES_MAX = 128 * 1024;
+/** Of numbers up to 999, in which older clients send attachments. */
+const OCTETS_MAX = 10 * 1024 * 1024;
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
-export type Parsed =
-  | { kind: "json"; value: Json }
+export type NotJson =
   | { kind: "not json" }
   | { kind: "too deep" }
+  | { kind: "too many" }
   | { kind: "bad text" };
+export type Parsed = { kind: "json"; value: Json } | NotJson;
 
 export function parseJson(bytes: Buffer): Parsed {
   if (!isUtf8(bytes)) return { kind: "not json" };
@@ -30,7 +33,7 @@ export function parseJson(bytes: Buffer): Parsed {
   return inspect(value, text.includes("\\u")) ?? { kind: "json", value };
 }
 
-function inspect(value: Json, checkText: boolean, depth = 1): Parsed | null {
+function inspect(value: Json, checkText: boolean, depth = 1): NotJson | null {
   if (typeof value === "string")
     return checkText && (value.includes("\0") || !value.isWellFormed()) ? { kind: "bad text" } : null;
   if (value === null || typeof value !== "object") return null;
@@ -49,39 +52,55 @@ function inspect(value: Json, checkText: boolean, depth = 1): Parsed | null {
   return null;
 }
 
-/** Parses large bodies on a thread of its own, in the order they come. */
-export class JsonParser {
-  #worker: Worker | null = null;
-  #last: Promise<unknown> = Promise.resolve();
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const ZERO = 0x30;
+const NINE = 0x39;
+const BACKSLASH = 0x5c;
+const OPENING = new Set([0x5b, 0x7b]);
+const CLOSING = new Set([0x5d, 0x7d]);
 
-  parse(bytes: Buffer): Parsed | Promise<Parsed> {
-    if (bytes.byteLength <= OFF_LOOP_BYTES) return parseJson(bytes);
-    const parsed = this.#last.then(() => this.#parseOffLoop(bytes));
-    this.#last = parsed.catch(() => {});
-    return parsed;
+/**
+ * What would make parsing expensive, found in one look at the bytes: a value of two bytes takes fifty when it is parsed.
+ * Says nothing of bytes that are no JSON.
+ */
+export function findExcess(bytes: Uint8Array): NotJson | null {
+  let depth = 0;
+  let values = 1;
+  let octets = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i] as number;
+    if (byte === QUOTE) {
+      i = endOfString(bytes, i);
+    } else if (byte === COMMA) {
+      if (isOctet(bytes, i + 1)) octets++;
+      else values++;
+    } else if (OPENING.has(byte)) {
+      values++;
+      if (++depth > JSON_DEPTH_MAX) return { kind: "too deep" };
+    } else if (CLOSING.has(byte)) {
+      depth--;
+    }
+    if (values > JSON_VALUES_MAX || octets > OCTETS_MAX) return { kind: "too many" };
   }
+  return null;
+}
 
-  async close(): Promise<void> {
-    await this.#worker?.terminate();
+function endOfString(bytes: Uint8Array, start: number): number {
+  for (let i = start + 1; i < bytes.length; i++) {
+    if (bytes[i] === BACKSLASH) i++;
+    else if (bytes[i] === QUOTE) return i;
   }
+  return bytes.length;
+}
 
-  #parseOffLoop(bytes: Buffer): Promise<Parsed> {
-    this.#worker ??= new Worker(WORKER, { execArgv: [] });
-    const worker = this.#worker;
-    worker.unref();
-    return new Promise((resolve, reject) => {
-      const onMessage = (parsed: Parsed): void => {
-        worker.off("error", onError);
-        resolve(parsed);
-      };
-      const onError = (error: Error): void => {
-        worker.off("message", onMessage);
-        this.#worker = null;
-        reject(error);
-      };
-      worker.once("message", onMessage);
-      worker.once("error", onError);
-      worker.postMessage(bytes);
-    });
-  }
+/** A number up to 999 and a comma: an element of an array of bytes. */
+function isOctet(bytes: Uint8Array, start: number): boolean {
+  let i = start;
+  while (i < start + 3 && isDigit(bytes[i])) i++;
+  return i > start && bytes[i] === COMMA;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= ZERO && byte <= NINE;
 }

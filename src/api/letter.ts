@@ -2,22 +2,26 @@
  * One e-mail as a caller writes it: checked, then, with what a template gives, turned into the rows that are kept. What the schema cannot say
  * (addresses, header names, times, base64) is decided here; a refusal names the field.
  */
-import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
 import {
+  HEADERS_GIVEN,
+  hasDirectionMark,
+  headerGivable,
   headerNameOk,
   headerReserved,
   headerValueOk,
   identity,
   type Mailbox,
   parseMailbox,
+  reordersText,
 } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
 import { jsonbBytes } from "../record/jsonb.ts";
 import type { Letter } from "../template/render.ts";
+import { decodedOf } from "./attachment.ts";
 import { missingField } from "./check.ts";
-import { refuse } from "./problem.ts";
+import { type Refusal, refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
 
 const RECIPIENTS_MAX = 50;
@@ -26,7 +30,6 @@ export const VARIABLES_BYTES_MAX = 16_384;
 const HEADERS_BYTES_MAX = 16_384;
 export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
-const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
 const DAY_MS = 86_400_000;
 
 export const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
@@ -92,7 +95,15 @@ export const SendEmail = Type.Object(
 );
 export type SendEmail = Static<typeof SendEmail>;
 
-export type Written = { email: NewEmail; attachments: NewAttachment[]; counted: number };
+export type Written = {
+  email: NewEmail;
+  attachments: NewAttachment[];
+  counted: number;
+  /** Its domain must be one that the workspace may write from. */
+  fromDomain: string;
+  /** As in its draft. */
+  at: string;
+};
 
 export type Sender = { workspaceId: string; keyId: string; now: number };
 
@@ -140,7 +151,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
 export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written {
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
-  const from = checkFrom(body.from ?? fromTemplate?.from ?? undefined, at);
+  const { from, domain: fromDomain } = readFrom(body.from ?? fromTemplate?.from ?? undefined, at);
   const subject = checkSubject(body.subject ?? fromTemplate?.subject ?? undefined, at);
   const replyTo = draft.replyTo ?? fromTemplate?.replyTo ?? [];
   const html = fromTemplate ? fromTemplate.html : (body.html ?? null);
@@ -160,7 +171,7 @@ export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written 
     extra,
     scheduledAt,
   };
-  return { email, attachments, counted: to.length };
+  return { email, attachments, counted: to.length, fromDomain, at };
 }
 
 /** Text and what is made of it cost time with every e-mail. */
@@ -186,18 +197,27 @@ function isOver(text: string, bytes: number): boolean {
 
 /** `a@x.com` or `Name <a@x.com>`, as it came. */
 export function checkFrom(from: string | undefined, at: string): string {
+  return readFrom(from, at).from;
+}
+
+function readFrom(from: string | undefined, at: string): { from: string; domain: string } {
   if (from === undefined) throw missingField(`${at}from`);
-  if (!parseMailbox(from))
+  const mailbox = parseMailbox(from);
+  if (!mailbox)
     throw refuse(
       "invalid_from_address",
       `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
-  return from;
+  if (hasDirectionMark(from)) throw reordering(`${at}from`);
+  return { from, domain: mailbox.domain };
 }
 
 export function replyToOf(given: string | string[], field: string): string[] {
   return recipients(given, field, new Set());
 }
+
+/** Fields that are no part of a request, and are refused rather than ignored. */
+export const READ_TO_REFUSE = ["topic_id"];
 
 function refuseUnsupported(body: SendEmail, at: string): void {
   if ("topic_id" in body) throw refuse("validation_error", `The \`${at}topic_id\` field is not supported.`);
@@ -227,6 +247,7 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
       "validation_error",
       `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
+  if (hasDirectionMark(text)) throw reordering(field);
   const person = identity(mailbox.address);
   if (seen.has(person)) return false;
   seen.add(person);
@@ -240,12 +261,21 @@ export function checkSubject(subject: string | undefined, at: string): string {
       "validation_error",
       `The \`${at}subject\` field must not contain line breaks or control characters.`,
     );
+  if (reordersText(subject)) throw reordering(`${at}subject`);
   if (subject.length > SUBJECT_CHARS_MAX)
     throw refuse(
       "validation_error",
       `The \`${at}subject\` field must have at most ${SUBJECT_CHARS_MAX} characters.`,
     );
   return subject;
+}
+
+/** Shown in another order, `gpj.exe` and one address look like another. */
+function reordering(field: string): Refusal {
+  return refuse(
+    "validation_error",
+    `The \`${field}\` field must not contain characters that change the direction of text, such as U+202E.`,
+  );
 }
 
 /** When it is due in ms; null when it may go at once. */
@@ -299,6 +329,12 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
       throw refuse("validation_error", `The \`${at}headers\` field has a name that is not a header name.`);
     if (headerReserved(name))
       throw refuse("validation_error", `The \`${field}\` field is set by the engine and cannot be given.`);
+    if (!headerGivable(name))
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field cannot be given. Headers may be ${HEADERS_GIVEN}.`,
+      );
+    if (reordersText(headers[name] as string)) throw reordering(field);
     if (!headerValueOk(headers[name] as string))
       throw refuse(
         "validation_error",
@@ -325,25 +361,19 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
         `The \`${field}.${name}\` field must not contain line breaks or control characters.`,
       );
   }
-  const content = contentOf(given.content, field);
-  const hash = createHash("sha256").update(content).digest("hex");
-  return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };
-}
-
-const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
-
-function contentOf(content: GivenAttachment["content"], field: string): Buffer {
-  if (typeof content === "string") {
-    const text = /[\r\n \t]/.test(content) ? content.replace(/[\r\n \t]+/g, "") : content;
-    if (!BASE64.test(text) || text.replace(/=+$/, "").length % 4 === 1)
+  if (hasDirectionMark(filename)) throw reordering(`${field}.filename`);
+  const decoded = decodedOf(given);
+  switch (decoded.kind) {
+    case "content": {
+      const { bytes: content, hash } = decoded;
+      return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };
+    }
+    case "not base64":
       throw refuse("invalid_attachment", `The \`${field}.content\` field must be base64.`);
-    return Buffer.from(text, "base64");
+    case "too large":
+      throw refuse(
+        "invalid_attachment",
+        `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
+      );
   }
-  const bytes = Array.isArray(content) ? content : content.data;
-  if (bytes.length > BYTE_ARRAY_MAX)
-    throw refuse(
-      "invalid_attachment",
-      `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
-    );
-  return Buffer.from(bytes);
 }

@@ -1,7 +1,8 @@
 /**
  * The two pages that people reach from a mail: unsubscribe and confirm. Opening one only asks and changes nothing, since
  * scanners open every link. Its button, or a mail program's one-click request (RFC 8058), acts, and the answer confirms
- * it. A page says the same for a contact that is gone, so a link does not tell who is known.
+ * it. A page says the same for a contact that is gone, so a link does not tell who is known. A browser acts for the page's
+ * own button only: another site that came by a link cannot press it in somebody's name, nor show the page in a frame.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Addressee, Links } from "../audience/links.ts";
@@ -19,6 +20,8 @@ export type PageParts = {
   links: Links;
   commit: ContactCommit;
   clock: Clock;
+  /** Where people reach these pages. */
+  publicUrl: string;
   /** A proxy in front names the visitor. */
   trustProxy: boolean;
 };
@@ -30,6 +33,11 @@ const CONFIRM = "/confirm/";
 const UNKNOWN: Words = {
   title: "This link is not valid",
   text: "Part of it may be missing. Please open it again from the e-mail.",
+};
+
+const ELSEWHERE: Words = {
+  title: "Please press the button on our own page",
+  text: "This request came from another site, so nothing was changed. Please open the link from the e-mail.",
 };
 
 export function linkPages(parts: PageParts): ReadonlyMap<string, (exchange: Exchange) => Promise<Answer>> {
@@ -48,6 +56,7 @@ async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer
       text: "Do you want to stop receiving these e-mails? Nothing changes until you press the button.",
       button: "Unsubscribe",
     });
+  if (isFromElsewhere(parts, exchange)) return page(403, ELSEWHERE);
   await act(parts, exchange, addressee, {
     kind: "unsubscribe",
     source: "link",
@@ -65,6 +74,7 @@ async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
       text: "Do you want to receive these e-mails? Nothing changes until you press the button.",
       button: "Confirm",
     });
+  if (isFromElsewhere(parts, exchange)) return page(403, ELSEWHERE);
   const { askedAt } = invitation;
   const verdict = await act(parts, exchange, invitation, {
     kind: "confirm",
@@ -106,6 +116,12 @@ function isPost({ method }: Exchange): boolean {
   return method === "POST";
 }
 
+/** A mail program names no origin. One that is hidden is a frame's or a redirect's: our own page shows its own. */
+function isFromElsewhere({ publicUrl }: PageParts, { visitor: { origin, host } }: Exchange): boolean {
+  if (origin === "" || origin === new URL(publicUrl).origin) return false;
+  return !URL.canParse(origin) || new URL(origin).host !== host.toLowerCase();
+}
+
 function visitorOf({ trustProxy }: PageParts, { visitor }: Exchange): Visitor {
   const forwarded = visitor.forwardedFor.split(",").at(-1)?.trim() ?? "";
   const { address, userAgent } = visitor;
@@ -119,8 +135,11 @@ const HEADERS = {
   "Content-Type": "text/html; charset=utf-8",
   "Cache-Control": "no-store",
   "Content-Security-Policy":
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
-  "Referrer-Policy": "no-referrer",
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  // with `no-referrer` browsers would hide the origin of the page's own form, too
+  "Referrer-Policy": "same-origin",
+  "X-Frame-Options": "DENY",
+  "Cross-Origin-Opener-Policy": "same-origin",
   "X-Content-Type-Options": "nosniff",
   "X-Robots-Tag": "noindex",
 };

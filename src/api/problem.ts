@@ -23,6 +23,7 @@ export const STATUS_OF = {
   plan_required: 402,
   restricted_api_key: 403,
   browser_request_blocked: 403,
+  workspace_suspended: 403,
   not_found: 404,
   method_not_allowed: 405,
   invalid_idempotent_request: 409,
@@ -59,6 +60,10 @@ export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),
   status: 400,
 };
+/** Two readers of the connection could disagree about where the request ends. */
+export function badFraming(fault: string): Problem {
+  return { ...problem("validation_error", `The request has ${fault}.`), status: 400 };
+}
 export const TOO_LARGE: Problem = {
   ...problem("validation_error", "The request body is too large."),
   status: 413,

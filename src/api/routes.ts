@@ -7,6 +7,7 @@ import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
 import type { Exchange, Headers } from "./exchange.ts";
 import type { Json } from "./json.ts";
+import type { Reading } from "./jsonwork.ts";
 
 export const BODY_BYTES_MAX = 1024 * 1024;
 export const EMAIL_BODY_BYTES_MAX = 40 * 1024 * 1024;
@@ -18,8 +19,9 @@ export type Call = {
   exchange: Exchange;
   /** The parsed body; undefined when there was none. */
   body: Json | undefined;
-  /** The body as it came, for what must be compared byte by byte. */
-  bytes: Buffer;
+  bodyBytes: number;
+  /** Of the body as it came, for what must be compared byte by byte. */
+  digest(): string;
 };
 
 export type Answer = { status: number; body: string; headers?: Headers };
@@ -38,6 +40,10 @@ export type Route = {
   summary: string;
   success: number;
   request?: TSchema;
+  /** Fields that are read besides those of the request. */
+  alsoReads?: readonly string[];
+  /** What a digest of the request covers besides its bytes. */
+  digestPrefix?(exchange: Exchange): string;
   query?: readonly { name: string; description: string }[];
   /** Whether the route waits for a commit, which has deadlines of its own. */
   commits?: boolean;
@@ -111,4 +117,12 @@ function decode(segment: string): string {
   } catch {
     return segment;
   }
+}
+
+/** What of a body the route's schema knows; the rest is ignored. */
+export function readingOf({ request, alsoReads = [] }: Route): Reading {
+  const schema = request as { items?: TSchema; maxItems?: number } | undefined;
+  const { properties } = (schema?.items ?? request ?? {}) as { properties?: Record<string, TSchema> };
+  const fields = properties ? [...Object.keys(properties), ...alsoReads] : null;
+  return { fields, itemsMax: schema?.maxItems ?? 0 };
 }

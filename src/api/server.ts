@@ -5,9 +5,19 @@
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
 import { fateOf } from "../record/lost.ts";
-import { type BodyBudget, Exchange } from "./exchange.ts";
+import type { BodyBudget } from "./bodybudget.ts";
+import { Exchange } from "./exchange.ts";
 import { type GateParts, pass } from "./gate.ts";
-import { bodyOf, INTERNAL, OUTCOME_UNKNOWN, type Problem, problem, Refusal, UNAVAILABLE } from "./problem.ts";
+import {
+  badFraming,
+  bodyOf,
+  INTERNAL,
+  OUTCOME_UNKNOWN,
+  type Problem,
+  problem,
+  Refusal,
+  UNAVAILABLE,
+} from "./problem.ts";
 import type { Answer, Route } from "./routes.ts";
 
 const IN_FLIGHT_MAX = 10_000;
@@ -61,6 +71,11 @@ export function startServer(
       parts.onAnswer(exchange, performance.now() - began);
       if (inFlight === 0) onIdle?.();
     };
+    const { fault } = exchange.head;
+    if (fault !== null) {
+      refuse(exchange, badFraming(fault));
+      return;
+    }
     if (inFlight > IN_FLIGHT_MAX || isStopping) {
       refuse(exchange, UNAVAILABLE);
       return;

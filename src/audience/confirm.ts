@@ -105,9 +105,11 @@ export function defaultSender(publicUrl: string): string {
   return parseMailbox(address) ? address : "no-reply@postrider.invalid";
 }
 
+/** The operator's words under the operator's sender: no caller can make them say anything else. */
 function plainLetter({ audienceName, firstName }: OwedConfirmation, confirmUrl: string): OwnLetter {
-  const name = oneLine(audienceName);
-  const greeting = firstName === null ? "Hello," : `Hello ${oneLine(firstName)},`;
+  const name = lettersOf(audienceName, "&") || "this sender";
+  const called = lettersOf(firstName ?? "");
+  const greeting = called === "" ? "Hello," : `Hello ${called},`;
   const request = `please confirm that you want to receive e-mails from ${name}:`;
   const otherwise =
     "If you did not ask for this, ignore this e-mail: unless you confirm, you are not subscribed.";
@@ -124,8 +126,12 @@ function plainLetter({ audienceName, firstName }: OwedConfirmation, confirmUrl: 
   };
 }
 
-function oneLine(text: string): string {
-  return text.replace(/[\p{Cc}\s]+/gu, " ").trim();
+const NAME_CHARS_MAX = 40;
+
+/** Letters of any script, spaces, apostrophes and hyphens: nothing that becomes a link, a number to call or markup. */
+function lettersOf(text: string, besides = ""): string {
+  const kept = text.replace(/\s+/gu, " ").replace(new RegExp(`[^\\p{L}\\p{M} '’${besides}-]+`, "gu"), "");
+  return [...kept.replace(/ {2,}/g, " ").trim()].slice(0, NAME_CHARS_MAX).join("").trim();
 }
 
 function escaped(text: string): string {

@@ -1,9 +1,10 @@
 /**
  * A workspace's own words for the confirmation mail: its template `confirm-subscription:<id of the audience>`, else
- * `confirm-subscription`. One that fails, or leaves out the link, must not keep people from confirming: then the mail is
- * the plain one.
+ * `confirm-subscription`, under a sender that the workspace may write as. One that fails, leaves out the link or has no
+ * such sender must not keep people from confirming: then the mail is the plain one, the operator's.
  */
-import { headerValueOk } from "../address.ts";
+import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
+import type { Owners } from "../domain/owners.ts";
 import type { OwedConfirmation } from "../record/confirmations.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderLetter } from "../template/render.ts";
@@ -14,7 +15,7 @@ const EXTERNAL_ID = "confirm-subscription";
 
 /** null when there is no template; throws when there is one that cannot be used. */
 export async function confirmLetter(
-  shelf: Shelf,
+  { shelf, owners }: { shelf: Shelf; owners: Owners },
   owed: OwedConfirmation,
   confirmUrl: string,
   now: number,
@@ -37,5 +38,9 @@ export async function confirmLetter(
   if (!html.includes(confirmUrl)) throw new Error("the confirmation template does not write confirm_url");
   if (subject === null || !headerValueOk(subject))
     throw new Error("the confirmation template has no subject, or one of several lines");
-  return { subject, html, text, from, replyTo };
+  const domain = from === null ? undefined : parseMailbox(from)?.domain;
+  if (domain === undefined) throw new Error("the confirmation template names no sender");
+  if ((await owners.refused({ workspaceId, version: 0 }, [domain])).size > 0)
+    throw new Error(`the confirmation template writes from ${domain}, which is not the workspace's own`);
+  return { subject: withoutDirectionMarks(subject), html, text, from, replyTo };
 }

@@ -6,7 +6,7 @@
  */
 import Type, { type Static, type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
-import { headerValueOk, parseMailbox } from "../address.ts";
+import { hasDirectionMark, headerValueOk, parseMailbox, reordersText } from "../address.ts";
 import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "./filters.ts";
 import { isTimeZone, momentKind, parseSpan } from "./spans.ts";
 
@@ -207,6 +207,10 @@ function checkSend(json: unknown, path: string): Send {
   const replyTo = typeof reply_to === "string" ? [reply_to] : reply_to;
   if (replyTo?.some((address) => !parseMailbox(address)))
     throw new DocumentError(`${path}.reply_to must name addresses.`);
+  if ([from ?? "", ...(replyTo ?? [])].some(hasDirectionMark) || reordersText(subject ?? ""))
+    throw new DocumentError(
+      `${path} must not have characters that change the direction of text, such as U+202E, in from, reply_to or subject.`,
+    );
   return { ...shape, ...(replyTo && { reply_to: replyTo }) };
 }
 

@@ -7,6 +7,7 @@
  */
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
+import type { Owners } from "../domain/owners.ts";
 import type { ContactCommit } from "../record/contactcommit.ts";
 import type { NewEmail } from "../record/emails.ts";
 import type { ClaimedRun } from "../record/runs.ts";
@@ -27,6 +28,7 @@ export type EffectParts = {
   submitOwn: SubmitOwn;
   contacts: ContactCommit;
   shelf: Shelf;
+  owners: Owners;
   links: Links;
   clock: Clock;
   onFault(error: unknown): void;
@@ -40,6 +42,7 @@ export type Result = { result: string; detail: string | null };
 type Results = Map<ClaimedRun, Result>;
 export type Happened = { results: Results; isRefused: boolean };
 
+type Letter = { run: ClaimedRun; email: NewEmail; fromDomain: string };
 type Send = { traveller: Traveller; move: Extract<Move, { kind: "send" }> };
 type Tag = { traveller: Traveller; move: Extract<Move, { kind: "tag" }> };
 
@@ -80,7 +83,7 @@ export class Effects {
     const refs = sends.flatMap(({ move }) => move.send.template ?? []);
     const saved =
       refs.length === 0 ? new Map<string, Shelved>() : await this.#parts.shelf.fetch(workspaceId, refs);
-    let written: { run: ClaimedRun; email: NewEmail }[] = [];
+    let written: Letter[] = [];
     let bytes = 0;
     let began = performance.now();
     for (const send of sends) {
@@ -94,8 +97,8 @@ export class Effects {
         results.set(run, { result: "skipped", detail: letter.reason });
         continue;
       }
-      written.push({ run, email: letter });
-      bytes += letter.bytes;
+      written.push({ run, ...letter });
+      bytes += letter.email.bytes;
       if (bytes < LETTERS_BYTES_MAX) continue;
       await this.#submit(workspaceId, written, results);
       [written, bytes] = [[], 0];
@@ -103,15 +106,23 @@ export class Effects {
     if (written.length > 0) await this.#submit(workspaceId, written, results);
   }
 
-  async #submit(
-    workspaceId: string,
-    written: readonly { run: ClaimedRun; email: NewEmail }[],
-    results: Results,
-  ): Promise<void> {
-    const { handle } = (written[0] as { run: ClaimedRun }).run;
-    const emails = written.map(({ email }) => email);
-    await this.#parts.submitOwn({ workspaceId, handle, bulk: true, emails });
-    for (const { run, email } of written) results.set(run, { result: "done", detail: email.id });
+  async #submit(workspaceId: string, written: readonly Letter[], results: Results): Promise<void> {
+    const { owners, submitOwn } = this.#parts;
+    const domains = written.map(({ fromDomain }) => fromDomain);
+    const foreign = await owners.refused({ workspaceId, version: 0 }, domains);
+    const own = written.filter(({ run, fromDomain }) => {
+      if (!foreign.has(fromDomain)) return true;
+      results.set(run, {
+        result: "skipped",
+        detail: `the domain ${fromDomain} is not verified for this workspace`,
+      });
+      return false;
+    });
+    const [first] = own;
+    if (!first) return;
+    const emails = own.map(({ email }) => email);
+    await submitOwn({ workspaceId, handle: first.run.handle, bulk: true, emails });
+    for (const { run, email } of own) results.set(run, { result: "done", detail: email.id });
   }
 
   #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Shelved>) {

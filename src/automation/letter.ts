@@ -5,7 +5,7 @@
  * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its run, its
  * step and the recorded time of that step.
  */
-import { headerValueOk, parseMailbox } from "../address.ts";
+import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Links } from "../audience/links.ts";
 import { derivedId } from "../ids.ts";
 import type { Extra, Head, NewEmail } from "../record/emails.ts";
@@ -24,6 +24,9 @@ const SUBJECT_CHARS_MAX = 998;
 /** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
 type Letters = { saved: Shelved | null; own: Compiled | null };
 
+/** Its domain must be one that the workspace may write from. */
+type Written = { email: NewEmail; fromDomain: string };
+
 /** Why a mail was not written; goes into the history of the run. */
 type Unwritten = { reason: string };
 
@@ -34,7 +37,7 @@ export function writeLetter(
   { saved, own }: Letters,
   links: Links,
   now: number,
-): NewEmail | Unwritten {
+): Written | Unwritten {
   const body = send.template === undefined ? own : saved;
   if (!body) return { reason: "no template" };
   const { workspaceId, audienceId, contactId } = run;
@@ -46,7 +49,8 @@ export function writeLetter(
   const titled = own && own !== body ? rendered(own, variables, budget) : letter;
   if ("reason" in titled) return titled;
   const from = send.from ?? letter.from;
-  if (!from || !parseMailbox(from)) return { reason: "no sender" };
+  const sender = from ? parseMailbox(from) : null;
+  if (!from || !sender) return { reason: "no sender" };
   const subject = subjectOf(titled);
   if (subject === "") return { reason: "no subject" };
   if (!headerValueOk(subject)) return { reason: "the subject has characters that no header may have" };
@@ -67,7 +71,7 @@ export function writeLetter(
   };
   const html = letter.html === "" ? null : letter.html;
   const [headText, extraText] = [JSON.stringify(head), JSON.stringify(extra)];
-  return {
+  const email: NewEmail = {
     workspaceId,
     id: emailIdOf(run),
     keyId: null,
@@ -81,11 +85,14 @@ export function writeLetter(
     extra: extraText,
     scheduledAt: null,
   };
+  return { email, fromDomain: sender.domain };
 }
 
 /** On one line, whatever its variables brought along; not cut in the middle of a character. */
 function subjectOf({ subject }: Letter): string {
-  const line = (subject ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+  const line = withoutDirectionMarks(subject ?? "")
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .trim();
   return line.slice(0, SUBJECT_CHARS_MAX).replace(/\p{Cs}$/u, "");
 }
 

@@ -75,7 +75,8 @@ export class Worker {
     const { sql, clock, retentionDays } = this.#parts;
     const now = clock.now();
     const staleAt = now - retentionDays * DAY_MS;
-    const claimed = await claimRuns(sql, { now, leaseMs: LEASE_MS, staleAt, most: RUNS_MAX });
+    const found = await claimRuns(sql, { now, leaseMs: LEASE_MS, staleAt, most: RUNS_MAX });
+    const claimed = found.filter(({ isHeld }) => !isHeld);
     const until = performance.now() + LEASE_USED_MS_MAX;
     const isRefused = await this.#lead(
       claimed.filter(({ claims }) => claims <= SHARED_CLAIMS_MAX),
@@ -85,7 +86,7 @@ export class Worker {
     for (const run of claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX))
       await this.#lead([run], until);
     if (isRefused) return "later";
-    return claimed.length === RUNS_MAX ? "at once" : "soon";
+    return found.length === RUNS_MAX ? "at once" : "soon";
   }
 
   /** Says whether mail was refused. */

@@ -1,7 +1,6 @@
 /** `postrider contact show | import | export`: people of an audience, in the hands of an operator. */
 
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import {
   closeSync,
   createReadStream,
@@ -15,6 +14,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { pipeline } from "node:stream/promises";
 import { Command, InvalidArgumentError } from "commander";
 import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
@@ -30,6 +30,7 @@ import {
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
 import { type Audience, findAudienceAnywhere } from "../record/audiences.ts";
+import type { Sql } from "../record/connect.ts";
 import type { Consent, Contact, GivenConsent } from "../record/contact.ts";
 import { contactCommit } from "../record/contactcommit.ts";
 import { holdContacts, listConsents, listContacts } from "../record/contacts.ts";
@@ -43,6 +44,7 @@ import {
   time,
   withContext,
 } from "./context.ts";
+import { complain, harmless, oneLine, print } from "./print.ts";
 import { readId } from "./workspace.ts";
 
 const COMMIT_MS_MAX = 10_000;
@@ -51,6 +53,7 @@ const SKIPS_SHOWN = 20;
 const HEAD_BYTES = 64 * 1024;
 
 type Of = { audience: string };
+type ExportOptions = Of & { excelSafe?: boolean };
 type ImportOptions = Of & { consent?: string; restart?: boolean; skipped?: string };
 
 export function contactCommand(): Command {
@@ -77,8 +80,9 @@ export function contactCommand(): Command {
     .command("export")
     .argument("[file]", "where to; default: standard output")
     .requiredOption("--audience <id>", "of whom", readId)
+    .option("--excel-safe", "an apostrophe before cells that a spreadsheet would take for formulas")
     .description("all contacts that are not archived, as comma-separated values")
-    .action((file: string | undefined, options: Of) =>
+    .action((file: string | undefined, options: ExportOptions) =>
       withContext((context) => exportFile(context, file, options), { isLong: true }),
     );
   return command;
@@ -98,8 +102,8 @@ async function show(context: Context, who: { identity: string } | { id: string }
     archivedAt
       ? `${email} (${id}) is archived since ${time(archivedAt)}, and was ${status}`
       : `${email} (${id}) is ${status} since ${time(updatedAt)}`,
-    `name: ${[contact.firstName, contact.lastName].filter(Boolean).join(" ") || "-"}`,
-    `tags: ${contact.tags.join(", ") || "-"}`,
+    `name: ${oneLine([contact.firstName, contact.lastName].filter(Boolean).join(" ")) || "-"}`,
+    `tags: ${oneLine(contact.tags.join(", ")) || "-"}`,
     `properties: ${JSON.stringify(contact.properties)}`,
     "",
     table(
@@ -162,32 +166,62 @@ async function importFile(context: Context, file: string, options: ImportOptions
     mark.clear();
     bar.end();
     const resumed = before ? ` (begun again at line ${line})` : "";
-    process.stdout.write(`${last.imported} imported, ${last.skipped} skipped${resumed}.${skips.where()}\n`);
+    print(`${last.imported} imported, ${last.skipped} skipped${resumed}.${skips.where()}`);
   } finally {
     await skips.flush();
     await commit.close();
   }
 }
 
-async function exportFile(context: Context, file: string | undefined, { audience }: Of): Promise<void> {
+async function exportFile(
+  context: Context,
+  file: string | undefined,
+  { audience, excelSafe = false }: ExportOptions,
+): Promise<void> {
   const { workspaceId, id } = await audienceOf(context, audience);
-  const out = file === undefined ? process.stdout : createWriteStream(file);
-  const write = async (line: string): Promise<void> => {
-    if (!out.write(line)) await once(out, "drain");
-  };
-  await write(csvLine(EXPORTED_COLUMNS));
-  let after: string | null = null;
-  for (;;) {
-    const rows: Contact[] = await listContacts(context.sql, workspaceId, id, {
-      after,
-      before: null,
-      limit: PAGE,
-    });
-    for (const contact of rows.slice(0, PAGE)) await write(csvLine(exported(contact)));
-    if (rows.length <= PAGE) break;
+  const lines = exportedLines(context.sql, workspaceId, id, excelSafe);
+  try {
+    if (file !== undefined) await pipeline(lines, createWriteStream(file));
+    else await pipeline(process.stdout.isTTY ? shownLines(lines) : lines, process.stdout, { end: false });
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    if (file === undefined && code === "EPIPE") return; // whoever listened has had enough
+    if (
+      file === undefined ||
+      !["open", "write", "close"].includes((error as { syscall?: string }).syscall ?? "")
+    )
+      throw error;
+    throw new CommandError(`${file} cannot be written: ${message}.`);
+  }
+}
+
+async function* exportedLines(
+  sql: Sql,
+  workspaceId: string,
+  audienceId: string,
+  excelSafe: boolean,
+): AsyncGenerator<string> {
+  yield csvLine(EXPORTED_COLUMNS);
+  for (let after: string | null = null; ; ) {
+    const page = { after, before: null, limit: PAGE };
+    const rows: Contact[] = await listContacts(sql, workspaceId, audienceId, page);
+    for (const contact of rows.slice(0, PAGE)) {
+      const cells = exported(contact);
+      yield csvLine(excelSafe ? cells.map(notFormula) : cells);
+    }
+    if (rows.length <= PAGE) return;
     after = (rows[PAGE - 1] as Contact).id;
   }
-  if (out !== process.stdout) await new Promise<void>((resolve) => out.end(() => resolve()));
+}
+
+/** A spreadsheet runs what begins like this. */
+function notFormula(cell: string): string {
+  return /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+}
+
+/** A terminal obeys control characters; a file holds the data as it is. */
+async function* shownLines(lines: AsyncIterable<string>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${harmless(line.trimEnd())}\n`;
 }
 
 /** In the order of the columns. */
@@ -260,7 +294,7 @@ class Bookmark {
   read(): Progress | null {
     if (!existsSync(this.#path)) return null;
     const mark = progressOf(readFileSync(this.#path, "utf8"));
-    if (!mark) process.stderr.write(`${this.#path} cannot be read: the import begins at the beginning.\n`);
+    if (!mark) complain(`${this.#path} cannot be read: the import begins at the beginning.`);
     if (!mark || mark.audienceId !== this.#of.audienceId) return null;
     const { size, head, audienceId: _, ...progress } = mark;
     return size === this.#of.size && head === this.#of.head ? progress : null;
@@ -315,8 +349,8 @@ class Skips {
   add({ record, reason }: Skipped): void {
     this.#lines.push(csvLine([String(record.line), reason, record.raw]));
     this.#count++;
-    if (this.#count <= SKIPS_SHOWN) process.stderr.write(`line ${record.line}: ${reason}\n`);
-    if (this.#count === SKIPS_SHOWN) process.stderr.write("more of them are only in the file\n");
+    if (this.#count <= SKIPS_SHOWN) complain(`line ${record.line}: ${oneLine(reason)}`);
+    if (this.#count === SKIPS_SHOWN) complain("more of them are only in the file");
   }
 
   async flush(): Promise<void> {

@@ -13,6 +13,7 @@ import { clockTime } from "../record/time.ts";
 import { recordClock } from "../recordclock.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
+import { complain, oneLine, print, printJson } from "./print.ts";
 
 const COMMAND_MS_MAX = 10_000;
 
@@ -64,7 +65,7 @@ export async function withContext<T>(
   redis.on("error", () => {}); // what matters shows in the commands that fail
   const late = setTimeout(() => {
     if (isLong) return;
-    process.stderr.write("Redis or Postgres does not answer.\n");
+    complain("Redis or Postgres does not answer.");
     process.exit(1);
   }, COMMAND_MS_MAX);
   try {
@@ -91,13 +92,14 @@ export type Output = { json?: boolean };
 
 /** `text` is what people see; programs get `value`. */
 export function say({ json }: Output, value: unknown, text: string): void {
-  process.stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : `${text}\n`);
+  if (json) printJson(value);
+  else print(text);
 }
 
 export function table(rows: readonly (readonly unknown[])[], head: readonly string[]): string {
   if (rows.length === 0) return "None.";
   const cells = [head, ...rows].map((row) =>
-    row.map((cell) => (cell === null || cell === undefined ? "-" : String(cell))),
+    row.map((cell) => (cell === null || cell === undefined ? "-" : oneLine(String(cell)))),
   );
   const widths = head.map((_, n) => Math.max(...cells.map((row) => row[n]?.length ?? 0)));
   return cells

@@ -1,7 +1,7 @@
 /** `postrider doctor`: whether this machine and what it reaches can carry the engine, a line each. */
 import { statfs } from "node:fs/promises";
 import { Command } from "commander";
-import { hasServerBinary } from "../api/binary.ts";
+import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { doubtAboutUs } from "../delivery/credence.ts";
 import { knock } from "../delivery/knock.ts";
@@ -54,9 +54,14 @@ function node(): Finding {
 }
 
 async function native(): Promise<Finding> {
-  if (await hasServerBinary()) return { what: "uWebSockets.js", state: "ok", detail: "its binary loads" };
-  const detail = `no binary for Node ${process.versions.node} on this machine`;
-  return { what: "uWebSockets.js", state: "fail", detail };
+  const what = "uWebSockets.js";
+  try {
+    const binary = checkServerBinary();
+    if (await hasServerBinary()) return { what, state: "ok", detail: `its binary loads, and is ${binary}` };
+  } catch (error) {
+    if (error instanceof WrongBinary) return { what, state: "fail", detail: error.message };
+  }
+  return { what, state: "fail", detail: `no binary for Node ${process.versions.node} on this machine` };
 }
 
 async function postgres({ databaseUrl }: Config): Promise<Examined> {

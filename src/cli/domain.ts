@@ -1,4 +1,7 @@
-/** `postrider domain`: the keys that sign a workspace's mail, what DNS has to say of them, and whether it does. */
+/**
+ * `postrider domain`: which domains a workspace may write from, the keys that sign its mail, what DNS has to say of both,
+ * and whether it does.
+ */
 import { Resolver } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
@@ -14,7 +17,17 @@ import {
   readSelector,
   Sealer,
 } from "../domain/key.ts";
-import { lookUp, publicKeyOf, recordName, recordText, zoneLine } from "../domain/published.ts";
+import { judgeProof, lookUpOwnership, ownershipName, ownershipText } from "../domain/ownership.ts";
+import {
+  type AskTxt,
+  type Finding,
+  lookUp,
+  publicKeyOf,
+  recordName,
+  recordText,
+  zoneLine,
+} from "../domain/published.ts";
+import { claimDomain } from "../domain/verify.ts";
 import {
   type Algorithm,
   type DomainKey,
@@ -23,6 +36,7 @@ import {
   listDomainKeys,
   putToUse,
 } from "../record/domains.ts";
+import { findDomain, forgetDomain, listDomains, type Raised, type SenderDomain } from "../record/senders.ts";
 import {
   CommandError,
   type Context,
@@ -44,11 +58,18 @@ type Of = Output & { workspace: string };
 type NewOptions = Of & { selector?: string; key?: PrivateKey; algorithm?: Algorithm; now?: boolean };
 
 export function domainCommand(): Command {
-  const command = new Command("domain").description("domains whose mail is signed (DKIM)");
-  addNew(command, "add", "begins to sign the mail of a domain and of those below it", add);
+  const command = new Command("domain").description(
+    "domains that a workspace writes from, and the keys that sign their mail (DKIM)",
+  );
+  addNew(
+    command,
+    "add",
+    "names a domain to write from, with those below it, and makes a key that signs its mail",
+    add,
+  );
   addNew(command, "rotate", "another key, which takes the place of the one that signs", rotate);
   of(command, "list")
-    .description("all keys of the workspace")
+    .description("all keys of the workspace, and which domains are verified")
     .action((options) => withContext((context) => list(context, options)));
   of(command, "show")
     .argument("<domain>", "which", readName)
@@ -57,14 +78,16 @@ export function domainCommand(): Command {
   of(command, "verify")
     .argument("<domain>", "which", readName)
     .option("--resolver <address>", "the DNS server to ask: 192.0.2.1 or 192.0.2.1:53", readServer)
-    .description("looks the keys up in DNS; one that waits and is found begins to sign")
+    .description(
+      "looks in DNS for the keys and the record of ownership: either verifies the domain, and a key that waits begins to sign",
+    )
     .action((domain, options) =>
       withContext((context) => verify(context, domain, options), { isLong: true }),
     );
   of(command, "remove")
     .argument("<domain>", "which", readName)
     .option("--selector <name>", "this key only, which must not be the one that signs", readLabel)
-    .description("forgets a domain, so that its mail goes unsigned, or one of its keys")
+    .description("forgets a domain, so that the workspace no longer writes from it, or one of its keys")
     .action((domain, options) => withContext((context) => remove(context, domain, options)));
   return command;
 }
@@ -131,6 +154,7 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
     throw new CommandError(`${domain} has a key ${selector} already, or another one was just made.`);
   const bits = bitsOf(privateKey.key);
   const made: DomainKey = { domain, selector, algorithm: privateKey.algorithm, state, publicKey, createdAt };
+  const claim = await claimOf(context, domain, options);
   const words = [
     `Publish this TXT record at ${recordName(made)}`,
     "",
@@ -146,36 +170,59 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
     now
       ? `It signs ${IN_FORCE}.`
       : `It signs once \`postrider domain verify ${domain} --workspace ${workspaceId}\` has found it there.`,
+    ...(claim.verifiedAt === null
+      ? [
+          "",
+          `The same command verifies ${domain} for this workspace, which may then write from it. To do so without`,
+          "the key's record, publish this one:",
+          "",
+          ownershipLine(claim),
+        ]
+      : []),
   ];
-  say(options, shown(made), words.join("\n"));
+  say(options, shown(made, claim), words.join("\n"));
 }
 
 async function list({ sql }: Context, options: Of): Promise<void> {
-  const keys = (await listDomainKeys(sql, options.workspace)).map(shown);
+  const claims = new Map((await listDomains(sql, options.workspace)).map((claim) => [claim.domain, claim]));
+  const keys = (await listDomainKeys(sql, options.workspace)).map((key) =>
+    shown(key, claims.get(key.domain) ?? null),
+  );
   const rows = keys.map((key) => [
     key.domain,
+    key.verified ? "yes" : "no",
     key.selector,
     key.algorithm,
     key.bits,
     key.state,
     key.created_at,
   ]);
-  say(options, keys, table(rows, ["domain", "selector", "algorithm", "bits", "state", "made"]));
+  say(options, keys, table(rows, ["domain", "verified", "selector", "algorithm", "bits", "state", "made"]));
 }
 
 async function show(context: Context, domain: string, options: Of): Promise<void> {
   const keys = await someKeysOf(context, domain, options);
+  const claim = await claimOf(context, domain, options);
   const words = keys.flatMap((key) => [
     `; ${key.selector}, ${key.algorithm}: ${STATE_WORDS[key.state]}`,
     zoneLine(key),
     "",
   ]);
+  const ownership = [
+    `; ownership: ${claim.verifiedAt === null ? "not verified" : "verified"}; this record or that of a key shows it`,
+    ownershipLine(claim),
+    "",
+  ];
   const advice = [
     "; Advisable besides, unless the domain has them:",
     `; SPF, with whatever your smarthost tells you to include: ${domain}. 3600 IN TXT "v=spf1 include:... ~all"`,
     `; DMARC, to begin with; its reports tell who else sends: _dmarc.${domain}. 3600 IN TXT "v=DMARC1; p=none; rua=mailto:dmarc@${domain}"`,
   ];
-  say(options, keys.map(shown), [...words, ...advice].join("\n"));
+  say(
+    options,
+    keys.map((key) => shown(key, claim)),
+    [...words, ...ownership, ...advice].join("\n"),
+  );
 }
 
 const STATE_WORDS = {
@@ -186,20 +233,23 @@ const STATE_WORDS = {
 
 async function verify(context: Context, domain: string, options: Of & { resolver?: string }): Promise<void> {
   const keys = await someKeysOf(context, domain, options);
+  const claim = await claimOf(context, domain, options);
   const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: ASK_TRIES });
   if (options.resolver) resolver.setServers([options.resolver]);
+  const askTxt: AskTxt = (name) => resolver.resolveTxt(name);
+  const [ownership, ...ofKeys] = await Promise.all([
+    lookUpOwnership(claim, askTxt),
+    ...keys.map(async (key) => ({ key, ...(await lookUp(key, askTxt)) })),
+  ]);
+  const current = ofKeys.filter(({ key }) => key.state !== "retired");
+  const isShown = judgeProof([ownership, ...current]) === "found";
+  const verdict = isShown ? await claimFor(context, claim, askTxt) : notShown(domain);
   const findings = await Promise.all(
-    keys.map(async (key) => {
-      const finding = await lookUp(key, (name) => resolver.resolveTxt(name));
-      const begins =
-        key.state === "waiting" &&
-        finding.isFound &&
-        (await putToUse(context.sql, { ...key, workspaceId: options.workspace }));
-      return { key, ...finding, begins };
-    }),
+    ofKeys.map(async (one) => ({ ...one, begins: verdict.isOwn && (await begins(context, one, options)) })),
   );
+  const now = await claimOf(context, domain, options);
   const values = findings.map(({ key, isFound, says, begins }) => ({
-    ...shown(begins ? { ...key, state: "signing" } : key),
+    ...shown(begins ? { ...key, state: "signing" } : key, now),
     found: isFound,
     finding: says,
   }));
@@ -207,12 +257,67 @@ async function verify(context: Context, domain: string, options: Of & { resolver
     const state = begins ? `signs ${IN_FORCE}` : STATE_WORDS[key.state];
     return `${isFound ? "ok  " : "FAIL"}  ${key.selector} (${state}): ${says}.`;
   });
-  say(options, values, lines.join("\n"));
-  const wanting = findings.filter(({ key, isFound }) => key.state !== "retired" && !isFound);
+  const owned = `${verdict.isOwn ? "ok  " : "FAIL"}  ownership: ${verdict.says} (${ownership.says}).`;
+  say(options, values, [...lines, owned].join("\n"));
+  judge(verdict, ownership, current);
+}
+
+type Verdict = { isOwn: boolean; says: string };
+
+function notShown(domain: string): Verdict {
+  return { isOwn: false, says: `nothing in DNS shows that ${domain} is this workspace's` };
+}
+
+async function claimFor(
+  { sql, clock, keyring }: Context,
+  claim: SenderDomain,
+  askTxt: AskTxt,
+): Promise<Verdict> {
+  const verified = await claimDomain({ sql, askTxt, now: clock.now() }, claim);
+  switch (verified.kind) {
+    case "verified":
+      await forgetAll(keyring, verified.raised);
+      return { isOwn: true, says: `${claim.domain} is verified for this workspace` };
+    case "another's": {
+      const why = verified.isUnknown ? "could not be asked for now" : "is still in DNS";
+      return {
+        isOwn: false,
+        says: `another workspace has ${claim.domain}, and its record ${why}: take that out of DNS, then verify again`,
+      };
+    }
+    case "gone":
+      return { isOwn: false, says: `${claim.domain} was removed meanwhile` };
+  }
+}
+
+type KeyFinding = Finding & { key: DomainKey };
+
+async function begins({ sql }: Context, { key, isFound }: KeyFinding, { workspace }: Of): Promise<boolean> {
+  return key.state === "waiting" && isFound && (await putToUse(sql, { ...key, workspaceId: workspace }));
+}
+
+function judge(verdict: Verdict, ownership: Finding, current: readonly KeyFinding[]): void {
+  const wanting = current.filter(({ isFound }) => !isFound);
   if (wanting.some(({ isUnknown }) => isUnknown)) throw new CommandError("DNS could not be asked.");
   if (wanting.some(({ key }) => key.state === "signing"))
     throw new CommandError("A key that signs is not in DNS: receivers do not verify the mail.");
-  if (wanting.length > 0) throw new CommandError("A key that waits is not in DNS yet.");
+  // with the record of ownership the workspace may write, unsigned until its key is there
+  if (wanting.length > 0 && !ownership.isFound) throw new CommandError("A key that waits is not in DNS yet.");
+  if (!verdict.isOwn) throw new CommandError(`Not verified: ${verdict.says}.`);
+}
+
+async function forgetAll(keyring: Context["keyring"], raised: readonly Raised[]): Promise<void> {
+  for (const { handle, version } of raised) await keyring.forget(handle, version);
+}
+
+async function claimOf({ sql }: Context, domain: string, { workspace }: Of): Promise<SenderDomain> {
+  const claim = await findDomain(sql, workspace, domain);
+  if (!claim) throw new CommandError(`${domain} was removed meanwhile.`);
+  return claim;
+}
+
+function ownershipLine(claim: SenderDomain): string {
+  return `${ownershipName(claim.domain)}. 3600 IN TXT "${ownershipText(claim)}"`;
 }
 
 async function remove(context: Context, domain: string, options: Of & { selector?: string }): Promise<void> {
@@ -223,9 +328,13 @@ async function remove(context: Context, domain: string, options: Of & { selector
   const gone = await deleteDomainKeys(context.sql, options.workspace, domain, selector ?? null);
   if (gone === 0)
     throw new CommandError(`The key ${selector} signs: rotate first, or remove the whole domain.`);
+  if (selector === undefined) {
+    const raised = await forgetDomain(context.sql, options.workspace, domain, new Date(context.clock.now()));
+    await forgetAll(context.keyring, raised);
+  }
   const words = key
     ? `The key ${selector} of ${domain} is gone; take ${recordName(key)} out of DNS.`
-    : `${domain} is forgotten with ${gone} keys; its mail goes unsigned ${IN_FORCE}, unless a domain above it has a key.`;
+    : `${domain} is forgotten with ${gone} keys; this workspace writes from it no longer, unless a domain above it is verified.`;
   say(options, { domain, removed: gone }, words);
 }
 
@@ -244,7 +353,7 @@ function algorithmOf({ key, algorithm = "rsa" }: NewOptions): Algorithm {
   return key?.algorithm ?? algorithm;
 }
 
-function shown(key: DomainKey) {
+function shown(key: DomainKey, claim: SenderDomain | null) {
   return {
     domain: key.domain,
     selector: key.selector,
@@ -253,6 +362,8 @@ function shown(key: DomainKey) {
     state: key.state,
     created_at: time(key.createdAt),
     record: { name: recordName(key), type: "TXT", value: recordText(key) },
+    verified: claim?.verifiedAt != null,
+    ownership: claim && { name: ownershipName(claim.domain), type: "TXT", value: ownershipText(claim) },
   };
 }
 

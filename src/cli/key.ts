@@ -1,6 +1,7 @@
 /** `postrider key`: create, list, revoke. */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { fromBits, isPermission, PERMISSIONS, type Permission, PRESETS } from "../admission/permissions.ts";
+import { cancelScheduled, countScheduled } from "../record/changemail.ts";
 import { listKeys } from "../record/keys.ts";
 import {
   CommandError,
@@ -13,6 +14,9 @@ import {
   withContext,
 } from "./context.ts";
 import { readId } from "./workspace.ts";
+
+/** So many are counted, and no more. */
+const SCHEDULED_MAX = 100_000;
 
 type CreateOptions = Output & {
   workspace: string;
@@ -47,8 +51,9 @@ export function keyCommand(): Command {
   command
     .command("revoke")
     .argument("<id>", "the key's id", readId)
+    .option("--cancel-scheduled", "cancel what it scheduled and has not left")
     .option("--json", "as JSON")
-    .action((id, options) => withContext((context) => revoke(context, id, options)));
+    .action((id, options) => withContext((context) => revoke(context, id, options), { isLong: true }));
   return command;
 }
 
@@ -93,10 +98,25 @@ async function list({ sql }: Context, options: Output & { workspace: string }) {
   say(options, keys, table(rows, ["id", "key", "name", "permissions", "last used", "revoked"]));
 }
 
-async function revoke({ keyring }: Context, id: string, options: Output) {
+async function revoke(
+  { keyring, sql, clock }: Context,
+  id: string,
+  options: Output & { cancelScheduled?: boolean },
+) {
   const revoked = await keyring.revokeKey(id, "operator");
   if (!("revoked" in revoked)) throw new CommandError(revoked.message);
-  say(options, { id, revoked: true }, `Key ${id} is revoked.`);
+  const key = { workspaceId: revoked.workspaceId, keyId: id };
+  if (options.cancelScheduled) {
+    const canceled = await cancelScheduled(sql, key, new Date(clock.now()));
+    const words = `Key ${id} is revoked, and ${canceled} e-mails that it scheduled are canceled.`;
+    say(options, { id, revoked: true, canceled }, words);
+    return;
+  }
+  const scheduled = await countScheduled(sql, key, SCHEDULED_MAX);
+  const many = `${scheduled}${scheduled === SCHEDULED_MAX ? " or more" : ""}`;
+  const offer = `${many} e-mails that it scheduled still go. \`key revoke ${id} --cancel-scheduled\` cancels them.`;
+  const words = [`Key ${id} is revoked.`, ...(scheduled > 0 ? [offer] : [])];
+  say(options, { id, revoked: true, scheduled }, words.join("\n"));
 }
 
 function readPermissions(text: string): Permission[] {

@@ -10,8 +10,10 @@ import { capsCommand } from "./caps.ts";
 import { contactCommand } from "./contact.ts";
 import { doctorCommand } from "./doctor.ts";
 import { domainCommand } from "./domain.ts";
+import { emailCommand } from "./email.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
+import { complain } from "./print.ts";
 import { queueCommand } from "./queue.ts";
 import { serveCommand } from "./serve.ts";
 import { usageCommand } from "./usage.ts";
@@ -33,6 +35,7 @@ for (const make of [
   usageCommand,
   capsCommand,
   queueCommand,
+  emailCommand,
 ])
   program.addCommand(make());
 
@@ -49,8 +52,8 @@ function statusOf(error: unknown): number {
     if (error.exitCode === 0) return 0;
     return error.code === "commander.invalidArgument" ? 1 : USAGE_EXIT;
   }
-  process.stderr.write(
-    `${error instanceof Error ? error.message || String((error as { code?: string }).code) : error}\n`,
+  complain(
+    error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error),
   );
   return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }

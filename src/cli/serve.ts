@@ -2,6 +2,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import { runRoles } from "../run.ts";
 import type { Role } from "../serve.ts";
+import { complain } from "./print.ts";
 
 /** Every role of the design; those that have nothing to do yet are accepted and say so. */
 const ROLES: readonly Role[] = ["api", "deliver", "automate", "inbound", "keeper", "console"];
@@ -15,7 +16,7 @@ export function serveCommand(): Command {
     ])
     .action(async ({ role: roles }: { role: Role[] }) => {
       const idle = roles.filter((role) => !AT_WORK.has(role));
-      if (idle.length > 0) process.stderr.write(`Nothing to do yet for ${idle.join(", ")}.\n`);
+      if (idle.length > 0) complain(`Nothing to do yet for ${idle.join(", ")}.`);
       const status = await runRoles(roles.filter((role) => AT_WORK.has(role)));
       if (status !== null) process.exit(status);
     });

@@ -14,6 +14,7 @@ import { sayMeasured } from "../capacity/report/words.ts";
 import { type Named, type Progress, readSweep, type Study, type Sweep, study } from "../capacity/study.ts";
 import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts";
 import { CommandError, table } from "./context.ts";
+import { print, printJson } from "./print.ts";
 
 const SCENARIOS_FOLDER = fileURLToPath(new URL("../../scenarios/", import.meta.url));
 const RUNS_MAX = 100_000;
@@ -67,9 +68,9 @@ function run(options: Options): void {
   const found = study(setup, sweep ?? null, trades, bar.show);
   bar.clear();
 
-  if (json === "-") process.stdout.write(`${JSON.stringify(plain(found), null, 2)}\n`);
+  if (json === "-") printJson(plain(found));
   else {
-    process.stdout.write(`${inWords(found)}\n`);
+    print(inWords(found));
     if (json) writeFileSync(json, `${JSON.stringify(plain(found), null, 2)}\n`);
   }
   if (html) writeFileSync(html, htmlReport(found));

@@ -1,4 +1,4 @@
-/** `postrider workspace`: create, list, set. */
+/** `postrider workspace`: create, list, set, suspend, resume. */
 import { randomBytes } from "node:crypto";
 import { Command, InvalidArgumentError } from "commander";
 import { hashPassword } from "../admission/password.ts";
@@ -7,11 +7,14 @@ import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Pl
 import { insertCapChange } from "../record/capacity.ts";
 import type { Sql } from "../record/connect.ts";
 import { type Account, expectReleaseNow, readAccount } from "../record/ledgers.ts";
+import { mailNotGone } from "../record/suspension.ts";
 import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces.ts";
 import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
 
 const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];
 const PASSWORD_BYTES = 12;
+/** So many held e-mails are counted, and no more. */
+const HELD_MAX = 1_000_000;
 
 export function workspaceCommand(): Command {
   const command = new Command("workspace").description("workspaces, their plans and limits");
@@ -33,6 +36,20 @@ export function workspaceCommand(): Command {
     .option("--limit <name=value>", `${LIMIT_NAMES.join(", ")}; name=default takes the plan's`, readLimit, {})
     .option("--json", "as JSON")
     .action((id, options) => withContext((context) => set(context, id, options)));
+  command
+    .command("suspend")
+    .description("its keys answer 403 at once, and nothing of it leaves; scheduled and waiting mail stays")
+    .argument("<id>", "the workspace", readId)
+    .option("--reason <text>", "kept with the workspace, for operators only")
+    .option("--json", "as JSON")
+    .action((id, options) => withContext((context) => suspend(context, id, options)));
+  command
+    .command("resume")
+    .description("its keys work again, and what was held goes on, under the caps")
+    .argument("<id>", "the workspace", readId)
+    .option("--reason <text>", "why, for operators only: it stands in what this command prints")
+    .option("--json", "as JSON")
+    .action((id, options) => withContext((context) => resume(context, id, options)));
   return command;
 }
 
@@ -61,8 +78,16 @@ async function create(
 
 async function list({ sql }: Context, options: Output) {
   const workspaces = await listWorkspaces(sql);
-  const rows = workspaces.map((one) => [one.id, one.handle, one.plan, one.name, JSON.stringify(one.limits)]);
-  say(options, workspaces.map(show), table(rows, ["id", "handle", "plan", "name", "limits of its own"]));
+  const rows = workspaces.map((one) => [
+    one.id,
+    one.handle,
+    one.plan,
+    one.name,
+    JSON.stringify(one.limits),
+    one.suspendedAt?.toISOString(),
+  ]);
+  const head = ["id", "handle", "plan", "name", "limits of its own", "suspended"];
+  say(options, workspaces.map(show), table(rows, head));
 }
 
 async function set(
@@ -103,8 +128,50 @@ async function noteFixed(
   await insertCapChange(sql, id, { before: capsOf(before), after: capsOf(after), ...change }, now);
 }
 
-function show({ id, handle, name, plan, limits, createdAt }: Workspace) {
-  return { id, handle, name, plan, limits: limitsOf(plan, limits), overrides: limits, created_at: createdAt };
+async function suspend({ keyring, sql }: Context, id: string, options: Output & { reason?: string }) {
+  const { reason = null } = options;
+  const suspended = await keyring.suspend(id, reason);
+  if (!suspended) throw new CommandError(`There is no workspace ${id}.`);
+  const held = await heldBack(sql, id);
+  const words = [
+    `Workspace ${id} is suspended${reason === null ? "" : ` (${reason})`}: its keys answer 403.`,
+    `Held: ${held.scheduled} scheduled, ${held.waiting} waiting for a cap, ${held.deferred} deferred, ${held.in_line} in line.`,
+    `${held.on_its_way} e-mails are in the hands of workers: what receivers are taking now is finished, the rest comes back.`,
+  ];
+  const value = { id, suspended: true, suspended_at: suspended.suspendedAt, reason, held };
+  say(options, value, words.join("\n"));
+}
+
+async function resume({ keyring, sql }: Context, id: string, options: Output & { reason?: string }) {
+  const { reason = null } = options;
+  const resumed = await keyring.resume(id);
+  if (!resumed) throw new CommandError(`There is no workspace ${id}.`);
+  const held = await heldBack(sql, id);
+  const all = held.scheduled + held.waiting + held.deferred + held.in_line;
+  say(
+    options,
+    { id, suspended: false, suspended_at: null, reason, held },
+    `Workspace ${id} is resumed. ${all} e-mails go on, as far as they are due and the caps let them.`,
+  );
+}
+
+async function heldBack(sql: Sql, id: string) {
+  const { scheduled, waiting, deferred, inLine, onItsWay } = await mailNotGone(sql, id, HELD_MAX);
+  return { scheduled, waiting, deferred, in_line: inLine, on_its_way: onItsWay };
+}
+
+function show({ id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor }: Workspace) {
+  return {
+    id,
+    handle,
+    name,
+    plan,
+    limits: limitsOf(plan, limits),
+    overrides: limits,
+    created_at: createdAt,
+    suspended_at: suspendedAt,
+    suspended_for: suspendedFor,
+  };
 }
 
 function readPlan(text: string): Plan {

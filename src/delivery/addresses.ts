@@ -3,25 +3,30 @@
  *
  * Whoever owns a domain chooses what its MX records point at. So loopback, private, link-local, shared (CGNAT), multicast,
  * reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that, what wraps IPv4 (6to4,
- * Teredo; mapped and NAT64 addresses are outside of it anyway). Our own addresses are refused because mail would come back.
+ * Teredo; mapped and NAT64 addresses are outside of it anyway). So are the addresses at which clouds serve their machines
+ * and which no registry lists. Our own addresses are refused because mail would come back.
  */
 import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 
 export type Network = { readonly address: string; readonly prefix: number };
 
-/** IANA's special-purpose registries (RFC 6890), and multicast. */
+/** IANA's special-purpose registries (RFC 6890), multicast, and what clouds took beside them. */
 const BARRED_V4 = networks([
   "0.0.0.0/8",
   "10.0.0.0/8",
   "100.64.0.0/10",
   "127.0.0.0/8",
+  "168.63.129.16/32", // Azure's host: metadata, DNS and the agent's secrets
   "169.254.0.0/16",
   "172.16.0.0/12",
   "192.0.0.0/24",
   "192.0.2.0/24",
+  "192.31.196.0/24",
+  "192.52.193.0/24",
   "192.88.99.0/24",
   "192.168.0.0/16",
+  "192.175.48.0/24",
   "198.18.0.0/15",
   "198.51.100.0/24",
   "203.0.113.0/24",
@@ -29,8 +34,8 @@ const BARRED_V4 = networks([
   "240.0.0.0/4",
 ]);
 const GLOBAL_V6 = networks(["2000::/3"]);
-/** Protocol assignments with Teredo and ORCHID, documentation, 6to4. */
-const BARRED_V6 = networks(["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"]);
+/** Protocol assignments with Teredo and ORCHID, documentation, 6to4, AS112. */
+const BARRED_V6 = networks(["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]);
 
 export function isPublic(address: string): boolean {
   const family = isIP(address);
@@ -52,8 +57,17 @@ export function mayCarryTo(
   };
 }
 
+/** Reading them takes 150 us, and one host may have as many addresses as its DNS servers like. */
+const OWN_KEEP_MS = 1_000;
+let known: { own: string[]; readAt: number } | null = null;
+
 function ownAddresses(): string[] {
-  return Object.values(networkInterfaces()).flatMap((some) => (some ?? []).map(({ address }) => address));
+  const now = performance.now();
+  if (known === null || now - known.readAt >= OWN_KEEP_MS) {
+    const interfaces = Object.values(networkInterfaces());
+    known = { own: interfaces.flatMap((some) => (some ?? []).map(({ address }) => address)), readAt: now };
+  }
+  return known.own;
 }
 
 function networks(texts: readonly string[]): BlockList {

@@ -12,7 +12,7 @@
  * nodemailer's MailComposer takes twenty times that. Letters with attachments or much text are written in steps, by
  * mimetree.
  */
-import { headerNameOk, headerReserved, type Mailbox } from "../address.ts";
+import { headerNameOk, headerReserved, MARK_FIELD, type Mailbox } from "../address.ts";
 import { textPart } from "./mimebody.ts";
 import { addressField, dateField, givenField, subjectField } from "./mimeheader.ts";
 import { treeOf } from "./mimetree.ts";
@@ -32,6 +32,8 @@ export type Letter = {
   text: string | null;
   headers: Readonly<Record<string, string>>;
   attachments: readonly Attachment[];
+  /** By which the operator finds the workspace that sent it. */
+  mark?: string;
 };
 
 export type Attachment = {
@@ -79,7 +81,7 @@ function isUtf8({ utf8 }: Mailbox): boolean {
   return utf8;
 }
 
-function headOf({ messageId, date, from, to, cc, replyTo, subject, headers }: Letter): string {
+function headOf({ messageId, date, from, to, cc, replyTo, subject, headers, mark }: Letter): string {
   if (Number.isNaN(date.getTime())) throw new UnwritableLetter("the date is invalid");
   let head = addressField("From", [from]);
   if (to.length > 0) head += addressField("To", to);
@@ -93,6 +95,7 @@ function headOf({ messageId, date, from, to, cc, replyTo, subject, headers }: Le
       throw new UnwritableLetter(`the field ${JSON.stringify(name)} cannot be set`);
     head += givenField(name, headers[name] as string);
   }
+  if (mark !== undefined) head += `${MARK_FIELD}: ${mark}\r\n`;
   return `${head}MIME-Version: 1.0\r\n`;
 }
 

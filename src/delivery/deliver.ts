@@ -9,6 +9,7 @@
 import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
+import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
 import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
@@ -59,6 +60,11 @@ const RELEASE_MS_MAX = 500;
 export type DeliverParts = {
   sql: Sql;
   signer: Signer;
+  owners: Owners;
+  /** Whom the engine itself writes as: no workspace has to own it. */
+  operatorDomain: string | null;
+  /** By which the operator finds the workspace of a mail. */
+  markOf(workspaceId: string): string;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -106,6 +112,7 @@ export class Deliverer {
   readonly #atRecord = new Set<Promise<unknown>>();
   #complainedAt = Number.NEGATIVE_INFINITY;
   #sender: { text: string; mailbox: Mailbox | null } | null = null;
+  #mark = { workspaceId: "", text: "" };
   #shown = { at: 0, text: "" };
 
   constructor(parts: DeliverParts) {
@@ -144,7 +151,11 @@ export class Deliverer {
     const bag: Held = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
     const claim = await claimBag(sql, bag, clock.given());
-    if (!claim) return null;
+    if (!claim) {
+      // of a suspended workspace: nobody has it, and its job ends here
+      await unqueue(sql, [ref]);
+      return null;
+    }
     leases.hold(bag, claimedAt);
     try {
       // before they are read: what is written from now on may be missing in what is read
@@ -322,6 +333,12 @@ export class Deliverer {
       return;
     }
     const people = readPeople(email.head);
+    const foreign = this.#isForeign(bag.workspaceId, from.domain);
+    if (foreign !== false) {
+      const found = await Promise.resolve(foreign).catch(unknownOwner);
+      if (typeof found !== "boolean") return this.#wait(bag, email, people, found);
+      if (found) return this.#fail(bag, email, `The domain ${from.domain} belongs to another workspace now.`);
+    }
     const refs = email.extra?.attachments;
     if (!refs) return this.#carry(trip, email, from, people, []);
     const bytes = refs.reduce((sum, ref) => sum + ref.bytes, 0);
@@ -339,6 +356,14 @@ export class Deliverer {
     if (!hadRoom) this.#wait(bag, email, people, NO_ROOM);
   }
 
+  /** Mail is judged when it is accepted; by now the domain may have been verified for somebody else. */
+  #isForeign(workspaceId: string, domain: string): boolean | Promise<boolean> {
+    const { owners, operatorDomain } = this.#parts;
+    if (domain === operatorDomain) return false;
+    const refused = owners.refused({ workspaceId, version: 0 }, [domain]);
+    return refused instanceof Promise ? refused.then(({ size }) => size > 0) : refused.size > 0;
+  }
+
   async #carry(
     trip: Trip,
     email: OpenEmail,
@@ -349,7 +374,7 @@ export class Deliverer {
     const { bag, permit } = trip;
     const { signer, courier, clock } = this.#parts;
     const attemptedAt = clock.now();
-    const letter = letterOf(email, from, people, attachments, attemptedAt);
+    const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
     try {
       const ours = this.#turns.take((letter.html?.length ?? 0) + (letter.text?.length ?? 0));
@@ -385,6 +410,13 @@ export class Deliverer {
     return this.#sender.mailbox;
   }
 
+  /** One after the other, mails are mostly of one workspace. */
+  #markOf(workspaceId: string): string {
+    if (this.#mark.workspaceId !== workspaceId)
+      this.#mark = { workspaceId, text: this.#parts.markOf(workspaceId) };
+    return this.#mark.text;
+  }
+
   async #attachments(workspaceId: string, refs: readonly AttachmentRef[]): Promise<Attachment[]> {
     return Promise.all(
       refs.map(async ({ filename, hash, content_type, content_id }) => {
@@ -405,8 +437,8 @@ export class Deliverer {
   ): void {
     const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
     const at = clock.now();
-    // it lives while it is tried: what waited for a cap, a month or a smarthost was not
-    const isExpired = email.sentAt !== null && at - email.sentAt > lifetimeMs;
+    // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
+    const isExpired = email.triedSince !== null && at - email.triedSince > lifetimeMs;
     const counts: Partial<TallyCounts> = {};
     const events: Note["events"] = [];
     const places: number[] = [];
@@ -535,6 +567,14 @@ function unread(error: unknown): Reply {
   );
 }
 
+function unknownOwner(error: unknown): Reply {
+  return troubleOf(
+    "session",
+    "OWNER_UNREAD",
+    `whose domain it is could not be read: ${(error as Error).message}`,
+  );
+}
+
 /** By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. */
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
@@ -582,6 +622,7 @@ function letterOf(
   { to, cc, replyTo }: People,
   attachments: readonly Attachment[],
   attemptedAt: number,
+  mark: string,
 ): Letter {
   return {
     messageId: messageIdOf(id, from),
@@ -596,6 +637,7 @@ function letterOf(
     text: plain,
     headers: extra?.headers ?? {},
     attachments,
+    mark,
   };
 }
 

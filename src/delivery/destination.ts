@@ -108,7 +108,7 @@ export class Destination {
     this.#now = now;
     this.usedAt = now();
     const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;
-    this.#pool = new Pool(this.#place(route.stops[0]?.host ?? route.name), {
+    this.#pool = new Pool(this.#place(route.stops[0]?.host ?? "the receiver"), {
       ratePerSecond: 0,
       conversationRatePerSecond: 0,
       now,
@@ -135,7 +135,10 @@ export class Destination {
     return this.#now() < this.#downUntil;
   }
 
-  /** Several domains lead here, and each learns of changes in its own time: the latest is followed. */
+  /**
+   * Several domains lead here, and each learns of changes in its own time: the latest is followed. All of them name the
+   * same hosts, so that no mail goes to a host that its own domain does not name.
+   */
   follow({ learntAt, stops }: Route): void {
     if (learntAt <= this.#learntAt) return;
     this.#learntAt = learntAt;

@@ -21,6 +21,7 @@ export type DirectOptions = RoutesOptions & {
   /** How many mails are given at once, at most. */
   mailsMax: number;
   conversationsMax?: number;
+  destinationsMax?: number;
   limits?: Partial<Limits>;
 };
 
@@ -46,6 +47,9 @@ const ROOM_EVERY_MS = 100;
 const CROWDED_DNS_MS_MAX = 1_000;
 /** Longer than a destination may be down. */
 const DESTINATION_UNUSED_MS = 600_000;
+/** Of all destinations, so that they are looked through once for many new ones. */
+const FORGOTTEN_AT_LEAST = 0.1;
+const FAREWELL_MS = 1_000;
 
 /** The courier that the settings describe. Throws with words for the operator. */
 export function directCourier(settings: DirectSettings): Direct {
@@ -77,6 +81,7 @@ export class Direct implements Courier {
   readonly #options: DirectOptions;
   readonly #routes: Routes;
   readonly #destinations = new Map<string, Destination>();
+  readonly #destinationsMax: number;
   readonly #sockets: Sockets;
   /** Where mails are. */
   readonly #used = new Set<Destination>();
@@ -89,6 +94,7 @@ export class Direct implements Courier {
     this.#routes = new Routes(options);
     const max = options.conversationsMax ?? CONVERSATIONS_MAX;
     this.#sockets = { max, free: max, users: () => this.#used.size };
+    this.#destinationsMax = options.destinationsMax ?? DESTINATIONS_MAX;
   }
 
   get figures(): CourierFigures {
@@ -150,8 +156,8 @@ export class Direct implements Courier {
   #destinationOf(route: Route): Destination | Reply {
     let destination = this.#destinations.get(route.name);
     if (!destination) {
-      if (this.#destinations.size >= DESTINATIONS_MAX) this.#forgetUnused();
-      if (this.#destinations.size >= DESTINATIONS_MAX) return TOO_MANY;
+      if (this.#destinations.size >= this.#destinationsMax) this.#forgetUnused();
+      if (this.#destinations.size >= this.#destinationsMax) return TOO_MANY;
       const { manners, now, limits } = this.#options;
       destination = new Destination(route, {
         manners,
@@ -201,10 +207,17 @@ export class Direct implements Courier {
     for (const one of this.#destinations.values()) if (one.retireIdle()) return;
   }
 
+  /** Whoever names ever new receivers crowds out those of no mail now, and nobody whose mail is under way. */
   #forgetUnused(): void {
     const now = this.#options.now();
-    for (const [name, one] of this.#destinations)
-      if (one.inside === 0 && now - one.usedAt >= DESTINATION_UNUSED_MS) this.#destinations.delete(name);
+    const unused = [...this.#destinations]
+      .filter(([, { inside }]) => inside === 0)
+      .sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    for (const [n, [name, one]] of unused.entries()) {
+      if (n >= this.#destinationsMax * FORGOTTEN_AT_LEAST && now - one.usedAt < DESTINATION_UNUSED_MS) return;
+      this.#destinations.delete(name);
+      void one.close(FAREWELL_MS);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 /**
  * The leases this worker holds, renewed together every three seconds. No e-mail may begin its DATA when the last
- * renewal is over ten seconds old: by then another worker may soon take the bag. Time is monotonic here.
+ * renewal is over ten seconds old: by then another worker may soon take the bag. Nor may any of a workspace that is
+ * suspended, which the renewal tells; the lease stays, for the answers to what was begun. Time is monotonic here.
  */
 import { type Held, renewLeases } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
@@ -11,7 +12,7 @@ const FRESH_MS_MAX = 10_000;
 export class Leases {
   readonly #sql: Sql;
   readonly #onFault: (error: unknown) => void;
-  readonly #held = new Map<string, { bag: Held; renewedAt: number }>();
+  readonly #held = new Map<string, { bag: Held; renewedAt: number; isSuspended: boolean }>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(sql: Sql, onFault: (error: unknown) => void) {
@@ -22,7 +23,7 @@ export class Leases {
 
   /** `claimedAt`: when the claim was asked for, since the lease counts from some time after it. */
   hold(bag: Held, claimedAt: number): void {
-    this.#held.set(bag.token, { bag, renewedAt: claimedAt });
+    this.#held.set(bag.token, { bag, renewedAt: claimedAt, isSuspended: false });
   }
 
   drop(bag: Held): void {
@@ -31,7 +32,7 @@ export class Leases {
 
   isFresh(bag: Held): boolean {
     const held = this.#held.get(bag.token);
-    return held !== undefined && performance.now() - held.renewedAt < FRESH_MS_MAX;
+    return held !== undefined && !held.isSuspended && performance.now() - held.renewedAt < FRESH_MS_MAX;
   }
 
   all(): Held[] {
@@ -51,7 +52,8 @@ export class Leases {
     for (const bag of bags) {
       const held = this.#held.get(bag.token);
       if (!held) continue; // it ended meanwhile
-      if (kept.has(bag.id)) held.renewedAt = askedAt;
+      const isSuspended = kept.get(bag.id);
+      if (isSuspended !== undefined) Object.assign(held, { renewedAt: askedAt, isSuspended });
       else if (this.#held.delete(bag.token)) lost++;
     }
     if (lost > 0) this.#onFault(new Error(`${lost} bags are no longer held: others may send them`));

@@ -3,12 +3,14 @@
  * that mail may be carried to; where there is no MX, the domain's own address.
  *
  * Domains whose MX sets are equal have the same route, since the same receiver stands behind them and judges us by the
- * sum of what we do to it. Connections go to exactly the addresses that were checked here: a name that resolves to
- * something else a moment later changes nothing.
+ * sum of what we do to it. Equal means the whole set with its order: whoever could share a route with one host more would
+ * have the mail of others carried to that host. Connections go to exactly the addresses that were checked here: a name
+ * that resolves to something else a moment later changes nothing.
  *
  * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Names and addresses in answers are
  * hostile: what is no host name is passed over, and of what is too much only the beginning is used.
  */
+import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import { type Reply, troubleOf } from "../outcome/outcome.ts";
 import { type Learnt, Memory } from "./memory.ts";
@@ -23,7 +25,7 @@ export type Dns = {
 /** `rank`: 0 for the hosts that come first, 1 for those that are asked when none of them can be reached, ... */
 export type Stop = { readonly host: string; readonly address: string; readonly rank: number };
 export type Route = {
-  /** Of the MX set: the same for all domains that have it. */
+  /** A digest of the MX set: the same for all domains that have it. */
   readonly name: string;
   readonly learntAt: number;
   /** The most preferred first, equals in random order. Never empty. */
@@ -51,7 +53,10 @@ const HOSTS_MAX = 20_000;
 /** Postfix's bound (smtp_mx_address_limit) is on addresses; here one host with many does not hide the next. */
 const MX_HOSTS_MAX = 5;
 const ADDRESSES_PER_HOST_MAX = 3;
-const NAMED_HOSTS_MAX = 10;
+/** Of one answer; nobody needs so many, and an answer holds ten times as many. */
+const MX_RECORDS_MAX = 500;
+/** Of one answer, each of which is compared with our own addresses. */
+const ADDRESSES_READ_MAX = 64;
 
 type Mx = { host: string; rank: number };
 /** What a host name leads to. */
@@ -136,7 +141,7 @@ export class Routes {
     for (const family of families) {
       try {
         const records = await (family === 4 ? dns.resolve4 : dns.resolve6).call(dns, host, { ttl: true });
-        const all = records.filter(({ address }) => isIP(address) === family);
+        const all = records.slice(0, ADDRESSES_READ_MAX).filter(({ address }) => isIP(address) === family);
         const addresses = all.map(({ address }) => address).filter(mayCarryTo);
         const seconds = Math.min(...all.map(({ ttl }) => ttl));
         const keepMs = Math.min(Math.max(seconds * 1000, KEEP_MS_MIN), ADDRESSES_KEEP_MS_MAX);
@@ -153,13 +158,16 @@ export class Routes {
   }
 }
 
-/** Domains of one receiver may number the same order differently. */
+/** Domains of one receiver may number the same order differently, and name a host twice: its best rank counts. */
 function ranked(records: readonly { exchange: string; priority: number }[]): Mx[] {
-  const preferences = [...new Set(records.map(({ priority }) => priority))].sort((a, b) => a - b);
-  return records.map(({ exchange, priority }) => ({
-    host: exchange.toLowerCase().replace(/\.$/, ""),
-    rank: preferences.indexOf(priority),
-  }));
+  const best = new Map<string, number>();
+  for (const { exchange, priority } of records.slice(0, MX_RECORDS_MAX)) {
+    const host = exchange.toLowerCase().replace(/\.$/, "");
+    best.set(host, Math.min(priority, best.get(host) ?? priority));
+  }
+  const preferences = [...new Set(best.values())].sort((a, b) => a - b);
+  const ranks = new Map(preferences.map((preference, rank) => [preference, rank]));
+  return [...best].map(([host, preference]) => ({ host, rank: ranks.get(preference) as number }));
 }
 
 function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
@@ -203,11 +211,8 @@ function dnsFailed(domain: string, failure: DnsFailure, why: string): Learnt<Rep
 }
 
 function nameOf(all: readonly Mx[]): string {
-  return all
-    .map(({ host, rank }) => `${rank} ${host}`)
-    .sort()
-    .slice(0, NAMED_HOSTS_MAX)
-    .join(", ");
+  const set = all.map(({ host, rank }) => `${rank} ${host}`).sort();
+  return createHash("sha256").update(JSON.stringify(set)).digest("base64");
 }
 
 const HOST_CHARS_MAX = 253;

@@ -10,6 +10,7 @@
  */
 import { createHash, type KeyObject, sign as signBytes } from "node:crypto";
 import { promisify } from "node:util";
+import { MARK_FIELD } from "../address.ts";
 import type { Algorithm } from "../record/domains.ts";
 import { turn } from "../turn.ts";
 
@@ -37,6 +38,7 @@ const SIGNED = new Set([
   "list-archive",
   "feedback-id",
   "auto-submitted",
+  MARK_FIELD.toLowerCase(),
 ]);
 
 /** The message with a signature of each key in front of it, in their order. */

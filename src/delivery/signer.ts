@@ -7,6 +7,7 @@
  * that time, however many mails wait for the answer.
  */
 import { type Sealer, UnusableKey } from "../domain/key.ts";
+import { upwards } from "../domain/owners.ts";
 import { type Reply, troubleOf } from "../outcome/outcome.ts";
 import type { Sql } from "../record/connect.ts";
 import { type SigningRow, signingKeys } from "../record/domains.ts";
@@ -79,10 +80,4 @@ export class Signer {
 /** A receiver that stops at the first signature finds the one that all of them can verify. */
 function order({ algorithm }: SigningRow): number {
   return algorithm === "rsa" ? 0 : 1;
-}
-
-/** The domain and those above it, down to two labels. */
-function upwards(domain: string): string[] {
-  const labels = domain.split(".");
-  return labels.slice(0, -1).map((_, n) => labels.slice(n).join("."));
 }

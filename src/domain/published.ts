@@ -39,20 +39,19 @@ export function zoneLine(key: Published): string {
 }
 
 export async function lookUp(key: Published, askTxt: AskTxt): Promise<Finding> {
-  const name = recordName(key);
-  let records: string[][];
+  const asked = await joinedTexts(recordName(key), askTxt);
+  return "says" in asked ? asked : judge(key, asked.texts);
+}
+
+/** The TXT records at a name, the strings of each joined; or that DNS gave no answer. */
+export async function joinedTexts(name: string, askTxt: AskTxt): Promise<{ texts: string[] } | Finding> {
   try {
-    records = await askTxt(name);
+    return { texts: (await askTxt(name)).map((strings) => strings.join("")) };
   } catch (error) {
     const { code } = error as { code?: string };
-    if (code === "ENOTFOUND" || code === "ENODATA") records = [];
-    else
-      return { isFound: false, isUnknown: true, says: `DNS gave no answer for ${name} (${code ?? error})` };
+    if (code === "ENOTFOUND" || code === "ENODATA") return { texts: [] };
+    return { isFound: false, isUnknown: true, says: `DNS gave no answer for ${name} (${code ?? error})` };
   }
-  return judge(
-    key,
-    records.map((strings) => strings.join("")),
-  );
 }
 
 /** `records` are the TXT records at the key's name, the strings of each joined. */

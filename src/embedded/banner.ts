@@ -8,7 +8,12 @@ const MAIL = {
   html: "<p>It works.</p>",
 };
 
-export function banner(place: Place, folder: string): string {
+const ANY_SENDER = `Mail may have any sender, for development: REQUIRE_VERIFIED_DOMAINS=false. In production a workspace
+writes only from domains that DNS has shown to be its own.`;
+const VERIFIED_SENDERS =
+  "Mail leaves only from domains that DNS has shown to be the workspace's own: `postrider domain add`.";
+
+export function banner(place: Place, folder: string, writesAsAny: boolean): string {
   const curl = (path: string, body: unknown) =>
     [
       `  curl ${place.base_url}/api/v1${path} \\`,
@@ -29,6 +34,7 @@ Postrider is ready.
 ${places.map(([name = "", where]) => `  ${name.padEnd(8)} ${where}`).join("\n")}
 
 The demo workspace is on the pro plan, and its sending caps are fixed far above what you need.
+${writesAsAny ? ANY_SENDER : VERIFIED_SENDERS}
 
 One mail:
 

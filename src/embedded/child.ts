@@ -35,7 +35,7 @@ export type Child = {
 };
 
 export function startChild({ name, script, args, env, logFile, say }: ChildOptions): Child {
-  const log = openSync(logFile, "a");
+  const log = openSync(logFile, "a", 0o600);
   const child = spawn(process.execPath, [...NODE_FLAGS, script, ...args], {
     stdio: ["ignore", log, log, "ipc"],
     detached: true,

@@ -4,6 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
+import { withoutOthers } from "./folder.ts";
 import { PortTakenError } from "./port.ts";
 
 const START_MS_MAX = 30_000;
@@ -16,6 +17,8 @@ export type DaemonOptions = {
   args: readonly string[];
   /** Root starts it as somebody else. */
   owner?: { uid: number; gid: number } | null;
+  /** Where it works; root may start it below folders that it cannot enter itself. */
+  cwd?: string;
   env: Record<string, string>;
   isReady(line: string): boolean;
   onLine?(line: string): void;
@@ -34,13 +37,10 @@ export type Daemon = {
 };
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { name, program, args, owner, env, signal } = options;
-  const child = spawn(program, args, {
-    ...(owner ?? {}),
-    cwd: "/", // its owner may not enter ours
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const { name, program, args, owner, cwd = "/", env, signal } = options;
+  const child = withoutOthers(() =>
+    spawn(program, args, { ...(owner ?? {}), cwd, env, stdio: ["ignore", "pipe", "pipe"] }),
+  );
   const lines: string[] = [];
   const ended = new Promise<void>((done) => {
     child.once("exit", () => done());

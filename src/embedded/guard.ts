@@ -5,6 +5,7 @@
  *
  * Run by the root with the folder and what is wanted: `--role stores FOLDER postgres,redis,mailbox`.
  */
+import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { onLeashLost, report, type StoresReport } from "./leash.ts";
 import { startMailbox } from "./mailbox.ts";
@@ -12,6 +13,8 @@ import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 
 type Store = { stop(): Promise<void>; ended?: Promise<void> };
+
+const PASSWORD_BYTES = 18;
 
 const [home = ".", wanted = ""] = process.argv.slice(-2);
 const stores: StoresReport = { env: {}, databaseUrl: null, redisUrl: null, mailboxUrl: null, pids: {} };
@@ -36,7 +39,11 @@ const STARTS: Record<string, () => Promise<Store>> = {
   },
   async redis() {
     options.log("Starting Redis");
-    const redis = await startRedis({ ...options, folder: join(home, "redis") });
+    const redis = await startRedis({
+      ...options,
+      folder: join(home, "redis"),
+      password: randomBytes(PASSWORD_BYTES).toString("hex"),
+    });
     stores.env.REDIS_URL = redis.url;
     stores.redisUrl = redis.tcpUrl;
     stores.pids.redis = redis.pid;

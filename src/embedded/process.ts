@@ -3,7 +3,7 @@
  * Numbers are given again, so that a process is known by its number and the time it was started.
  */
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 
 const END_MS_MAX = 8_000;
 const KILL_MS_MAX = 5_000;
@@ -25,6 +25,15 @@ export function hasArgument(pid: number, argument: string): boolean {
   return process.platform === "linux"
     ? (read(`/proc/${pid}/cmdline`) ?? "").split("\0").includes(argument)
     : (ps(pid, "command=") ?? "").includes(argument);
+}
+
+/** Without /proc nobody can tell. */
+export function worksIn(pid: number, folder: string): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`) === folder;
+  } catch {
+    return false;
+  }
 }
 
 /** Ends a process and waits until it has gone. One that ignores the signal is killed; throws when even that fails. */

@@ -1,13 +1,14 @@
 /**
  * Redis for a machine that has none running: `redis-server` or `valkey-server`, run by us in a folder of its own. It
- * refuses writes when it is full instead of forgetting, as the queue needs.
+ * refuses writes when it is full instead of forgetting, as the queue needs. Every user of the machine can connect to its
+ * port, so that `npm start` gives it a password; without one it is for tests.
  */
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { startDaemon } from "./daemon.ts";
 import { makeFolder } from "./folder.ts";
 import { withPort } from "./port.ts";
-import { endProcess, identify } from "./process.ts";
+import { endProcess, identify, worksIn } from "./process.ts";
 import { redisProgram } from "./redisprogram.ts";
 
 /** A unix socket's path may have 107 bytes. */
@@ -17,6 +18,7 @@ export type RedisOptions = {
   folder: string;
   /** Missing: a free one. */
   port?: number;
+  password?: string;
   /** Whether what it holds outlives it. */
   durable: boolean;
   log(line: string): void;
@@ -34,7 +36,7 @@ export type RedisServer = {
 };
 
 export async function startRedis(options: RedisOptions): Promise<RedisServer> {
-  const { durable, log, signal } = options;
+  const { durable, log, signal, password } = options;
   const program = await redisProgram(log);
   const folder = resolve(options.folder);
   makeFolder(folder);
@@ -43,6 +45,9 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const sockets =
     Buffer.byteLength(folder) <= SOCKET_FOLDER_BYTES_MAX ? folder : mkdtempSync("/tmp/postrider-");
   const socket = join(sockets, "redis.sock");
+  const configFile = join(folder, "redis.conf");
+  // in a file, since everybody sees the arguments of a process
+  writeFileSync(configFile, password === undefined ? "" : `requirepass ${password}\n`, { mode: 0o600 });
   return withPort(options.port, async (port) => {
     const settings = {
       bind: "127.0.0.1",
@@ -59,7 +64,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
     const server = await startDaemon({
       name: "Redis",
       program,
-      args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]),
+      args: [configFile, ...Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])],
       env: {},
       isReady: (line) => line.includes("eady to accept connections"),
       gently: "SIGTERM",
@@ -67,8 +72,8 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
       signal,
     });
     return {
-      url: `unix://${socket}`,
-      tcpUrl: `redis://127.0.0.1:${port}`,
+      url: `unix://${socket}${password === undefined ? "" : `?password=${password}`}`,
+      tcpUrl: `redis://${password === undefined ? "" : `:${password}@`}127.0.0.1:${port}`,
       pid: server.pid,
       ended: server.ended,
       async stop() {
@@ -83,17 +88,9 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
 async function endLeftover(pidFile: string, folder: string, log: (line: string) => void): Promise<void> {
   if (!existsSync(pidFile)) return;
   const pid = Number(readFileSync(pidFile, "utf8"));
+  // Redis writes over its command line, but works in its data folder
   const leftover = worksIn(pid, folder) ? identify(pid) : null;
   if (leftover === null) return;
   log(`Ending a Redis that an earlier run left behind (pid ${pid})`);
   await endProcess(leftover, "SIGTERM");
-}
-
-/** Redis writes over its command line, but works in its data folder. Without /proc nobody can tell whose it is. */
-function worksIn(pid: number, folder: string): boolean {
-  try {
-    return readlinkSync(`/proc/${pid}/cwd`) === folder;
-  } catch {
-    return false;
-  }
 }

@@ -9,6 +9,8 @@ import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
 import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
 import { atMost, type Clock } from "../clock.ts";
+import type { AskTxt } from "../domain/published.ts";
+import { checkAgain } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/line.ts";
 import { type Bag, firstRow, noteEpoch, unqueue } from "../record/bags.ts";
@@ -32,6 +34,9 @@ import {
 import { makePartitions } from "../record/partitions.ts";
 import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
+import { domainsToCheck, type Raised } from "../record/senders.ts";
+import { isRefusal } from "../record/session.ts";
+import { letGoOn } from "../record/suspension.ts";
 import { clockTime, transactionTime } from "../record/time.ts";
 import { StepSize } from "../stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
@@ -40,11 +45,13 @@ import { Sight } from "./sight.ts";
 import { GRACE_MS, Strays } from "./strays.ts";
 
 const RELEASE_WORKSPACES_MAX = 200;
+const DOMAINS_MAX = 100;
 const RECOUNT_EVERY_TICKS = 30;
 /** Rows that one step of a tick takes on at most; it takes less where the store is slow. */
 const STEPS_MAX = {
   deferred: 5_000,
   scheduled: 5_000,
+  resumed: 5_000,
   released: 5_000,
   leases: 1_000,
   audited: 1_000,
@@ -73,6 +80,9 @@ export type KeeperParts = {
   /** The policy of sending caps that is in force. */
   policy(): Policy;
   capsEverySeconds: number;
+  askTxt: AskTxt;
+  /** A domain is verified for this workspace no longer: what Redis holds of it is out of date. */
+  onDomainLost(lost: Raised): Promise<void>;
   /** Caps changed: Redis must not give out the old ones. */
   onCaps(changed: CapsChanged): Promise<void>;
   onFault(error: unknown): void;
@@ -112,6 +122,7 @@ export class Keeper {
       { name: "audit", everyMs: 1_000, run: () => this.audit() },
       { name: "brake", everyMs: 2_000, run: () => this.brake() },
       { name: "caps", everyMs: parts.capsEverySeconds * 1_000, run: () => this.caps() },
+      { name: "domains", everyMs: 60_000, run: () => this.domains() },
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
@@ -130,35 +141,46 @@ export class Keeper {
     await atMost(deadlineMs, Promise.all(this.#running));
   }
 
-  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. */
+  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again. */
   async pack(): Promise<boolean> {
     const { deferred, scheduled } = this.#sizes;
     const isMoreDeferred = await this.#pack(deferred, packDeferred);
     const isMoreScheduled = await this.#pack(scheduled, packScheduled);
-    return isMoreDeferred || isMoreScheduled;
+    const isMoreHeld = await this.#sizes.resumed.full(
+      async (most) => (await this.#only("pack", (tx) => letGoOn(tx, most))) ?? 0,
+    );
+    return isMoreDeferred || isMoreScheduled || isMoreHeld;
   }
 
-  /** Mail that waited for the caps goes as far as there is room. */
+  /** Mail that waited for the caps goes as far as there is room. A workspace whose mail cannot be moved keeps nobody. */
   async release(): Promise<boolean> {
-    const { sql, clock, reservations, onFault } = this.#parts;
-    const given = clock.given();
+    const { sql, clock, onFault } = this.#parts;
     let isMore = false;
-    for (const workspaceId of await accountsToRelease(sql, given, RELEASE_WORKSPACES_MAX)) {
-      const { bags, handle, isFull } = await this.#sizes.released.take(
-        async (most) => {
-          const released = await sql.begin(async (tx) => {
-            const now = await transactionTime(tx, given);
-            return release(tx, workspaceId, now, most, () => newId(now));
-          });
-          return { ...released, isFull: released.moved >= most };
-        },
-        ({ moved }) => moved,
-      );
-      await this.#lineUp(bags);
-      if (handle) await reservations.forget(handle).catch(onFault);
-      isMore ||= isFull;
-    }
+    for (const workspaceId of await accountsToRelease(sql, clock.given(), RELEASE_WORKSPACES_MAX))
+      try {
+        isMore = (await this.#releaseOf(workspaceId)) || isMore;
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+        onFault(error);
+      }
     return isMore;
+  }
+
+  async #releaseOf(workspaceId: string): Promise<boolean> {
+    const { sql, clock, reservations, onFault } = this.#parts;
+    const { bags, handle, isFull } = await this.#sizes.released.take(
+      async (most) => {
+        const released = await sql.begin(async (tx) => {
+          const now = await transactionTime(tx, clock.given());
+          return release(tx, workspaceId, now, most, () => newId(now));
+        });
+        return { ...released, isFull: released.moved >= most };
+      },
+      ({ moved }) => moved,
+    );
+    await this.#lineUp(bags);
+    if (handle) await reservations.forget(handle).catch(onFault);
+    return isFull;
   }
 
   /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
@@ -205,8 +227,12 @@ export class Keeper {
 
   /** A backlog or a disk beyond its bound refuses sends until it is better. */
   async brake(): Promise<boolean> {
-    const { brake } = this.#parts;
-    const free = await freeBytesOf(brake); // before the transaction: a disk may take its time
+    const { brake, onFault } = this.#parts;
+    // before the transaction: a disk may take its time, and a folder that is gone says nothing about the backlog
+    const free = await freeBytesOf(brake).catch((error: unknown) => {
+      onFault(error);
+      return null;
+    });
     await this.#only("brake", (tx, now) => watchBrake(tx, brake, free, new Date(now)));
     return false;
   }
@@ -227,6 +253,21 @@ export class Keeper {
     const isMore = await this.#leased("erase", async () => {
       const hasAudiences = await emptyAudiences(sql, clock, this.#erasing);
       return (await eraseMail(sql, null, clock, this.#erasing)) || hasAudiences;
+    });
+    return isMore ?? false;
+  }
+
+  /** Verified domains are looked up again once a day. */
+  async domains(): Promise<boolean> {
+    const { sql, clock, askTxt, onDomainLost } = this.#parts;
+    const isMore = await this.#leased("domains", async (lease) => {
+      const now = clock.now();
+      const due = await domainsToCheck(sql, new Date(now), DOMAINS_MAX);
+      for (const domain of due) {
+        if (!lease.isHeld()) return false;
+        for (const lost of await checkAgain({ sql, askTxt, now }, domain)) await onDomainLost(lost);
+      }
+      return due.length === DOMAINS_MAX;
     });
     return isMore ?? false;
   }

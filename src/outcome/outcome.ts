@@ -69,6 +69,8 @@ export type Trouble =
   /** Of the domain that signs it: the key does not open, or could not be read just now. */
   | "KEY_UNUSABLE"
   | "KEY_UNREAD"
+  /** Whose domain it is could not be read just now. */
+  | "OWNER_UNREAD"
   /** What is attached could not be read just now. */
   | "CONTENT_UNREAD";
 

@@ -22,6 +22,8 @@ export type OpenEmail = {
   attempts: number;
   /** When the first attempt began, in ms; null: no receiver was asked so far. */
   sentAt: number | null;
+  /** From when on it has been tried, in ms: its first attempt, or the end of a suspension that came after it. */
+  triedSince: number | null;
   html: string | null;
   plain: string | null;
   extra: Extra | null;
@@ -38,7 +40,7 @@ export type Claimed = {
 };
 
 /**
- * Takes the lease of a bag that nobody holds. A lease that has run out is ended by the keeper, which knows whether its
+ * Takes the lease of a bag that nobody holds and whose workspace is not suspended. A lease that has run out is ended by the keeper, which knows whether its
  * holder was able to renew it; nobody else may take it. `given`: the time that a test says it is, in ms; 0: Postgres'.
  */
 export async function claimBag(
@@ -49,6 +51,7 @@ export async function claimBag(
   const [row] = await sql<Claimed[]>`
     update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
+      and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
     returning email_ids as "emailIds", claims,
       round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   return row ?? null;
@@ -62,7 +65,10 @@ export async function loadOpen(
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
     select e.id, e.head, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
-           round(date_part('epoch', e.sent_at) * 1000) as "sentAt", b.html, b.plain, b.extra,
+           round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
+           round(date_part('epoch', case when e.sent_at is not null
+             then greatest(e.sent_at, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",
+           b.html, b.plain, b.extra,
            case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
                                from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')
@@ -137,14 +143,15 @@ export async function splitBag(
   });
 }
 
-/** Renews leases; hands back the ids of the bags that are still held. */
-export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
+/** Renews leases; hands back the bags that are still held, and whether their workspaces have been suspended. */
+export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Map<string, boolean>> {
+  const rows = await sql<{ id: string; isSuspended: boolean }[]>`
     with held as materialized (${lockHeld(sql, held)})
     update bag b set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
     from held where b.workspace_id = held.workspace_id and b.id = held.id
-    returning b.id`;
-  return new Set(rows.map((row) => row.id));
+    returning b.id, exists (
+      select from workspace w where w.id = b.workspace_id and w.suspended_at is not null) as "isSuspended"`;
+  return new Map(rows.map(({ id, isSuspended }) => [id, isSuspended]));
 }
 
 /** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */

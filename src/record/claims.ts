@@ -2,6 +2,7 @@
  * Idempotency claims: which request of a workspace was answered 2xx, with what, for 24 hours. The unique row decides;
  * it is written in the transaction of what it claims, so the two exist together or not at all.
  */
+import { hasBegun } from "./begun.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { nowIn } from "./time.ts";
 
@@ -9,8 +10,11 @@ export const CLAIM_HOURS = 24;
 
 export type Claim = { workspaceId: string; scope: string; key: string; digest: string; answer: string };
 
-/** Writes the claims that are free, or whose day is over; hands back those that are held, with what they answered. */
-export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], given: number): Promise<Claim[]> {
+/**
+ * Writes the claims that are free, or whose day is over; hands back those that are held, with what they answered. Only
+ * after `markBegun`: a claim that is kept without what it claims would refuse that for a day.
+ */
+export async function takeClaims(tx: Tx, claims: readonly Claim[], given: number): Promise<Claim[]> {
   const of = (pick: (claim: Claim) => string): string[] => claims.map(pick);
   const taken = await tx<{ n: number }[]>`
     with asked as (
@@ -19,6 +23,7 @@ export async function takeClaims(tx: Tx | Sql, claims: readonly Claim[], given: 
     ), taken as (
       insert into claim as held (workspace_id, scope, key, digest, answer, created_at)
       select workspace_id, scope, key, decode(digest, 'hex'), answer::json, ${nowIn(tx, given)} from asked
+      where ${hasBegun(tx)}
       order by workspace_id, scope, key
       on conflict (workspace_id, scope, key) do update
         set digest = excluded.digest, answer = excluded.answer, created_at = excluded.created_at

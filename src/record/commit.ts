@@ -7,6 +7,9 @@
  * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the quota: it waits for the
  * month to turn; submitted twice under one id it is written once; and mail to a contact who has been erased is not
  * written.
+ *
+ * Bodies of large submissions are written ahead of all locks, under ids that are fresh, and removed by the same
+ * transaction when the submission is refused.
  */
 import { newId } from "../ids.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
@@ -16,7 +19,10 @@ import { keepContacts } from "./contacts.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
+  bodyChars,
+  dropBodies,
   existingEmails,
+  inPieces,
   insertBodies,
   insertEmails,
   keepAttachments,
@@ -26,6 +32,7 @@ import {
 import {
   GroupCommit,
   type GroupCommitOptions,
+  LARGE_ENTRY_BYTES,
   settled,
   type Transaction,
   type Uncommitted,
@@ -66,11 +73,17 @@ export function mailCommit(options: GroupCommitOptions, onBags: (bags: Bag[]) =>
     {
       open: (group) => new MailTransaction(group, onBags),
       rowsOf: ({ emails }) => emails.length,
-      bytesOf: ({ emails }) => emails.reduce((bytes, email) => bytes + email.bytes, 0),
+      bytesOf,
       nameOf: ({ claim }) => claim && claimName(claim),
     },
     options,
   );
+}
+
+/** What is written, without the attachments that are kept already. */
+function bytesOf({ emails, attachments }: Submission): number {
+  const texts = emails.reduce((bytes, email) => bytes + bodyChars(email), 0);
+  return attachments.reduce((bytes, { content }) => bytes + content.byteLength, texts);
 }
 
 class MailTransaction implements Transaction<Submission, Judged> {
@@ -79,6 +92,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
   readonly #given: number;
   readonly #verdicts = new Map<Submission, Judged>();
   readonly #accepted: AcceptedEmail[] = [];
+  readonly #bodiesAhead = new Set<NewEmail>();
   readonly #going = new Map<string, NewEmail[]>();
   readonly #due: Due[] = [];
   readonly #attachments = new Map<string, NewAttachment>();
@@ -92,6 +106,12 @@ class MailTransaction implements Transaction<Submission, Judged> {
     this.#group = group;
     this.#onBags = onBags;
     this.#given = Math.max(...group.map(({ given }) => given));
+  }
+
+  ahead(tx: Sql): Statement[] {
+    const large = this.#group.filter((one) => one.version !== null && bytesOf(one) > LARGE_ENTRY_BYTES);
+    for (const email of large.flatMap(({ emails }) => emails)) this.#bodiesAhead.add(email);
+    return inPieces([...this.#bodiesAhead]).map((piece) => insertBodies(tx, piece));
   }
 
   async read(tx: Sql): Promise<void> {
@@ -117,10 +137,14 @@ class MailTransaction implements Transaction<Submission, Judged> {
     const untaken = this.#decide(now);
     const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
-    if (this.#accepted.length === 0) return writes;
-    writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
     const emails = this.#accepted.map((one) => one.email);
-    writes.push(insertBodies(tx, emails));
+    const accepted = new Set(emails);
+    const inVain = [...this.#bodiesAhead].filter((email) => !accepted.has(email));
+    if (inVain.length > 0) writes.push(dropBodies(tx, inVain));
+    if (emails.length === 0) return writes;
+    writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
+    const bodies = emails.filter((email) => !this.#bodiesAhead.has(email));
+    if (bodies.length > 0) writes.push(insertBodies(tx, bodies));
     if (this.#attachments.size > 0) writes.push(...keepAttachments(tx, [...this.#attachments.values()], at));
     if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, at));
     if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));

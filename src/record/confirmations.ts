@@ -31,6 +31,7 @@ export async function owedConfirmations(
     join contact c on c.workspace_id = f.workspace_id and c.id = f.contact_id
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id
     where not f.is_mailed and f.is_open and ${wanted} and c.archived_at is null and a.deleted_at is null
+      and w.suspended_at is null
     order by f.asked_at limit ${most}`;
 }
 

@@ -3,6 +3,7 @@
  * its place retires it in the same transaction, and what is retired has forgotten its private key.
  */
 import type { Sql, Tx } from "./connect.ts";
+import { nameDomain } from "./senders.ts";
 
 const UNIQUE_VIOLATION = "23505";
 const FOREIGN_KEY_VIOLATION = "23503";
@@ -23,7 +24,7 @@ export type DomainKey = {
 export type NewDomainKey = KeyName & { algorithm: Algorithm; publicKey: Buffer; sealedKey: Buffer };
 export type SigningRow = { domain: string; selector: string; algorithm: Algorithm; sealedKey: Buffer };
 
-/** It signs at once, in the place of the one that did, or waits. */
+/** It signs at once, in the place of the one that did, or waits. With its first key a workspace names the domain. */
 export async function insertDomainKey(
   sql: Sql,
   key: NewDomainKey,
@@ -33,6 +34,7 @@ export async function insertDomainKey(
   const { workspaceId, domain, selector, algorithm, publicKey, sealedKey } = key;
   try {
     await sql.begin(async (tx) => {
+      await nameDomain(tx, workspaceId, domain, now);
       await lockKeys(tx, workspaceId, domain);
       if (state === "signing") await retire(tx, workspaceId, domain, algorithm);
       await tx`

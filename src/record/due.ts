@@ -44,6 +44,15 @@ export async function makeDue(sql: Sql, keys: readonly EmailKey[], now: Date): P
   return made.count;
 }
 
+/** What is due in a suspended workspace is set aside; says how much. */
+export async function holdDue(tx: Tx, keys: readonly EmailKey[]): Promise<number> {
+  const held = await tx`
+    with held as materialized (${lockDueRows(tx, keys)})
+    update due d set is_held = true from held
+    where d.workspace_id = held.workspace_id and d.email_id = held.email_id and d.why in ('scheduled', 'deferred')`;
+  return held.count;
+}
+
 /** What receivers answered may name who was erased. */
 export async function forgetReplies(tx: Tx, keys: readonly EmailKey[]): Promise<void> {
   await tx`

@@ -3,6 +3,8 @@ import type { Mailbox } from "../address.ts";
 import { plainArray, texts } from "./arrays.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 
+const PIECE_CHARS_MAX = 1024 * 1024;
+
 export type Standing = "accepted" | "scheduled" | "waiting";
 
 export type NewEmail = {
@@ -135,6 +137,35 @@ export function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Stateme
     select workspace_id, id, html, plain, extra::json
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${textsOf((e) => e.html)},
                 ${textsOf((e) => e.plain)}, ${textsOf((e) => e.extra)}) as b(workspace_id, id, html, plain, extra)`;
+}
+
+/** About what its body takes in a statement. */
+export function bodyChars({ html, plain, extra }: NewEmail): number {
+  return (html?.length ?? 0) + (plain?.length ?? 0) + (extra?.length ?? 0);
+}
+
+/** For statements that are put together without holding up others. */
+export function inPieces(emails: readonly NewEmail[]): NewEmail[][] {
+  const pieces: NewEmail[][] = [];
+  let chars = PIECE_CHARS_MAX;
+  for (const email of emails) {
+    chars += bodyChars(email);
+    if (chars > PIECE_CHARS_MAX) {
+      pieces.push([]);
+      chars = bodyChars(email);
+    }
+    pieces.at(-1)?.push(email);
+  }
+  return pieces;
+}
+
+/** Of bodies that this transaction wrote. */
+export function dropBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
+  return tx`
+    delete from body b
+    using unnest(${plainArray(emails.map((e) => e.workspaceId))}::uuid[], ${plainArray(emails.map((e) => e.id))}::uuid[])
+      as k(workspace_id, id)
+    where b.workspace_id = k.workspace_id and b.id = k.id and b.id = any(${plainArray(emails.map((e) => e.id))}::uuid[])`;
 }
 
 export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };

@@ -15,8 +15,13 @@
  * It is `unknown` too when Postgres crashed or failed over meanwhile, and has a committed transaction of that number:
  * numbers of transactions that never reached the disk are given again.
  *
+ * Large entries have a lane of their own, with connections of its own: nobody else waits while megabytes are written.
+ * What can be written before anything is locked is written first, a piece at a time, so that the locks of a large entry
+ * are held no longer than those of others.
+ *
  * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
  */
+import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { isRefusal } from "./session.ts";
@@ -24,6 +29,11 @@ import type { Reserved } from "./statement.ts";
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+export const LARGE_ENTRY_BYTES = 1024 * 1024;
+/** What is written ahead may take so much longer than a transaction. */
+const AHEAD_TIMEOUTS_MAX = 2;
+/** Statements are put together for so long before others have their turn. */
+const SENDING_MS_MAX = 10;
 /** What is left of a group's size when every group takes too long: one entry. */
 const SHARE_MIN = 1 / GROUP_ROWS_MAX;
 /** Slowly: each group that turns out too large again is a group of callers that are refused. */
@@ -36,6 +46,8 @@ const QUEUED_TIMEOUTS_MAX = 2.5;
 
 /** What one group does in its transaction. Made anew for every attempt. */
 export interface Transaction<Entry, Verdict> {
+  /** What is written before anything is locked: rows under fresh ids, which nobody else knows. */
+  ahead?(tx: Tx): Statement[];
   /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
   read(tx: Tx): Promise<void>;
   /**
@@ -86,18 +98,15 @@ class Deadline extends Error {}
 export class GroupCommit<Entry, Verdict> {
   readonly #kind: Kind<Entry, Verdict>;
   readonly #options: GroupCommitOptions;
-  #sql: Sql;
-  #queue: Waiting<Entry, Verdict>[] = [];
-  #running: Promise<void> | null = null;
+  readonly #lane: Lane<Entry, Verdict>;
+  #largeLane: Lane<Entry, Verdict> | null = null;
   #heldRows = 0;
   #heldBytes = 0;
-  /** Of the rows and bytes that a group may have at most. */
-  #share = 1;
 
   constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
     this.#kind = kind;
     this.#options = options;
-    this.#sql = options.connect();
+    this.#lane = new Lane(kind, options);
   }
 
   /** Room for a request that will be committed soon; null when the commit is overloaded. */
@@ -125,6 +134,33 @@ export class GroupCommit<Entry, Verdict> {
   submit(entry: Entry): Promise<Verdict | Uncommitted> {
     const rows = this.#kind.rowsOf(entry);
     const bytes = this.#kind.bytesOf(entry);
+    if (bytes <= LARGE_ENTRY_BYTES) return this.#lane.submit(entry, rows, bytes);
+    this.#largeLane ??= new Lane(this.#kind, this.#options);
+    return this.#largeLane.submit(entry, rows, bytes);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#lane.close(), this.#largeLane?.close()]);
+  }
+}
+
+/** Entries that share transactions, one transaction at a time. */
+class Lane<Entry, Verdict> {
+  readonly #kind: Kind<Entry, Verdict>;
+  readonly #options: GroupCommitOptions;
+  #sql: Sql;
+  #queue: Waiting<Entry, Verdict>[] = [];
+  #running: Promise<void> | null = null;
+  /** Of the rows and bytes that a group may have at most. */
+  #share = 1;
+
+  constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
+    this.#kind = kind;
+    this.#options = options;
+    this.#sql = options.connect();
+  }
+
+  submit(entry: Entry, rows: number, bytes: number): Promise<Verdict | Uncommitted> {
     return new Promise((settle) => {
       this.#queue.push({ entry, rows, bytes, since: performance.now(), settle });
       this.#running ??= this.#run();
@@ -324,8 +360,7 @@ class Attempt<Entry, Verdict> {
   }
 
   async run(): Promise<void> {
-    const deadline = performance.now() + this.#timeoutMs;
-    const left = () => Math.max(1, deadline - performance.now());
+    const left = this.#clock(this.#timeoutMs);
     let connection: Reserved | null = null;
     try {
       connection = await within(this.#sql.reserve(), left());
@@ -339,22 +374,37 @@ class Attempt<Entry, Verdict> {
     }
   }
 
+  async #writeAhead(begun: Statement, ahead: readonly Statement[]): Promise<void> {
+    const left = this.#clock(AHEAD_TIMEOUTS_MAX * this.#timeoutMs);
+    // alone, since what is written ahead must not be kept without its transaction
+    await within(begun, left());
+    for (const statement of ahead) await within(statement.execute(), left());
+  }
+
+  /** What is left of so much time. */
+  #clock(ms: number): () => number {
+    const deadline = performance.now() + ms;
+    return () => Math.max(1, deadline - performance.now());
+  }
+
   async #transact(tx: Reserved, left: () => number): Promise<void> {
     try {
+      const ahead = this.#transaction.ahead?.(tx) ?? [];
+      // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
+      const begun = tx`begin`.execute();
+      if (ahead.length > 0) {
+        await this.#writeAhead(begun, ahead);
+        left = this.#clock(this.#timeoutMs);
+      }
       const [, [transaction]] = await within(
-        settled([
-          // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
-          tx`begin`.execute(),
-          tx<{ xid: string; now: Date }[]>`select pg_current_xact_id()::text as xid, now() as now`.execute(),
-          this.#transaction.read(tx),
-        ]),
+        settled([begun, markBegun(tx).execute(), this.#transaction.read(tx)]),
         left(),
       );
       if (!transaction) throw new Error("Postgres answered a query without a row");
       this.xid = transaction.xid;
       const writes = this.#transaction.write(tx, transaction.now.getTime());
+      await sendInTurns(writes);
       this.commitWasSent = true;
-      for (const write of writes) write.execute();
       const commit = tx`commit`.execute();
       await within(settled([...writes, commit.then(expectCommit)]), left());
     } catch (error) {
@@ -364,6 +414,17 @@ class Attempt<Entry, Verdict> {
       }
       throw error;
     }
+  }
+}
+
+/** Megabytes are put together a statement at a time, and others have their turn between. */
+async function sendInTurns(writes: readonly Statement[]): Promise<void> {
+  let until = performance.now() + SENDING_MS_MAX;
+  for (const write of writes) {
+    write.execute().catch(() => {}); // its error is heard when all are waited for
+    if (performance.now() < until) continue;
+    await new Promise((resolve) => setImmediate(resolve));
+    until = performance.now() + SENDING_MS_MAX;
   }
 }
 

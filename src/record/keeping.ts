@@ -5,11 +5,12 @@
 import { type Bag, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
 import type { Held } from "./claimbag.ts";
 import type { Sql, Tx } from "./connect.ts";
-import { deleteDue } from "./due.ts";
+import { deleteDue, holdDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 import { advance, fullest, GRANT_LIVES_MS, giveBack, nextTurn, take, type WaitsFor } from "./ledger.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "./ledgers.ts";
 import { shardOf } from "./shards.ts";
+import { suspendedOf } from "./suspension.ts";
 import { nowIn, transactionTime } from "./time.ts";
 
 const KEEPER_LOCKS = 7_165_100;
@@ -25,7 +26,8 @@ export type TickName =
   | "brake"
   | "erase"
   | "caps"
-  | "expiry";
+  | "expiry"
+  | "domains";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -38,6 +40,7 @@ const TICKS: readonly TickName[] = [
   "erase",
   "caps",
   "expiry",
+  "domains",
 ];
 
 /**
@@ -75,8 +78,10 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
   const lapsedBefore = new Date(now - GRANT_LIVES_MS);
   const found = await tx<(EmailKey & { isLapsed: boolean })[]>`
     select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at < ${lapsedBefore}, true) as "isLapsed"
-    from due where why = 'deferred' and at <= ${new Date(now)} order by at limit ${most}`;
+    from due where why = 'deferred' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
+  const held = await holdSuspended(tx, found);
+  if (held > 0) return { bags: [], moved: held };
   const lapsed = found.filter(({ isLapsed }) => isLapsed).map(({ workspaceId }) => workspaceId);
   const accounts = lapsed.length > 0 ? await lockAccounts(tx, [...new Set(lapsed)]) : [];
   const locked = await lockEmails(tx, found, "skip");
@@ -106,12 +111,27 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
   return { bags, moved: rows.length };
 }
 
+/** Sets aside what came due in suspended workspaces, so that it is not met again; says how much. */
+async function holdSuspended(tx: Tx, found: readonly EmailKey[]): Promise<number> {
+  const suspended = await suspendedOf(
+    tx,
+    found.map(({ workspaceId }) => workspaceId),
+  );
+  if (suspended.size === 0) return 0;
+  return holdDue(
+    tx,
+    found.filter(({ workspaceId }) => suspended.has(workspaceId)),
+  );
+}
+
 /** Scheduled mail whose time has come asks for its place in the caps now; what finds none waits. */
 export async function packScheduled(tx: Tx, now: number, most: number, newId: () => string): Promise<Packed> {
   const found = await tx<EmailKey[]>`
     select workspace_id as "workspaceId", email_id as "emailId" from due
-    where why = 'scheduled' and at <= ${new Date(now)} order by at limit ${most}`;
+    where why = 'scheduled' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
+  const held = await holdSuspended(tx, found);
+  if (held > 0) return { bags: [], moved: held };
   const accounts = await lockAccounts(tx, [...new Set(found.map((row) => row.workspaceId))]);
   const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "scheduled");
   const rows = await lockDue<DueRow>(tx, open, "scheduled", now);
@@ -235,6 +255,10 @@ export async function release(
   const { ledger, allowance } = account;
   advance(ledger, now);
   account.nextReleaseAt = null;
+  if (account.isSuspended) {
+    await saveLedgers(tx, [account]);
+    return { bags: [], moved: 0, handle: null };
+  }
   const going: DueRow[] = [];
   for (const bulk of [false, true]) {
     const rows = await tx<(DueRow & { why: WaitsFor })[]>`
@@ -371,7 +395,7 @@ export async function unqueueOtherEpochs(
 
 /**
  * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a walk over the
- * index that skips from one to the next.
+ * index that skips from one to the next. Suspended ones keep theirs.
  */
 export async function workspacesWithStrays(
   sql: Sql | Tx,
@@ -389,7 +413,10 @@ export async function workspacesWithStrays(
                 and b.workspace_id > hop.workspace_id order by b.workspace_id limit 1)
       from hop where hop.workspace_id is not null
     )
-    select workspace_id as "workspaceId" from hop where workspace_id is not null limit ${most}`;
+    select workspace_id as "workspaceId" from hop
+    where workspace_id is not null
+      and not exists (select from workspace w where w.id = hop.workspace_id and w.suspended_at is not null)
+    limit ${most}`;
   return rows.map((row) => row.workspaceId);
 }
 

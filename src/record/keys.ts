@@ -39,6 +39,7 @@ export type KeyRecord = {
   grownCapDay: number;
   grownCapHour: number;
   reservedShare: number;
+  isSuspended: boolean;
 };
 
 export type InsertKeyResult =
@@ -81,7 +82,8 @@ export async function findKeyByHash(sql: Sql, handle: string, hash: string): Pro
   const rows = await sql<KeyRecord[]>`
     select k.id as "keyId", k.permissions, k.audience_ids as "audienceIds", k.revoked_at is not null as "isRevoked",
            w.id as "workspaceId", w.plan, w.limits, w.version::int, l.cap_day as "grownCapDay",
-           l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare"
+           l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare",
+           w.suspended_at is not null as "isSuspended"
     from workspace w
     join api_key k on k.workspace_id = w.id
     join ledger l on l.workspace_id = w.id

@@ -10,6 +10,7 @@ export type Account = {
   handle: string;
   version: number;
   plan: Plan;
+  isSuspended: boolean;
   allowance: Allowance;
   ledger: Ledger;
   /** When the keeper should look for room for what waits, in ms; null while nothing waits. */
@@ -22,6 +23,7 @@ type AccountRow = Ledger & {
   version: number;
   plan: Plan;
   limits: Overrides;
+  isSuspended: boolean;
   grownCapDay: number;
   grownCapHour: number;
   reservedShare: number;
@@ -78,7 +80,8 @@ export function expectRelease(account: Account, waitsFor: WaitsFor): void {
 }
 
 function columns(sql: Tx | Sql) {
-  return sql`l.workspace_id as "workspaceId", w.handle, w.version::int, w.plan, w.limits, l.cap_day as "grownCapDay",
+  return sql`l.workspace_id as "workspaceId", w.handle, w.version::int, w.plan, w.limits,
+    w.suspended_at is not null as "isSuspended", l.cap_day as "grownCapDay",
     l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", l.month, l.month_used as "monthUsed", l.day,
     l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
     l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
@@ -93,6 +96,7 @@ function accountOf(row: AccountRow): Account {
     version,
     plan,
     limits,
+    isSuspended,
     grownCapDay,
     grownCapHour,
     reservedShare,
@@ -104,6 +108,7 @@ function accountOf(row: AccountRow): Account {
     handle,
     version,
     plan,
+    isSuspended,
     allowance: allowanceOf({ plan, limits, grownCapDay, grownCapHour, reservedShare }),
     ledger,
     nextReleaseAt: nextReleaseAt?.getTime() ?? null,

@@ -40,6 +40,7 @@ export const LOCK_ORDER = [
   "bag",
   "cap_use",
   "tally",
+  "domain", // whoever has it and whoever gets it
   "domain_key", // all keys of a domain
   "template",
   "account",

@@ -5,11 +5,17 @@
 import { isRefusal } from "./session.ts";
 
 const undone = new WeakSet<object>();
+const lost = new WeakSet<object>();
 
 /** Marks an error: what it ended was certainly not done. */
 export function asUndone<E>(error: E): E {
   if (typeof error === "object" && error !== null) undone.add(error);
   return error;
+}
+
+/** Marks an error: it came with the end of its connection, whatever the client and Node call it. */
+export function asLost(error: unknown): void {
+  if (typeof error === "object" && error !== null) lost.add(error);
 }
 
 /** What the client and Node call a connection that cannot be made, or is lost. */
@@ -23,6 +29,8 @@ export function fateOf(error: unknown): "not done" | "unknown" | null {
   if (!(error instanceof Error)) return null;
   const { code = "" } = error as Error & { code?: unknown };
   if (isRefusal(error)) return TOO_SLOW.has(error.code) ? "not done" : null;
-  if (error.name !== "PostgresError" && !CONNECTION_CODES.test(String(code))) return null;
+  const isOfConnection =
+    lost.has(error) || error.name === "PostgresError" || CONNECTION_CODES.test(String(code));
+  if (!isOfConnection) return null;
   return undone.has(error) ? "not done" : "unknown";
 }

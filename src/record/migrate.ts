@@ -1,15 +1,20 @@
 /**
  * Brings the schema up to date: numbered files, each in a transaction of its own, under an advisory lock, so that any
- * number of processes may start at once. A file that was applied and changed afterwards stops the start.
+ * number of processes may start at once. A file that was applied and changed afterwards stops the start. Where nothing is
+ * missing nothing is asked for that only the owner of the tables may do.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import type { Sql, Tx } from "./connect.ts";
-import { makePartitions } from "./partitions.ts";
+import { isThere, makePartitions } from "./partitions.ts";
 import type { Reserved } from "./statement.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
+
+/** There is something to do that our role may not do. */
+export class NotOwner extends Error {}
+const INSUFFICIENT_PRIVILEGE = "42501";
 
 export async function migrate(
   sql: Sql,
@@ -26,13 +31,14 @@ export async function migrate(
     // a file that failed left its transaction open; a connection that cannot be tidied up frees its locks by its end
     const tidied = connection`rollback`.then(() => unlock(connection));
     await tidied.catch(() => connection.drop());
-    throw error;
+    throw (error as { code?: string }).code === INSUFFICIENT_PRIVILEGE ? notOwner(error as Error) : error;
   }
 }
 
 async function applyMissing(connection: Tx, said: (applied: string) => void): Promise<void> {
-  await connection`create table if not exists migration (
-    name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
+  if (!(await isThere(connection, "migration")))
+    await connection`create table migration (
+      name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
   const applied = new Map(
     (await connection<{ name: string; checksum: string }[]>`select name, checksum from migration`).map(
       (row) => [row.name, row.checksum],
@@ -47,6 +53,13 @@ async function applyMissing(connection: Tx, said: (applied: string) => void): Pr
     );
     said(name);
   }
+}
+
+function notOwner({ message }: Error): NotOwner {
+  return new NotOwner(
+    `The schema is not up to date, and the role of DATABASE_URL may not change it (${message}). ` +
+      "Run `postrider migrate` with the url of the role that owns the tables.",
+  );
 }
 
 async function unlock(connection: Reserved): Promise<void> {

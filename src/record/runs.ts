@@ -30,23 +30,28 @@ export type ClaimedRun = {
   createdAt: Date;
 };
 
+/** `isHeld`: its workspace is suspended, so that it was not taken up but set aside. */
+export type FoundRun = ClaimedRun & { isHeld: boolean };
+
 /** Takes up runs that are due, oldest first. A step that was begun before `staleAt` begins anew. */
 export async function claimRuns(
   sql: Sql,
   { now, leaseMs, staleAt, most }: { now: number; leaseMs: number; staleAt: number; most: number },
-): Promise<ClaimedRun[]> {
+): Promise<FoundRun[]> {
   const at = new Date(now);
-  return sql<ClaimedRun[]>`
+  return sql<FoundRun[]>`
     with ready as (
-      select workspace_id, id from run where wake_at <= ${at} order by wake_at limit ${most} for update skip locked
+      select workspace_id, id from run where wake_at <= ${at} and not is_held order by wake_at limit ${most} for update skip locked
     )
-    update run r set seq = r.seq + 1, claims = r.claims + 1, wake_at = ${new Date(now + leaseMs)},
+    update run r set seq = r.seq + 1, is_held = w.suspended_at is not null,
+      claims = r.claims + case when w.suspended_at is null then 1 else 0 end,
+      wake_at = case when w.suspended_at is null then ${new Date(now + leaseMs)} else r.wake_at end,
       stepped_at = case when r.stepped_at > ${new Date(staleAt)} then r.stepped_at else ${at} end
     from ready, workspace w
     where r.workspace_id = ready.workspace_id and r.id = ready.id and w.id = r.workspace_id
     returning r.workspace_id as "workspaceId", w.handle, r.id, r.automation_id as "automationId", r.version,
       r.audience_id as "audienceId", r.contact_id as "contactId", r.event_id as "eventId", r.position, r.seq, r.claims,
-      r.stepped_at as "steppedAt", r.created_at as "createdAt"`;
+      r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
 }
 
 export type StepNote = { kind: string; result: string; detail: string | null };
@@ -402,6 +407,6 @@ export async function overdueRuns(
 ): Promise<{ count: number; since: Date | null }> {
   const [row] = await sql<{ count: number; since: Date | null }[]>`
     select count(*)::int, min(wake_at) as since
-    from (select wake_at from run where wake_at <= ${now} order by wake_at limit ${most}) as due`;
+    from (select wake_at from run where wake_at <= ${now} and not is_held order by wake_at limit ${most}) as due`;
   return row ?? { count: 0, since: null };
 }

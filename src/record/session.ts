@@ -9,7 +9,7 @@
  * Promises: every statement is answered or rejected, at the latest when the connection is lost.
  */
 import { Socket } from "node:net";
-import { asUndone } from "./lost.ts";
+import { asLost, asUndone } from "./lost.ts";
 import type { Client, Row, Rows, Unsent } from "./statement.ts";
 
 const LOOKS_IN_SILENCE = 3;
@@ -72,8 +72,11 @@ export class Session {
       return withoutHoles(rows);
     } catch (error) {
       if (isRefusal(error)) this.hasAnswered = true;
-      // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
-      else this.drop(error);
+      else {
+        if (this.isOver || this.#socket?.destroyed) asLost(error);
+        // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
+        this.drop(error);
+      }
       const explained = this.#explained(error);
       throw this.hasAnswered ? explained : asUndone(explained);
     } finally {

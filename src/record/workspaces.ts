@@ -10,11 +10,13 @@ export type Workspace = {
   limits: Overrides;
   version: number;
   createdAt: Date;
+  suspendedAt: Date | null;
+  suspendedFor: string | null;
 };
 
 export async function insertWorkspace(
   sql: Sql,
-  workspace: Omit<Workspace, "version" | "createdAt">,
+  workspace: Pick<Workspace, "id" | "handle" | "name" | "plan" | "limits">,
   now: Date,
 ): Promise<void> {
   const { id, handle, name, plan, limits } = workspace;
@@ -48,7 +50,7 @@ export async function changeWorkspace(
       limits = jsonb_strip_nulls(limits || ${sql.json(change.limits ?? {})}),
       version = version + 1, changed_at = ${now}
     where id = ${id}
-    returning id, handle, name, plan, limits, version::int, created_at as "createdAt"`;
+    returning ${columns(sql)}`;
   return rows[0] ?? null;
 }
 
@@ -74,6 +76,10 @@ export async function insertOwner(
 
 async function selectWorkspaces(sql: Sql, id: string | null): Promise<Workspace[]> {
   return sql<Workspace[]>`
-    select id, handle, name, plan, limits, version::int, created_at as "createdAt" from workspace
-    where ${id}::uuid is null or id = ${id} order by id`;
+    select ${columns(sql)} from workspace where ${id}::uuid is null or id = ${id} order by id`;
+}
+
+function columns(sql: Sql) {
+  return sql`id, handle, name, plan, limits, version::int, created_at as "createdAt", suspended_at as "suspendedAt",
+    suspended_for as "suspendedFor"`;
 }

@@ -30,7 +30,7 @@ export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): 
   const nodes = clusterNodes(url);
   if (nodes) {
     return new Cluster(nodes, {
-      redisOptions: options,
+      redisOptions: { ...options, ...credentialsOf(url) },
       enableOfflineQueue: options.enableOfflineQueue,
       slotsRefreshTimeout: timeoutMs,
       // a failover takes longer than the default 16 redirections allow
@@ -39,8 +39,8 @@ export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): 
       retryDelayOnClusterDown: 200,
     });
   }
-  const path = socketPath(url);
-  return path ? new Redis({ ...options, path }) : new Redis(url, options);
+  const socket = socketOf(url);
+  return socket ? new Redis({ ...options, ...socket }) : new Redis(url, options);
 }
 
 /** `redis-cluster://a:7401,b:7402`, or several urls with commas between. */
@@ -56,7 +56,21 @@ function clusterNodes(url: string): { host: string; port: number }[] | null {
     });
 }
 
-function socketPath(url: string): string | null {
-  const match = /^(?:redis\+)?unix:\/\/(\/.*)$/.exec(url);
-  return match ? (match[1] as string) : null;
+/** Of the first node that names any: the nodes of a cluster have the same users. */
+function credentialsOf(url: string): { username?: string; password?: string } {
+  const [, user = "", password] = /\/\/([^:@/,]*):([^@/,]*)@/.exec(url) ?? [];
+  if (password === undefined) return {};
+  return { password: decodeURIComponent(password), ...(user && { username: decodeURIComponent(user) }) };
+}
+
+/** `unix:///folder/redis.sock?password=P`, since a url without a host has no place for a password before it. */
+function socketOf(url: string): { path: string; username?: string; password?: string } | null {
+  if (!/^(?:redis\+)?unix:/.test(url)) return null;
+  const { pathname, searchParams } = new URL(url);
+  const [username, password] = [searchParams.get("username"), searchParams.get("password")];
+  return {
+    path: decodeURIComponent(pathname),
+    ...(username !== null && { username }),
+    ...(password !== null && { password }),
+  };
 }

@@ -1,13 +1,13 @@
 /**
- * lua/admit.lua, remember.lua, revoke.lua and forget.lua on a real Redis against a plain model of what the contract says:
- * several keys of one workspace, plans and limits that change, loads that are in flight while keys are revoked, news
+ * lua/admit.lua, remember.lua, revoke.lua, suspend.lua and forget.lua on a real Redis against a plain model of what the contract says:
+ * several keys of one workspace, plans and limits that change, suspensions, loads that are in flight while keys are revoked, news
  * that arrive in any order, records that Redis loses, clocks that also step back. A failure names its seed.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { admitScript, rememberScript } from "../../src/admission/admit.ts";
-import { forgetScript, revokeScript } from "../../src/admission/keyring.ts";
+import { forgetScript, revokeScript, suspendScript } from "../../src/admission/keyring.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { keyspace } from "../../src/redis/keyspace.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
@@ -33,7 +33,13 @@ function randomOf(seed: number): (below: number) => number {
   };
 }
 
-type Terms = { version: number; scope: "key" | "workspace"; perSecond: number; perMinute: number };
+type Terms = {
+  version: number;
+  scope: "key" | "workspace";
+  perSecond: number;
+  perMinute: number;
+  isSuspended: boolean;
+};
 /** What a load has read from the record, on its way to Redis. */
 type Load = { key: number; isRevoked: boolean; terms: Terms };
 type Window = { start: number; used: number };
@@ -42,11 +48,21 @@ type KeyHeld = { revoked: boolean; until: number };
 
 type Answer =
   | { kind: "miss" | "revoked" }
-  | { kind: "ok" | "limited"; version: number; limit: number; left: number; reset: number; retry: number };
+  | {
+      kind: "ok" | "limited";
+      version: number;
+      limit: number;
+      left: number;
+      reset: number;
+      retry: number;
+      isSuspended: boolean;
+    };
 
 /** What Redis holds of one workspace, and what it must answer: the contract in a few plain lines. */
 class Model {
   bar = 0;
+  /** Copies of up to this version are of before a suspension. */
+  marked = 0;
   terms: (Terms & { until: number }) | null = null;
   readonly keys = new Map<number, KeyHeld>();
   readonly rates = new Map<number | "workspace", Rates>();
@@ -66,7 +82,13 @@ class Model {
   #keepTerms(terms: Terms, now: number): void {
     if (terms.version < this.bar) return;
     this.bar = terms.version;
-    this.terms = { ...terms, until: now + LIVES_MS };
+    const isSuspended = terms.isSuspended || terms.version <= this.marked;
+    this.terms = { ...terms, isSuspended, until: now + LIVES_MS };
+  }
+
+  suspend(version: number): void {
+    this.marked = version;
+    if (this.terms) this.terms.isSuspended = true;
   }
 
   revoke(key: number): void {
@@ -76,6 +98,7 @@ class Model {
   forget(version: number): void {
     if (this.bar > version) return;
     this.bar = version;
+    this.marked = 0;
     this.terms = null;
   }
 
@@ -106,6 +129,7 @@ class Model {
       left: left(nearest),
       reset: seconds(nearest.ends),
       retry: full.length === 0 ? 0 : seconds(Math.max(...full.map(({ ends }) => ends))),
+      isSuspended: terms.isSuspended,
     };
   }
 
@@ -128,6 +152,7 @@ const scripts = {
   admit: admitScript,
   remember: rememberScript,
   revoke: revokeScript,
+  suspend: suspendScript,
   forget: forgetScript,
 };
 
@@ -145,7 +170,7 @@ afterAll(() => redis.disconnect());
 async function history(
   seed: number,
   loss: Loss,
-  { admit, remember, revoke, forget }: Scripts,
+  { admit, remember, revoke, suspend, forget }: Scripts,
 ): Promise<void> {
   const random = randomOf(seed);
   const handle = `fuzz${randomUUID().slice(0, 8)}`;
@@ -175,9 +200,24 @@ async function history(
     await revoke.run(redis, names(key), { lives_ms: 2 * LIVES_MS });
     model.revoke(key);
   };
-  const change = () => {
-    terms = someTerms(random, terms.version + 1);
+  const change = (isSuspended = terms.isSuspended) => {
+    terms = { ...someTerms(random, terms.version + 1), isSuspended };
     return terms.version;
+  };
+
+  const suspension = () => {
+    let version = 0;
+    return [
+      async () => {
+        const marked = { lives_ms: 2 * LIVES_MS, version: terms.version };
+        await suspend.run(redis, names(0), marked);
+        model.suspend(marked.version);
+      },
+      async () => {
+        version = change(true);
+      },
+      () => tell(version)(),
+    ];
   };
 
   for (let n = 0; n < STEPS; n++) {
@@ -209,12 +249,21 @@ async function history(
           cap_day: 1,
           cap_hour: 1,
           reserved_share: 0.3,
+          suspended: load.terms.isSuspended ? "1" : "",
         });
         if (reply !== model.remember(load, now)) throw new Error(`${where(n)}: remember answered ${reply}`);
         break;
       }
       case 3:
-        if (random(3) === 0) news.push([tell(change())]);
+        switch (random(6)) {
+          case 0:
+          case 1:
+            news.push([tell(change())]);
+            break;
+          case 2:
+            if (terms.isSuspended) news.push([tell(change(false))]);
+            else news.push(suspension());
+        }
         break;
       case 4: {
         if (revoked.has(key) || random(4) > 0) break;
@@ -245,6 +294,7 @@ async function history(
           await redis.del(names(key).workspace_record);
           model.terms = null;
           model.bar = 0;
+          model.marked = 0;
         }
         break;
       default: {
@@ -277,11 +327,12 @@ type AdmitReply = ["miss" | "revoked"] | ["known", ...(string | number)[]];
 function read([kind, ...rest]: AdmitReply, requests: number): Answer[] {
   if (kind !== "known") return Array.from({ length: requests }, () => ({ kind }));
   type Numbers = [number, number, number, number, number, number];
-  const [version, admitted, limit, left, reset, retry] = rest.slice(5).map(Number) as Numbers;
+  const [version, admitted, limit, left, reset, retry] = rest.slice(5, 11).map(Number) as Numbers;
+  const isSuspended = rest[11] === "1";
   return Array.from({ length: requests }, (_, place) =>
     place < admitted
-      ? { kind: "ok", version, limit, left: left + admitted - place - 1, reset, retry: 0 }
-      : { kind: "limited", version, limit, left, reset, retry },
+      ? { kind: "ok", version, limit, left: left + admitted - place - 1, reset, retry: 0, isSuspended }
+      : { kind: "limited", version, limit, left, reset, retry, isSuspended },
   );
 }
 
@@ -291,6 +342,7 @@ function someTerms(random: (below: number) => number, version: number): Terms {
     scope: random(3) === 0 ? "workspace" : "key",
     perSecond: 1 + random(6),
     perMinute: 1 + random(20),
+    isSuspended: false,
   };
 }
 
@@ -336,6 +388,7 @@ describe("admission on Redis is what the contract says", () => {
     ["admit", "  count(second, admitted)"],
     ["remember", "if held[1] and tonumber(held[1]) > version and key_state ~= 'revoked' then return 2 end"],
     ["remember", "if redis.call('HGET', key_record, 'state') == 'revoked' then return 0 end"],
+    ["remember", "if held[2] and tonumber(held[2]) >= version then suspended = '1' end"],
     ["forget", "redis.call('HSET', workspace_record, 'version', version)"],
   ] as const)("and a %s without `%s` is caught", async (name, line) => {
     const run = async () => {

@@ -25,6 +25,7 @@ export type DirectOptions = {
   mailsMax?: number;
   dnsTimeoutMs?: number;
   conversationsMax?: number;
+  destinationsMax?: number;
   /** Without it nothing on this machine may be reached. */
   mayReachLoopback?: boolean;
 };
@@ -61,7 +62,8 @@ export class World {
     let aheadMs = 0;
     const resolver = new Resolver({ timeout: options.dnsTimeoutMs ?? DNS_TIMEOUT_MS, tries: 1 });
     resolver.setServers([this.dns.address]);
-    const { manners, limits, mailsMax = 1_000, conversationsMax, mayReachLoopback = true } = options;
+    const { manners, limits, mailsMax = 1_000, mayReachLoopback = true } = options;
+    const { conversationsMax, destinationsMax } = options;
     const direct = new Direct({
       manners: {
         port: this.port,
@@ -78,6 +80,7 @@ export class World {
       now: () => performance.now() + aheadMs,
       random: Math.random,
       ...(conversationsMax !== undefined && { conversationsMax }),
+      ...(destinationsMax !== undefined && { destinationsMax }),
       ...(limits && { limits }),
     });
     this.#ends.push(() => direct.close(0));

@@ -1,10 +1,12 @@
 /**
- * A DNS server for tests and the bench: over UDP, from a table that may change while it serves. A name that is not in the
- * table does not exist. It answers questions for MX, A, AAAA and PTR and nothing else, and counts what it was asked.
+ * A DNS server for tests and the bench: from a table that may change while it serves, over UDP, and over TCP what does not
+ * fit. A name that is not in the table does not exist. It answers questions for MX, A, AAAA and PTR and nothing else, and
+ * counts what it was asked.
  */
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
-import { isIP } from "node:net";
+import { createServer, isIP, type Socket as Stream } from "node:net";
+import { listenOn } from "./port.ts";
 
 export type Zone = {
   /** Preference and host; the root (null MX) is an empty name. */
@@ -28,12 +30,15 @@ const NO_ERROR = 0;
 const SERVFAIL = 2;
 const NXDOMAIN = 3;
 const UDP_BYTES_MAX = 512;
+const TCP_BYTES_MAX = 65_535;
 const TTL_SECONDS = 60;
 
 export class DnsServer {
   readonly zones = new Map<string, Answer>();
   readonly #asked = new Map<string, number>();
   readonly #socket: Socket = createSocket("udp4");
+  readonly #streams = new Set<Stream>();
+  readonly #listener = createServer((stream) => this.#serve(stream));
 
   /** As `dns.setServers` takes it. */
   get address(): string {
@@ -48,23 +53,47 @@ export class DnsServer {
 
   async open(): Promise<void> {
     this.#socket.on("message", (question, from) => this.#hear(question, from));
-    this.#socket.bind(0, "127.0.0.1");
+    this.#socket.bind(await listenOn(this.#listener), "127.0.0.1");
     await once(this.#socket, "listening");
   }
 
   async close(): Promise<void> {
+    for (const stream of this.#streams) stream.destroy();
+    await new Promise((resolve) => this.#listener.close(resolve));
     await new Promise<void>((resolve) => this.#socket.close(resolve));
   }
 
   #hear(question: Buffer, { port, address }: RemoteInfo): void {
+    const answer = this.#answerTo(question, UDP_BYTES_MAX);
+    if (answer) this.#socket.send(answer, port, address);
+  }
+
+  /** Questions come one after the other, each after its length. */
+  #serve(stream: Stream): void {
+    let input = Buffer.alloc(0);
+    this.#streams.add(stream);
+    stream.on("error", () => stream.destroy());
+    stream.on("close", () => this.#streams.delete(stream));
+    stream.on("data", (chunk) => {
+      input = Buffer.concat([input, chunk]);
+      while (input.length >= 2 && input.length >= 2 + input.readUInt16BE()) {
+        const end = 2 + input.readUInt16BE();
+        const answer = this.#answerTo(input.subarray(2, end), TCP_BYTES_MAX);
+        if (answer) stream.write(Buffer.concat([bytesOf16(answer.length), answer]));
+        input = input.subarray(end);
+      }
+    });
+  }
+
+  #answerTo(question: Buffer, bytesMax: number): Buffer | null {
     const { name, end } = readName(question);
     this.#asked.set(name, this.asked(name) + 1);
     const answer = this.zones.get(name);
-    if (answer === "is silent") return;
+    if (answer === "is silent") return null;
     const records =
       answer === undefined || answer === "fails" ? [] : recordsOf(answer, question.readUInt16BE(end));
     const code = answer === "fails" ? SERVFAIL : answer === undefined ? NXDOMAIN : NO_ERROR;
-    this.#socket.send(reply(question.subarray(0, end + 4), code, records), port, address);
+    return reply(question.subarray(0, end + 4), code, records, bytesMax);
   }
 }
 
@@ -89,11 +118,9 @@ function readName(message: Buffer): { name: string; end: number } {
 function recordsOf({ mx = [], addresses = [], ptr }: Zone, type: number): Buffer[] {
   if (type === TYPE_PTR) return ptr === undefined ? [] : [record(type, writtenName(ptr))];
   if (type === TYPE_MX)
-    return mx.map(([preference, host]) => {
-      const data = Buffer.alloc(2);
-      data.writeUInt16BE(preference);
-      return record(type, Buffer.concat([data, writtenName(host)]));
-    });
+    return mx.map(([preference, host]) =>
+      record(type, Buffer.concat([bytesOf16(preference), writtenName(host)])),
+    );
   const family = type === TYPE_A ? 4 : type === TYPE_AAAA ? 6 : 0;
   return addresses.filter((one) => isIP(one) === family).map((one) => record(type, addressBytes(one)));
 }
@@ -108,9 +135,15 @@ function record(type: number, data: Buffer): Buffer {
   return Buffer.concat([head, data]);
 }
 
-function reply(question: Buffer, code: number, records: readonly Buffer[]): Buffer {
+function bytesOf16(value: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(value);
+  return bytes;
+}
+
+function reply(question: Buffer, code: number, records: readonly Buffer[], bytesMax: number): Buffer {
   const body = Buffer.concat(records);
-  const fits = question.length + body.length <= UDP_BYTES_MAX;
+  const fits = question.length + body.length <= bytesMax;
   const head = Buffer.from(question);
   head.writeUInt16BE(RESPONSE | code | (fits ? 0 : TRUNCATED), 2);
   head.writeUInt16BE(1, 4);

@@ -7,6 +7,7 @@ import { Reservations } from "../../src/admission/reserve.ts";
 import { addressHasher, Links } from "../../src/audience/links.ts";
 import { apply } from "../../src/automation/apply.ts";
 import { Worker } from "../../src/automation/work.ts";
+import { Owners } from "../../src/domain/owners.ts";
 import { newId } from "../../src/ids.ts";
 import { insertAudience } from "../../src/record/audiences.ts";
 import { mailCommit } from "../../src/record/commit.ts";
@@ -63,10 +64,15 @@ export type Mail = {
   headers: Record<string, string>;
 };
 
-export async function startFlows(): Promise<Flows> {
+export async function startFlows({ requireVerifiedDomains = false } = {}): Promise<Flows> {
   const [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
   const clock = new MovableClock(Date.now());
-  const api = await testApi({ databaseUrl: database.url, redisUrl: redis.url, clock });
+  const api = await testApi({
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    clock,
+    requireVerifiedDomains,
+  });
   const sql = connectRecord(database.url, "runs", TIMEOUT_MS);
   const faults: unknown[] = [];
   const brake = { reason: null as string | null };
@@ -99,6 +105,7 @@ export async function startFlows(): Promise<Flows> {
       ),
       contacts,
       shelf: new Shelf(sql, TIMEOUT_MS),
+      owners: new Owners({ sql, isRequired: requireVerifiedDomains, onFault }),
       links: new Links(SECRET, PUBLIC_URL),
       clock,
       retentionDays: 30,

@@ -33,6 +33,8 @@ export function handKeeper(
     clock,
     policy,
     capsEverySeconds: 300,
+    askTxt: async () => [],
+    onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
     onCaps: async ({ handle, version }) => {
       await keyring.forget(handle, version);
       await reservations.forget(handle);

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import type { Report } from "../../src/embedded/leash.ts";
 import type { Role } from "../../src/serve.ts";
 import { type EngineOptions, settingsOf } from "./engine.ts";
+import type { AskLoop, LoopAnswer, LoopReport } from "./loopdelay.ts";
 import type { SetClock } from "./wrongclock.ts";
 
 export type EngineProcess = {
@@ -25,6 +26,8 @@ export type EngineProcess = {
   thaw(): void;
   /** From now on its wall clock is off by this much; needs a process that was started with `wrongByMs`. */
   setClock(offsetMs: number): Promise<void>;
+  /** How long its event loop was held since this was asked last; needs a process started with `watchesLoop`. */
+  loop(): Promise<LoopReport>;
 };
 
 /** What is handed to Node so that the wall clock of a process is wrong; nothing when it is not to be. */
@@ -34,13 +37,17 @@ export function clockOf({ wrongByMs }: { wrongByMs?: number }) {
   return { execArgv: ["--import", preload], env: { WRONG_CLOCK_MS: String(wrongByMs) } };
 }
 
+function watchOf({ watchesLoop = false }: { watchesLoop?: boolean }): string[] {
+  return watchesLoop ? ["--import", fileURLToPath(new URL("loopdelay.ts", import.meta.url))] : [];
+}
+
 export async function startProcess(
   roles: readonly Role[],
-  options: EngineOptions & { wrongByMs?: number },
+  options: EngineOptions & { wrongByMs?: number; watchesLoop?: boolean },
 ): Promise<EngineProcess> {
   const { execArgv, env } = clockOf(options);
   const child = fork(fileURLToPath(new URL("role.ts", import.meta.url)), roles, {
-    execArgv: ["--import", "tsx", ...execArgv],
+    execArgv: ["--import", "tsx", ...execArgv, ...watchOf(options)],
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
   });
@@ -66,6 +73,15 @@ export async function startProcess(
       const answered = Promise.race([once(child, "message"), ended]);
       child.send({ kind: "set clock", offsetMs } satisfies SetClock);
       await answered;
+    },
+    async loop() {
+      if (!options.watchesLoop) throw new Error("this process was started without a watch on its loop");
+      const answered = Promise.race([once(child, "message"), ended]);
+      child.send({ kind: "loop?" } satisfies AskLoop);
+      const [answer] = (await answered) as [LoopAnswer | number | null];
+      if (answer === null || typeof answer === "number")
+        throw new Error(`the process ended with status ${answer}`);
+      return answer.report;
     },
   };
 }

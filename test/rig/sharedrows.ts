@@ -474,10 +474,12 @@ const TABLES: readonly Table[] = [
   },
   {
     name: "email",
-    rows: ({ id, emails, contacts }, now) =>
+    rows: ({ id, emails, contacts, keys }, now) =>
       emails.map((email, n) => ({
         workspace_id: id,
         id: email.id,
+        key_id: keys[n % keys.length] as string,
+        scheduled_at: email.status === "scheduled" || email.status === "waiting" ? iso(now) : null,
         bulk: email.bulk,
         status: email.status,
         head: headTo(contacts[n % contacts.length]?.identity as string),
@@ -599,6 +601,20 @@ const TABLES: readonly Table[] = [
         sealed_key: n === 2 ? null : "\\x00",
         created_at: iso(now),
       })),
+  },
+  {
+    name: "domain",
+    rows: ({ id, handle }, now) => [
+      {
+        workspace_id: id,
+        domain: DOMAIN,
+        token: handle,
+        created_at: iso(now),
+        // one of them has it
+        verified_at: handle === "shared00" ? iso(now) : null,
+        check_at: handle === "shared00" ? iso(now) : null,
+      },
+    ],
   },
   { name: "brake", rows: () => [] },
 ];

@@ -16,7 +16,7 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { services } from "./services.ts";
 
-const SECRET = "a secret of the tests, long enough for any use";
+export const SECRET = "a secret of the tests, long enough for any use";
 
 export type Answer<T = unknown> = { status: number; headers: Headers; body: T };
 export type Refusal = {
@@ -86,6 +86,8 @@ export type TestApiOptions = {
   clock?: Clock;
   timeoutMs?: number;
   port?: number;
+  /** Production's default is true; most tests write from domains that nobody has verified. */
+  requireVerifiedDomains?: boolean;
   /** Whether bags go in line, for a delivery in the test. */
   queues?: boolean;
 };
@@ -113,8 +115,9 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     reads: sql,
     clock,
     serverSecret: SECRET,
+    requireVerifiedDomains: options.requireVerifiedDomains ?? false,
     publicUrl: "https://mail.example.org",
-    mailFrom: null,
+    mailFrom: "no-reply@mail.example.org",
     trustProxy: false,
     timeoutMs,
     bodyBytesInFlightMax: 256 * 1024 * 1024,

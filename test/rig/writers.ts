@@ -3,14 +3,16 @@
  * share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and fails when an
  * exported function of src/record that locks rows is missing here.
  */
+
 import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
+import { keepLargeAttachments } from "../../src/record/attachments.ts";
 import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
 import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
 import { noteEpoch, unqueue } from "../../src/record/bags.ts";
 import { watchBrake } from "../../src/record/brake.ts";
 import { dropOldCounts, insertCapChange, noteCapUse, saveDecision } from "../../src/record/capacity.ts";
-import { cancel, reschedule } from "../../src/record/changemail.ts";
+import { cancel, cancelScheduled, reschedule } from "../../src/record/changemail.ts";
 import {
   adoptUnnamed,
   claimBag,
@@ -28,6 +30,7 @@ import type { Sql } from "../../src/record/connect.ts";
 import type { Change } from "../../src/record/contact.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
 import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/domains.ts";
+import { holdDue } from "../../src/record/due.ts";
 import type { NewEmail } from "../../src/record/emails.ts";
 import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
 import { type EventCommit, eventCommit } from "../../src/record/events.ts";
@@ -52,7 +55,9 @@ import {
   type RunMove,
   stopRuns,
 } from "../../src/record/runs.ts";
+import { forgetDomain, giveDomain, nameDomain, noteChecked, takeDomain } from "../../src/record/senders.ts";
 import { type Settled, settle } from "../../src/record/settle.ts";
+import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/suspension.ts";
 import {
   amendTemplate,
   deleteTemplate,
@@ -105,6 +110,13 @@ export class Place {
 }
 
 export const WRITERS: readonly Writer[] = [
+  writer("attachments.ts keepLargeAttachments", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const large = rows
+      .some(ATTACHMENT_HASHES)
+      .map((hash) => ({ workspaceId: ws.id, hash, content: Buffer.alloc(300 * 1024, hash) }));
+    return keepLargeAttachments(sql, large, rows.date);
+  }),
   writer("audiences.ts insertAudience", ({ sql }, rows) => {
     const audience = {
       workspaceId: rows.workspace().id,
@@ -155,6 +167,10 @@ export const WRITERS: readonly Writer[] = [
   writer("claimbag.ts claimBag", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return claimBag(sql, { ...heldOf(bag), token: newId(rows.now) }, 0);
+  }),
+  writer("changemail.ts cancelScheduled", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return cancelScheduled(sql, { workspaceId: ws.id, keyId: rows.pick(ws.keys) }, rows.date);
   }),
   writer("claimbag.ts adoptUnnamed", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
@@ -231,6 +247,36 @@ export const WRITERS: readonly Writer[] = [
   writer("domains.ts deleteDomainKeys", ({ sql }, rows) =>
     deleteDomainKeys(sql, rows.workspace().id, DOMAIN, rows.pick([...SELECTORS, null])),
   ),
+  writer("suspension.ts suspendWorkspace", ({ sql }, rows) =>
+    suspendWorkspace(sql, rows.workspace().id, "abuse", rows.date),
+  ),
+  writer("suspension.ts resumeWorkspace", ({ sql }, rows) =>
+    resumeWorkspace(sql, rows.workspace().id, rows.date),
+  ),
+  writer("suspension.ts letGoOn", ({ sql }, rows) =>
+    onlyOne(sql, "pack", rows.now, (tx) => letGoOn(tx, rows.pick([1, MOST]))),
+  ),
+  writer("due.ts holdDue", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const keys = rows.some(ws.emails).map(({ id }) => ({ workspaceId: ws.id, emailId: id }));
+    return sql.begin((tx) => holdDue(tx, keys));
+  }),
+  writer("senders.ts nameDomain", ({ sql }, rows) =>
+    nameDomain(sql, rows.workspace().id, rows.pick([DOMAIN, `other.${DOMAIN}`]), rows.date),
+  ),
+  writer("senders.ts giveDomain", ({ sql }, rows) => {
+    const [to, from] = rows.some(rows.workspaces).map(idOf) as [string, string?];
+    const times = { now: rows.date, checkAt: rows.date };
+    return giveDomain(sql, DOMAIN, { to, from: from ?? null }, times);
+  }),
+  writer("senders.ts takeDomain", ({ sql }, rows) => takeDomain(sql, rows.workspace().id, DOMAIN, rows.date)),
+  writer("senders.ts forgetDomain", ({ sql }, rows) =>
+    forgetDomain(sql, rows.workspace().id, DOMAIN, rows.date),
+  ),
+  writer("senders.ts noteChecked", ({ sql }, rows) => {
+    const checked = { workspaceId: rows.workspace().id, domain: DOMAIN };
+    return noteChecked(sql, checked, { checkAt: rows.date, missingSince: rows.pick([null, rows.date]) });
+  }),
   writer("erasures.ts beginErasure", ({ sql }, rows) =>
     beginErasure(sql, rows.pick([null, rows.workspace().id])),
   ),

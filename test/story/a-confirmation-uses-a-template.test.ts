@@ -52,7 +52,7 @@ test("its own words, for the workspace and before that for the audience", async 
   });
   const path = /(\/confirm\/[\w-]+)/.exec(mail.html)?.[1];
   expect((await fetch(api.url + path, { method: "POST" })).status).toBe(200);
-  await put(`confirm-subscription:${audience}`, "nearer {{confirm_url}}");
+  await put(`confirm-subscription:${audience}`, "nearer {{confirm_url}}", { from: "us@example.com" });
   expect((await mailTo("two@x.example")).html).toMatch(/^nearer https:/);
 });
 

@@ -71,7 +71,14 @@ test.each([
 });
 
 test("headers that came with the request's own are kept apart: names as keys of JSON are plain data", async () => {
-  const headers = '{"__proto__":"a","constructor":"b","X-Own":"c"}';
+  for (const name of ["__proto__", "constructor"]) {
+    const refused = await ws.client.post<Refusal>(
+      "/emails",
+      JSON.stringify(mail()).replace(/}$/, `,"headers":{"${name}":"a"}}`),
+    );
+    expect(refused.body.message).toContain(`\`headers.${name}\` field cannot be given`);
+  }
+  const headers = '{"X-__proto__":"a","X-constructor":"b","X-Own":"c"}';
   const body = JSON.stringify(mail()).replace(/}$/, `,"headers":${headers}}`);
   const { body: sent } = await ws.client.post<{ id: string }>("/emails", body);
   const { body: read } = await ws.client.get<{ headers: Record<string, string> }>(`/emails/${sent.id}`);

@@ -3,6 +3,8 @@ import { freePort } from "../../src/embedded/port.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { mail } from "../rig/workspace.ts";
 
+const TOKEN = "a token of the tests";
+
 let engine: Engine;
 let port: number;
 beforeAll(async () => {
@@ -24,4 +26,36 @@ test("caps, what waits for them and the process, in the words of Prometheus", as
   expect(text).toMatch(/postrider_waiting_total [1-9]/);
   expect(text).toContain("process_cpu_seconds_total");
   expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(404);
+});
+
+test("with a token they are told under it alone", async () => {
+  const port = await freePort("127.0.0.1");
+  const settings = { METRICS_PORT: String(port), METRICS_TOKEN: TOKEN };
+  const guarded = await startEngine(["api"], { settings });
+  const ask = async (authorization?: string) => {
+    const response = await fetch(`http://127.0.0.1:${port}/metrics`, {
+      headers: { ...(authorization !== undefined && { authorization }) },
+    });
+    return [response.status, (await response.text()).includes("postrider_")];
+  };
+  try {
+    for (const wrong of [
+      undefined,
+      "",
+      "Bearer ",
+      `Bearer ${TOKEN}x`,
+      `Basic ${TOKEN}`,
+      `Bearer ${TOKEN.toUpperCase()}`,
+    ])
+      expect(await ask(wrong), wrong).toEqual([401, false]);
+    expect(await ask(`Bearer ${TOKEN}`)).toEqual([200, true]);
+    expect(await ask(`bearer ${TOKEN}`)).toEqual([200, true]);
+  } finally {
+    await guarded.stop();
+  }
+});
+
+test.each(["0.0.0.0", "::", "203.0.113.1"])("on %s they need a token, or nothing starts", async (HOST) => {
+  const starting = startEngine(["api"], { settings: { HOST, METRICS_PORT: "0" } });
+  await expect(starting).rejects.toThrow(/^METRICS_TOKEN must be set: .* reaches .*unset METRICS_PORT\.$/);
 });

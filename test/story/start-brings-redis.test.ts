@@ -45,7 +45,7 @@ test.runIf(CAN_INSTALL)("it is installed, also where no package is known yet, an
   const { redis_url } = await root.ready();
   expect(root.said().out).toContain("Redis was not found: installing redis-server with apt-get ...");
   expect(asked()).toEqual([INSTALL, "update", INSTALL]);
-  expect(redis_url).toMatch(/^redis:\/\/127\.0\.0\.1:\d+$/);
+  expect(redis_url).toMatch(/^redis:\/\/:[0-9a-f]{36}@127\.0\.0\.1:\d+$/);
   root.signal("SIGTERM");
   expect(await root.ended).toBe(0);
 });

@@ -38,15 +38,23 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     Object.fromEntries(
       (await json<Shown[]>("domain", "list", ...at)).map((key) => [key.selector, key.state]),
     );
-  const verify = () => postrider("domain", "verify", "example.com", ...at, "--resolver", dns.address);
+  const verify = () =>
+    postrider("domain", "verify", "signs.com-tests.example", ...at, "--resolver", dns.address);
 
-  const first = await json<Shown>("domain", "add", "Example.COM", ...at);
-  expect(first).toMatchObject({ domain: "example.com", algorithm: "rsa", bits: 2048, state: "waiting" });
+  const first = await json<Shown>("domain", "add", "Signs.COM-tests.example", ...at);
+  expect(first).toMatchObject({
+    domain: "signs.com-tests.example",
+    algorithm: "rsa",
+    bits: 2048,
+    state: "waiting",
+  });
   const early = await verify();
   expect(early.status).toBe(1);
   expect(early.out).toContain(`there is no TXT record at ${first.record.name}`);
   expect(early.err).toBe("A key that waits is not in DNS yet.\n");
-  expect((await postrider("domain", "add", "example.com", ...at)).err).toContain("use `domain rotate`");
+  expect((await postrider("domain", "add", "signs.com-tests.example", ...at)).err).toContain(
+    "use `domain rotate`",
+  );
 
   dns.records.set(first.record.name, [first.record.value]);
   const found = await verify();
@@ -54,8 +62,16 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
   expect(found.out).toContain("holds the key");
   expect(await states()).toEqual({ [first.selector]: "signing" });
 
-  const second = await json<Shown>("domain", "rotate", "example.com", ...at);
-  const third = await json<Shown>("domain", "add", "example.com", ...at, "--algorithm", "ed25519", "--now");
+  const second = await json<Shown>("domain", "rotate", "signs.com-tests.example", ...at);
+  const third = await json<Shown>(
+    "domain",
+    "add",
+    "signs.com-tests.example",
+    ...at,
+    "--algorithm",
+    "ed25519",
+    "--now",
+  );
   expect(await states()).toEqual({
     [first.selector]: "signing",
     [second.selector]: "waiting",
@@ -73,14 +89,24 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     select selector from domain_key where workspace_id = ${id} and sealed_key is not null`;
   expect(sealed.map((row) => row.selector).sort()).toEqual([second.selector, third.selector].sort());
 
-  const zone = (await postrider("domain", "show", "example.com", ...at)).out;
+  const zone = (await postrider("domain", "show", "signs.com-tests.example", ...at)).out;
   expect(zone).toContain(`${second.record.name}. 3600 IN TXT (`);
   expect(zone).toContain("v=DMARC1");
-  const refused = await postrider("domain", "remove", "example.com", ...at, "--selector", second.selector);
+  const refused = await postrider(
+    "domain",
+    "remove",
+    "signs.com-tests.example",
+    ...at,
+    "--selector",
+    second.selector,
+  );
   expect(refused).toMatchObject({ status: 1 });
   expect(refused.err).toContain("rotate first");
-  await json("domain", "remove", "example.com", ...at, "--selector", first.selector);
-  expect(await json("domain", "remove", "example.com", ...at)).toEqual({ domain: "example.com", removed: 2 });
+  await json("domain", "remove", "signs.com-tests.example", ...at, "--selector", first.selector);
+  expect(await json("domain", "remove", "signs.com-tests.example", ...at)).toEqual({
+    domain: "signs.com-tests.example",
+    removed: 2,
+  });
   expect(await states()).toEqual({});
 }, 120_000);
 
@@ -93,13 +119,22 @@ test("a key of one's own is taken, a weak one refused, a short one warned of", a
     writeFileSync(path, privateKey.export({ type: "pkcs8", format: "pem" }));
     return path;
   };
-  const weak = await postrider("domain", "add", "example.com", ...at, "--key", file(768), "--selector", "s1");
+  const weak = await postrider(
+    "domain",
+    "add",
+    "signs.com-tests.example",
+    ...at,
+    "--key",
+    file(768),
+    "--selector",
+    "s1",
+  );
   expect(weak).toMatchObject({ status: 1 });
   expect(weak.err).toContain("768 bits");
   const short = await postrider(
     "domain",
     "add",
-    "example.com",
+    "signs.com-tests.example",
     ...at,
     "--key",
     file(1024),
@@ -107,12 +142,12 @@ test("a key of one's own is taken, a weak one refused, a short one warned of", a
     "s1",
   );
   expect(short).toMatchObject({ status: 0 });
-  expect(short.out).toContain("s1._domainkey.example.com");
+  expect(short.out).toContain("s1._domainkey.signs.com-tests.example");
   expect(short.out).toContain("A key of 1024 bits is short");
   const good = await postrider(
     "domain",
     "add",
-    "b.example.com",
+    "b.com-tests.example",
     ...at,
     "--key",
     file(2048),
@@ -128,23 +163,30 @@ test("bad input ends with 1, in one line, and a silent DNS server is told from a
   const at = ["--workspace", id];
   const cases: string[][] = [
     ["add", "com", ...at],
-    ["add", "example.com", ...at, "--selector", "a_b"],
-    ["add", "example.com", ...at, "--key", join(folder, "missing.pem")],
-    ["add", "example.com", "--workspace", "00000000-0000-7000-8000-000000000000"],
-    ["rotate", "example.com", ...at],
-    ["show", "example.com", ...at],
-    ["verify", "example.com", ...at, "--resolver", "nonsense"],
-    ["remove", "example.com", ...at],
+    ["add", "signs.com-tests.example", ...at, "--selector", "a_b"],
+    ["add", "signs.com-tests.example", ...at, "--key", join(folder, "missing.pem")],
+    ["add", "signs.com-tests.example", "--workspace", "00000000-0000-7000-8000-000000000000"],
+    ["rotate", "signs.com-tests.example", ...at],
+    ["show", "signs.com-tests.example", ...at],
+    ["verify", "signs.com-tests.example", ...at, "--resolver", "nonsense"],
+    ["remove", "signs.com-tests.example", ...at],
   ];
   for (const args of cases) {
     const ran = await postrider("domain", ...args);
     expect(ran.status, `${args}: ${ran.err}`).toBe(1);
     expect(ran.err.trimEnd().split("\n"), `${args}`).toHaveLength(1);
   }
-  await json("domain", "add", "example.com", ...at);
+  await json("domain", "add", "signs.com-tests.example", ...at);
   const gone = await openTxtServer();
   await gone.close();
-  const silent = await postrider("domain", "verify", "example.com", ...at, "--resolver", gone.address);
+  const silent = await postrider(
+    "domain",
+    "verify",
+    "signs.com-tests.example",
+    ...at,
+    "--resolver",
+    gone.address,
+  );
   expect(silent).toMatchObject({ status: 1 });
   expect(silent.out).toContain("DNS gave no answer");
   expect(silent.err).toBe("DNS could not be asked.\n");

@@ -2,11 +2,15 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   formatMailbox,
+  hasDirectionMark,
+  headerGivable,
   headerNameOk,
   headerReserved,
   headerValueOk,
   identity,
   parseMailbox,
+  reordersText,
+  withoutDirectionMarks,
 } from "../../src/address.ts";
 
 function parts(text: string): [name: string | null, address: string] | null {
@@ -277,6 +281,34 @@ describe("time on hostile input", () => {
   });
 });
 
+describe("letters that look or fold like ASCII", () => {
+  test("a Kelvin sign is no k, and a Greek question mark no semicolon", () => {
+    for (const [other, plain] of [
+      ["\u212aate@x.com", "kate@x.com"],
+      ["a\u1feff@x.com", "a`f@x.com"],
+    ] as const) {
+      const who = identity(parseMailbox(other)?.address ?? "");
+      expect(who).not.toBe(identity(plain));
+      expect(who).not.toBe(identity(plain.toUpperCase()));
+      expect(identity(who)).toBe(who);
+    }
+    expect(identity("\u00c9l@x.com")).toBe(identity("e\u0301L@x.com"));
+  });
+
+  test.each(["a@\u212aelvin.com", "a@x.\u212aelvin.com", "a@b\u00fc\u212a.com"])(
+    "a domain that would become another is refused: %s",
+    (text) => expect(parseMailbox(text)).toBeNull(),
+  );
+
+  test("characters that turn text around", () => {
+    for (const character of "\u061c\u200e\u200f\u202a\u202e\u2066\u2069")
+      expect(hasDirectionMark(`a${character}b`)).toBe(true);
+    expect(reordersText("שלום\u200f!")).toBe(false);
+    expect(reordersText("invoice\u202efdp.exe")).toBe(true);
+    expect(withoutDirectionMarks("a\u202eb\u2069c")).toBe("abc");
+  });
+});
+
 describe("header fields", () => {
   test("names", () => {
     for (const name of ["X-Id", "List-Unsubscribe", "!#$~", "a".repeat(76)])
@@ -303,6 +335,38 @@ describe("header fields", () => {
     ]) {
       expect(headerValueOk(value)).toBe(false);
     }
+  });
+
+  test("what callers may set is a list", () => {
+    for (const name of [
+      "X-Entity-Ref-ID",
+      "x-pm-tag",
+      "List-Unsubscribe",
+      "in-reply-to",
+      "Feedback-ID",
+      "Auto-Submitted",
+    ])
+      expect(headerGivable(name), name).toBe(true);
+    for (const name of [
+      "Authentication-Results",
+      "ARC-Seal",
+      "Received-SPF",
+      "Resent-From",
+      "Delivered-To",
+      "Errors-To",
+      "DomainKey-Signature",
+      "DKIM-Filter",
+      "Return-Receipt-To",
+      "Disposition-Notification-To",
+      "Sender",
+      "X-Postrider-Mark",
+      "x-received",
+      "X-Authentication-Results",
+      "Foo",
+      "constructor",
+      "__proto__",
+    ])
+      expect(headerGivable(name), name).toBe(false);
   });
 
   test("fields written here cannot be set", () => {

@@ -16,7 +16,10 @@ test.each([
   "172.31.255.255",
   "192.0.0.8",
   "192.0.2.1",
+  "192.31.196.1",
+  "192.52.193.1",
   "192.88.99.1",
+  "192.175.48.1",
   "192.168.1.1",
   "198.18.0.1",
   "198.19.255.255",
@@ -57,6 +60,58 @@ test.each([
   expect(isPublic(address)).toBe(false);
 });
 
+/** Where clouds serve metadata, credentials and names to their machines. */
+test.each([
+  ["most clouds", "169.254.169.254"],
+  ["AWS, tasks of ECS", "169.254.170.2"],
+  ["AWS, pods of EKS", "169.254.170.23"],
+  ["AWS, time", "169.254.169.123"],
+  ["AWS, DNS", "169.254.169.253"],
+  ["Azure, host", "168.63.129.16"],
+  ["Alibaba", "100.100.100.200"],
+  ["Alibaba, DNS", "100.100.2.136"],
+  ["Oracle, classic", "192.0.0.192"],
+  ["Tencent", "169.254.0.23"],
+  ["DigitalOcean, anchor", "10.10.0.5"],
+  ["Tailscale", "100.100.100.100"],
+  ["AWS over IPv6", "fd00:ec2::254"],
+  ["AWS over IPv6, names", "fd00:ec2::253"],
+  ["AWS over IPv6, pods of EKS", "fd00:ec2::23"],
+  ["Google over IPv6", "fd20:ce::254"],
+  ["Oracle over IPv6", "fd00:c1::a9fe:a9fe"],
+  ["link-local over IPv6", "fe80::a9fe:a9fe"],
+  ["Scaleway over IPv6", "fd00:42::42"],
+])("%s: %s is no receiver, however it is written", (_, address) => {
+  const may = mayCarryTo([], () => []);
+  const forms = address.includes(":") ? [address, `${address}%eth0`] : [address, ...wrapped(address)];
+  for (const form of forms) expect(may(form), form).toBe(false);
+});
+
+/** In the forms of IPv6 that lead to an IPv4 address somewhere, or look like it. */
+function wrapped(address: string): string[] {
+  const bytes = address.split(".").map(Number);
+  const words = (some: readonly number[]) =>
+    Buffer.from(some)
+      .toString("hex")
+      .replace(/^(.{4})/, "$1:");
+  const plain = words(bytes);
+  const inverted = words(bytes.map((byte) => byte ^ 255));
+  return [
+    `::ffff:${address}`,
+    `::ffff:${plain}`,
+    `0:0:0:0:0:ffff:${plain}`,
+    `::${address}`,
+    `::ffff:0:${plain}`,
+    `64:ff9b::${address}`,
+    `64:ff9b::${plain}`,
+    `64:ff9b:1::${plain}`,
+    `2002:${plain}::`,
+    `2002:${plain}::${plain}`,
+    `2001:0:4136:e378:8000:63bf:${inverted}`,
+    `fe80::5efe:${plain}`,
+  ];
+}
+
 test.each([
   "1.1.1.1",
   "8.8.8.8",
@@ -66,6 +121,8 @@ test.each([
   "100.128.0.0",
   "126.255.255.255",
   "128.0.0.1",
+  "168.63.129.15",
+  "168.63.129.17",
   "172.15.255.255",
   "172.32.0.0",
   "192.0.1.1",

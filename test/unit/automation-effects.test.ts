@@ -24,6 +24,7 @@ test("others have their turn between two letters that take long", async () => {
     },
     contacts: null as never,
     shelf: { fetch: async () => new Map([["slow", slow]]) } as never,
+    owners: { refused: () => new Set<string>() } as never,
     links: new Links("a secret of the tests, long enough", "http://127.0.0.1"),
     clock: { now: () => AT.getTime(), given: () => 0 },
     onFault: (error) => {

@@ -353,6 +353,17 @@ describe("the counts", () => {
     ];
     expect(rules(history, { ...after, emails: [email], tallies })).toEqual(["outcome twice"]);
   });
+
+  test("an attempt whose connection broke before the sink read the recipient is an outcome, too", () => {
+    const { history, after } = perfect(1);
+    const detail = "127.0.0.1:25: read ECONNRESET, awaiting the answer to MAIL";
+    const event = { type: "delivery_delayed", recipient: recipientOf(1), detail };
+    const email = delivered(1, { events: [event, { type: "delivered", recipient: recipientOf(1) }] });
+    const tallies = [
+      { workspaceId: shop.id, attempted: 1, delivered: 1, deferred: 1, bounced: 0, failed: 0 },
+    ];
+    expect(rules(history, { ...after, emails: [email], tallies })).toEqual([]);
+  });
 });
 
 describe("an automation", () => {

@@ -9,7 +9,7 @@
  */
 import { fork } from "node:child_process";
 import { setMaxListeners } from "node:events";
-import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -75,6 +75,7 @@ async function main(): Promise<number> {
   const gone = new Promise((resolve) => guard.once("exit", resolve));
   try {
     const verdict = await campaign(folder);
+    if (verdict.violations.length > 0) tell(`the logs of the processes are in ${keepLogs(folder)}`);
     if (stopped.signal.aborted) tell("interrupted");
     process.stdout.write(`${summaryOf(verdict)}\n`);
     return verdict.violations.length > 0 || stopped.signal.aborted ? 1 : 0;
@@ -85,6 +86,14 @@ async function main(): Promise<number> {
     guard.disconnect();
     await gone;
   }
+}
+
+/** The folder goes with the campaign. */
+function keepLogs(folder: string): string {
+  const kept = mkdtempSync(join(tmpdir(), "postrider-fault-logs-"));
+  for (const name of readdirSync(folder))
+    if (name.endsWith(".log")) copyFileSync(join(folder, name), join(kept, name));
+  return kept;
 }
 
 async function campaign(folder: string): Promise<Verdict> {

@@ -250,6 +250,7 @@ export class Member {
       EMAIL_LIFETIME_HOURS: "1",
       DISK_FREE_MIN_MB: "0",
       LOG_LEVEL: "warn",
+      REQUIRE_VERIFIED_DOMAINS: "false",
       ...skewed(life.skewMs),
     };
   }

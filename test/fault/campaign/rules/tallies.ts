@@ -48,12 +48,15 @@ function sum(tallies: readonly Sums[]): Sums {
   return sums;
 }
 
+/** The connection broke before the sink can have read whom the mail is to: it was sent, and nobody heard it. */
+const BEFORE_ITS_NAME = /awaiting the answer to MAIL$/;
+
 /** Only where each e-mail has recipients of its own, as mail from callers has. */
 function outcomesTooMany(email: FinalEmail, { named }: History): Violation[] {
   if (email.isAutomated) return [];
   const outcomes = new Map<string, number>();
-  for (const { recipient } of email.events)
-    if (recipient !== undefined && !ERASED.test(recipient))
+  for (const { recipient, detail } of email.events)
+    if (recipient !== undefined && !ERASED.test(recipient) && !BEFORE_ITS_NAME.test(detail ?? ""))
       outcomes.set(recipient, (outcomes.get(recipient) ?? 0) + 1);
   return [...outcomes].flatMap(([recipient, count]) => {
     const times = named.get(recipient.toLowerCase())?.times ?? 0;

@@ -1,0 +1,110 @@
+/**
+ * The head of a request, read in one walk over its headers. Where a body ends must have one meaning for everybody who
+ * reads the connection: what may be read in two ways is a fault, and no later byte of that connection is a request.
+ *
+ * The server library by itself refuses both lengths at once, a length that is not a number, blanks before a colon,
+ * folded lines, bare LF and control characters, and closes. It takes the first of several lengths, an empty one for
+ * none, and any transfer encoding for `chunked`, whose sizes and ends it reads loosely: that is made good here. A header
+ * without a name hides those behind it, from the library and from us: a length may be among them, so a request that may
+ * have a body and says nothing of one is the last of its connection. A GET is not, and a body hidden behind one is read
+ * as a request.
+ */
+import type { HttpRequest } from "uWebSockets.js";
+
+export type Head = {
+  authorization: string;
+  isFromBrowser: boolean;
+  /** 0 where none is given. */
+  contentLength: number;
+  isChunked: boolean;
+  contentType: string;
+  contentEncoding: string;
+  /** null when the header is not there. */
+  idempotencyKey: string | null;
+  batchValidation: string;
+  forwardedFor: string;
+  userAgent: string;
+  /** The page that made the request, as its browser says; empty when there is none. */
+  origin: string;
+  /** What the client calls us. */
+  host: string;
+  /** Nothing after this request is read from its connection. */
+  isLast: boolean;
+  fault: string | null;
+};
+
+export function readHead(req: HttpRequest, method: string): Head {
+  const head: Head = {
+    authorization: "",
+    isFromBrowser: false,
+    contentLength: 0,
+    isChunked: false,
+    contentType: "",
+    contentEncoding: "",
+    idempotencyKey: null,
+    batchValidation: "",
+    forwardedFor: "",
+    userAgent: "",
+    origin: "",
+    host: "",
+    isLast: false,
+    fault: null,
+  };
+  let hasLength = false;
+  req.forEach((name, value) => {
+    switch (name) {
+      case "authorization":
+        head.authorization ||= value;
+        break;
+      case "origin":
+        head.origin ||= value;
+        head.isFromBrowser ||= value !== "";
+        break;
+      case "host":
+        head.host ||= value;
+        break;
+      case "referer":
+      case "sec-fetch-site":
+      case "sec-fetch-dest":
+        head.isFromBrowser ||= value !== "";
+        break;
+      case "content-length":
+        if (hasLength) head.fault = "more than one `Content-Length` header";
+        else if (!/^\d+$/.test(value)) head.fault = "a `Content-Length` header that is not a number";
+        hasLength = true;
+        head.contentLength = Number(value);
+        break;
+      case "transfer-encoding":
+        if (head.isChunked) head.fault = "more than one `Transfer-Encoding` header";
+        else if (value.toLowerCase() !== "chunked")
+          head.fault = "a `Transfer-Encoding` header other than `chunked`";
+        head.isChunked = true;
+        break;
+      case "connection":
+        head.isLast ||= /\bclose\b/i.test(value);
+        break;
+      case "content-type":
+        head.contentType ||= value;
+        break;
+      case "content-encoding":
+        head.contentEncoding ||= value;
+        break;
+      case "idempotency-key":
+        head.idempotencyKey ??= value;
+        break;
+      case "x-batch-validation":
+        head.batchValidation ||= value;
+        break;
+      case "x-forwarded-for":
+        head.forwardedFor ||= value;
+        break;
+      case "user-agent":
+        head.userAgent ||= value;
+        break;
+    }
+  });
+  if (hasLength && head.isChunked) head.fault = "both `Content-Length` and `Transfer-Encoding`";
+  const mayHideBody = !hasLength && method !== "GET" && method !== "HEAD";
+  if (head.isChunked || mayHideBody || head.fault !== null) head.isLast = true;
+  return head;
+}

@@ -1,0 +1,157 @@
+/**
+ * Parses large bodies on a thread of their own, one at a time, workspaces in turn. A body whose client has gone is
+ * dropped, and one that has waited or taken too long is given up.
+ */
+import { createHash } from "node:crypto";
+import { deserialize } from "node:v8";
+import { Worker } from "node:worker_threads";
+import { Unavailable } from "../admission/unavailable.ts";
+import { turn } from "../turn.ts";
+import { noteDecoded } from "./attachment.ts";
+import { giveSlabs } from "./bodymemory.ts";
+import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
+import type { Done, Memory, Reading, Work } from "./jsonwork.ts";
+
+const WAIT_MS_MAX = 10_000;
+/** In which the main thread takes over what was parsed before others have their turn. */
+const TAKE_OVER_MS_MAX = 5;
+const HEAP_MB_MAX = 512;
+/** As it was built, also when this file runs from the sources: a thread has no loader for them. */
+const WORKER = new URL("../../dist/api/json-worker.js", import.meta.url);
+
+export type Body = {
+  chunks: Buffer[];
+  size: number;
+  workspaceId: string;
+  reading: Reading;
+  /** What the digest covers before the bytes. */
+  digestPrefix: string;
+  /** Calls back once when the client has gone. */
+  onGone(dropped: () => void): void;
+};
+
+export type ParsedBody = { kind: "json"; value: Json; digest(): string } | NotJson;
+
+type Job = { work: Work; resolve(done: Done): void; reject(error: unknown): void };
+
+export class JsonParser {
+  readonly #waiting = new Map<string, Job[]>();
+  #running: Job | null = null;
+  #worker: Worker | null = null;
+
+  constructor() {
+    // beforehand, since starting a thread holds up this one for 30 ms
+    this.#ready();
+  }
+
+  parse(body: Body): ParsedBody | Promise<ParsedBody> {
+    if (body.size <= MAIN_THREAD_BYTES_MAX) return parseHere(body);
+    return this.#queue(body).then(takeOver);
+  }
+
+  async close(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
+  async #queue({ chunks, workspaceId, reading, digestPrefix, onGone }: Body): Promise<Done> {
+    let job: Job | undefined;
+    const done = new Promise<Done>((resolve, reject) => {
+      job = { work: { chunks, reading, digestPrefix }, resolve, reject };
+    });
+    const giveUp = (why: string) => this.#giveUp(workspaceId, job as Job, new Unavailable(why));
+    const timer = setTimeout(() => giveUp("a large body was not parsed in time"), WAIT_MS_MAX);
+    onGone(() => giveUp("the client has gone"));
+    const line = this.#waiting.get(workspaceId);
+    if (line) line.push(job as Job);
+    else this.#waiting.set(workspaceId, [job as Job]);
+    this.#next();
+    try {
+      return await done;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #next(): void {
+    const [first] = this.#waiting;
+    if (this.#running || !first) return;
+    const [workspaceId, line] = first;
+    const job = line.shift() as Job;
+    // to the end of the round
+    this.#waiting.delete(workspaceId);
+    if (line.length > 0) this.#waiting.set(workspaceId, line);
+    this.#running = job;
+    this.#ready().postMessage(job.work);
+  }
+
+  #ready(): Worker {
+    if (this.#worker) return this.#worker;
+    const worker = new Worker(WORKER, {
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
+    });
+    worker.unref();
+    worker.on("message", (said: Done | Memory) => {
+      if (said.kind === "memory") giveSlabs(said.slabs);
+      else this.#ended((job) => job.resolve(said));
+    });
+    worker.on("error", (error) => {
+      if (this.#worker === worker) this.#worker = null;
+      this.#ended((job) => job.reject(error));
+    });
+    this.#worker = worker;
+    return worker;
+  }
+
+  #ended(tell: (job: Job) => void): void {
+    const job = this.#running;
+    this.#running = null;
+    if (job) tell(job);
+    this.#next();
+  }
+
+  #giveUp(workspaceId: string, job: Job, error: Unavailable): void {
+    job.reject(error);
+    if (this.#running === job) {
+      const worker = this.#worker;
+      this.#worker = null;
+      worker?.removeAllListeners().terminate();
+      this.#ended(() => {});
+      return;
+    }
+    const left = this.#waiting.get(workspaceId)?.filter((one) => one !== job) ?? [];
+    if (left.length > 0) this.#waiting.set(workspaceId, left);
+    else this.#waiting.delete(workspaceId);
+  }
+}
+
+function parseHere({ chunks, digestPrefix }: Body): ParsedBody {
+  const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  const parsed = parseJson(bytes);
+  if (parsed.kind !== "json") return parsed;
+  const digest = () => createHash("sha256").update(digestPrefix).update(bytes).digest("hex");
+  return { ...parsed, digest };
+}
+
+async function takeOver(done: Done): Promise<ParsedBody> {
+  if (done.kind !== "json") return done;
+  const { length, items, decoded, digest } = done;
+  const values: Json[] = [];
+  let until = performance.now() + TAKE_OVER_MS_MAX;
+  for (const item of items) {
+    if (performance.now() > until) {
+      await turn();
+      until = performance.now() + TAKE_OVER_MS_MAX;
+    }
+    values.push(deserialize(item));
+  }
+  for (const { item, attachment, decoded: one } of decoded) {
+    const { attachments } = values[item] as unknown as { attachments: object[] };
+    if (one.kind === "content")
+      one.bytes = Buffer.from(one.bytes.buffer, one.bytes.byteOffset, one.bytes.length);
+    noteDecoded(attachments[attachment] as object, one);
+  }
+  if (length === null) return { kind: "json", value: values[0] as Json, digest: () => digest };
+  values.length = length;
+  return { kind: "json", value: values, digest: () => digest };
+}

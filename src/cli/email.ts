@@ -1,0 +1,94 @@
+/** `postrider email find`: which workspace an e-mail is of, for whoever handles a complaint about it. */
+import { Command } from "commander";
+import { parseMailbox } from "../address.ts";
+import { isMark, isUuid, workspaceMarker } from "../ids.ts";
+import { type FoundMail, mailOfId, mailTo } from "../record/findmail.ts";
+import { listWorkspaces } from "../record/workspaces.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  requireSecret,
+  say,
+  table,
+  withContext,
+} from "./context.ts";
+import { complain, oneLine } from "./print.ts";
+import { readId } from "./workspace.ts";
+
+const FOUND_MAX = 100;
+const SEARCH_MS_MAX = 20_000;
+
+type FindOptions = Output & { workspace?: string };
+
+export function emailCommand(): Command {
+  const command = new Command("email").description("e-mails of all workspaces, for their operator");
+  command
+    .command("find")
+    .description(
+      "finds e-mails by Message-ID, id or recipient, or the workspace by the mark that its mail carries",
+    )
+    .argument("<what>", "a Message-ID, an id, a recipient's address, or the X-Postrider-Mark of a mail")
+    .option("--workspace <id>", "only in this one", readId)
+    .option("--json", "as JSON")
+    .action((what, options) =>
+      withContext((context) => find(context, what.trim(), options), { isLong: true }),
+    );
+  return command;
+}
+
+async function find(context: Context, what: string, options: FindOptions): Promise<void> {
+  const { sql, clock } = context;
+  const { workspace = null } = options;
+  if (isMark(what.toLowerCase())) return findMarked(context, what.toLowerCase(), options);
+  const id = idIn(what);
+  const byId = id === null ? [] : await mailOfId(sql, workspace, id);
+  if (byId.length > 0 || isUuid(what)) return tell(options, byId, "");
+  const to = parseMailbox(what);
+  if (!to) throw new CommandError(`${what} is no Message-ID, id, address or mark.`);
+  const search = { workspaceId: workspace, now: clock.now(), most: FOUND_MAX, msMax: SEARCH_MS_MAX };
+  const { found, since, isAll } = await mailTo(sql, to, search);
+  const bound = isAll ? "" : `Looked through mail since ${since.toISOString()} only.`;
+  if (bound !== "" && options.json) complain(bound);
+  tell(options, found, bound);
+}
+
+/** Ours are made of the id and the sender's domain. */
+function idIn(what: string): string | null {
+  const [left = ""] = what.replace(/^<|>$/g, "").split("@");
+  return isUuid(left) ? left.toLowerCase() : null;
+}
+
+async function findMarked(context: Context, mark: string, options: FindOptions): Promise<void> {
+  const markOf = workspaceMarker(requireSecret(context));
+  const marked = (await listWorkspaces(context.sql)).filter(({ id }) => markOf(id) === mark);
+  say(
+    options,
+    marked.map(({ id, name }) => ({ workspace_id: id, id: null, name })),
+    marked.length === 0
+      ? "None."
+      : marked.map(({ id, name }) => `Mail of workspace ${id} (${oneLine(name)}).`).join("\n"),
+  );
+}
+
+function tell(options: Output, found: readonly FoundMail[], bound: string): void {
+  const shown = found.map(({ workspaceId, id, status, createdAt, head }) => ({
+    workspace_id: workspaceId,
+    id,
+    status,
+    created_at: createdAt.toISOString(),
+    from: head.from,
+    to: head.to,
+    subject: head.subject,
+  }));
+  const rows = shown.map((one) => [
+    one.workspace_id,
+    one.id,
+    one.status,
+    one.created_at,
+    one.from,
+    one.to.join(", "),
+  ]);
+  const text = table(rows, ["workspace", "id", "status", "accepted", "from", "to"]);
+  say(options, shown, bound === "" ? text : `${text}\n${bound}`);
+}

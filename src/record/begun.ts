@@ -1,0 +1,17 @@
+/**
+ * The first statements of a transaction are sent together with its `begin`. Should Postgres cancel that one, each of the
+ * others would be a transaction of its own: what writes among them asks whether theirs has begun.
+ */
+import type { Sql, Tx } from "./connect.ts";
+
+/** Number and time of a transaction. Its number is also left in the transaction itself, and nowhere when there is none. */
+export function markBegun(tx: Tx) {
+  return tx<{ xid: string; now: Date }[]>`
+    select pg_current_xact_id()::text as xid, now() as now,
+      set_config('postrider.transaction', pg_current_xact_id()::text, true)`;
+}
+
+/** Whether the transaction has begun that this statement belongs to. */
+export function hasBegun(tx: Tx | Sql) {
+  return tx`current_setting('postrider.transaction', true) = pg_current_xact_id()::text`;
+}

@@ -1,0 +1,132 @@
+/**
+ * Sends of many megabytes: attachments, and batches of long bodies. The loop is asked for the work it did in one turn;
+ * neighbours commit beside them, not behind them.
+ */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type EngineProcess, startProcess } from "../rig/process.ts";
+import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
+
+const MB = 1024 * 1024;
+const WORKED_MS_MAX = 50;
+const RSS_MB_MAX = 1024;
+/** Of the neighbour's sends, on a machine that does other things as well. */
+const MEDIAN_MS_MAX = 250;
+
+let engine: Engine;
+let api: EngineProcess;
+let url: string;
+let neighbour: TestWorkspace;
+beforeAll(async () => {
+  engine = await startEngine([]);
+  api = await startProcess(["api"], { watchesLoop: true });
+  url = `http://127.0.0.1:${api.port}`;
+  neighbour = await freshWorkspace(engine.keyring, url);
+  for (let n = 0; n < 20; n++) await neighbour.client.post("/emails", mail());
+});
+afterAll(async () => {
+  await api?.stop();
+  await engine?.stop();
+});
+
+const attached = (content: Buffer) =>
+  mail({ attachments: [{ filename: "a.bin", content: content.toString("base64") }] });
+const longBatch = (emails: number, chars: number) =>
+  Array.from({ length: emails }, (_, n) => mail({ html: `${n} ${"a".repeat(chars)}` }));
+
+/** How long the neighbour's sends take until `attack` is over. */
+async function sendsWhile(attack: Promise<unknown>): Promise<number[]> {
+  let isOver = false;
+  const over = attack.finally(() => {
+    isOver = true;
+  });
+  const times: number[] = [];
+  while (!isOver) {
+    const began = performance.now();
+    expect((await neighbour.client.post("/emails", mail())).status).toBe(200);
+    times.push(performance.now() - began);
+  }
+  await over;
+  return times.sort((a, b) => a - b);
+}
+
+/** The server library reads a request for as long as it finds its buffer full, and then the next one, in one turn. */
+async function holdsUpNobody(requests: number, attack: () => Promise<unknown>): Promise<void> {
+  await api.loop();
+  const times = await sendsWhile(attack());
+  const { workedMsMax, rssMbMax } = await api.loop();
+  expect(times[Math.floor(times.length / 2)]).toBeLessThan(MEDIAN_MS_MAX);
+  expect(workedMsMax).toBeLessThan(requests * WORKED_MS_MAX);
+  expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
+}
+
+test("one send of 38 MB", async () => {
+  const hostile = await freshWorkspace(engine.keyring, url);
+  const body = JSON.stringify(attached(randomBytes(28 * MB)));
+  await holdsUpNobody(1, async () => expect((await hostile.client.post("/emails", body)).status).toBe(200));
+}, 60_000);
+
+test("eight sends of 38 MB at once", async () => {
+  const hostile = await freshWorkspace(engine.keyring, url);
+  const bodies = Array.from({ length: 8 }, () => JSON.stringify(attached(randomBytes(28 * MB))));
+  const statuses: number[] = [];
+  await holdsUpNobody(bodies.length, () =>
+    Promise.all(
+      bodies.map(async (body) => statuses.push((await hostile.client.post("/emails", body)).status)),
+    ),
+  );
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
+  expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+}, 120_000);
+
+test("batches of long bodies", async () => {
+  const hostile = await freshWorkspace(engine.keyring, url);
+  const bodies = Array.from({ length: 4 }, () => JSON.stringify(longBatch(20, 1_500_000)));
+  const statuses: number[] = [];
+  await holdsUpNobody(bodies.length, () =>
+    Promise.all(
+      bodies.map(async (body) => statuses.push((await hostile.client.post("/emails/batch", body)).status)),
+    ),
+  );
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
+  expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+}, 120_000);
+
+test("an attachment of megabytes is kept as it was, once", async () => {
+  const ws = await freshWorkspace(engine.keyring, url);
+  const content = randomBytes(5 * MB + 3);
+  for (let n = 0; n < 2; n++) expect((await ws.client.post("/emails", attached(content))).status).toBe(200);
+  const kept = await engine.sql<{ content: Buffer }[]>`
+    select content from attachment where workspace_id = ${ws.id}`;
+  expect(kept.map((one) => one.content.equals(content))).toEqual([true]);
+});
+
+test("a large batch is written whole, once under its idempotency key, or not at all", async () => {
+  const ws = await freshWorkspace(engine.keyring, url, "pro", { emails_per_day: 30 });
+  const bodies = async () => {
+    const [row] = await engine.sql<{ bodies: number; chars: number }[]>`
+      select count(*)::int as bodies, coalesce(sum(length(html)), 0)::int as chars
+      from body where workspace_id = ${ws.id}`;
+    return row;
+  };
+  const batch = longBatch(20, 200_000);
+  const chars = batch.reduce((sum, { html }) => sum + String(html).length, 0);
+  for (let n = 0; n < 2; n++) {
+    const { status } = await ws.client.post("/emails/batch", batch, { "idempotency-key": "large" });
+    expect(status).toBe(200);
+    expect(await bodies()).toEqual({ bodies: 20, chars });
+  }
+  expect((await ws.client.post("/emails/batch", batch)).status).toBe(429);
+  expect(await bodies()).toEqual({ bodies: 20, chars });
+});
+
+test("one that is refused by the record alone leaves no bodies behind", async () => {
+  const ws = await freshWorkspace(engine.keyring, url, "pro", { emails_per_day: 30 });
+  const answers = await Promise.all(
+    [1, 2, 3].map(() => ws.client.post("/emails/batch", longBatch(20, 200_000))),
+  );
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 429, 429]);
+  const [row] = await engine.sql`select count(*)::int as bodies from body where workspace_id = ${ws.id}`;
+  expect(row?.bodies).toBe(20);
+});

@@ -1,0 +1,295 @@
+/**
+ * Every route of the table, asked with the ids of another workspace in its path, its body, its cursor and its headers,
+ * by keys of every permission, limited to an audience and not. Whatever the key: the answer is the one to an id that
+ * does not exist, nothing of the other workspace is in it, and nothing there has changed. A route without a row in
+ * BODIES, or with a parameter that is not in IDS, fails.
+ */
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PERMISSIONS } from "../../src/admission/permissions.ts";
+import type { Route } from "../../src/api/routes.ts";
+import { isUuid } from "../../src/ids.ts";
+import { type Client, mail, type TestApi, testApi } from "../rig/workspace.ts";
+
+/** One thing of each kind that a workspace holds. */
+type Things = {
+  workspace: string;
+  audience: string;
+  contact: string;
+  address: string;
+  email: string;
+  template: string;
+  externalId: string;
+};
+
+/** In what the other workspace stores, beside the ids and names that are asked for. */
+const MARK = "none of your business";
+const IN_AN_HOUR = new Date(Date.now() + 3_600_000).toISOString();
+
+/** What a parameter of a path may name, by the part of the API it stands in. */
+const IDS: Record<string, (things: Things) => string[]> = {
+  "emails {id}": ({ email }) => [email],
+  "audiences {id}": ({ audience }) => [audience],
+  "segments {id}": ({ audience }) => [audience],
+  "audiences {email_or_id}": ({ contact, address }) => [contact, address],
+  "segments {email_or_id}": ({ contact, address }) => [contact, address],
+  "templates {id_or_external_id}": ({ template, externalId }) => [template, externalId],
+  "templates {external_id}": ({ externalId }) => [externalId],
+};
+
+/** Bodies that the route takes; `of` is whose ids they name, and null where a body names none. */
+type Bodies = (of: Things) => unknown[];
+const NONE: Bodies = () => [undefined];
+const person = () => [{ email: `${randomUUID()}@example.net` }];
+
+const OF_PEOPLE: Record<string, Bodies> = {
+  "GET /": NONE,
+  "POST /": () => [{ name: "People" }],
+  "GET /{id}": NONE,
+  "DELETE /{id}": NONE,
+  "GET /{id}/contacts": NONE,
+  "POST /{id}/contacts": ({ address }) => [...person(), { email: address }],
+  "GET /{id}/contacts/{email_or_id}": NONE,
+  "PATCH /{id}/contacts/{email_or_id}": () => [{ first_name: "Mallory" }, { unsubscribed: true }],
+  "DELETE /{id}/contacts/{email_or_id}": NONE,
+  "POST /{id}/contacts/{email_or_id}/tags": () => [{ add: ["mine"] }],
+};
+
+const BODIES: Record<string, Bodies> = {
+  "POST /emails": (of) => templatesOf(of).map((template) => mail({ html: undefined, template })),
+  "POST /emails/batch": (of) =>
+    templatesOf(of).map((template) => [mail(), mail({ html: undefined, template })]),
+  "GET /emails": NONE,
+  "GET /emails/{id}": NONE,
+  "PATCH /emails/{id}": () => [{ scheduled_at: IN_AN_HOUR }],
+  "POST /emails/{id}/cancel": NONE,
+  "GET /templates": NONE,
+  "GET /templates/{id_or_external_id}": NONE,
+  "POST /templates": ({ externalId }) => [{ name: "A", html: "<p>A</p>", alias: externalId }],
+  "PUT /templates/{external_id}": () => [{ html: "<p>mine</p>" }],
+  "PATCH /templates/{id_or_external_id}": () => [{ html: "<p>mine</p>" }],
+  "DELETE /templates/{id_or_external_id}": NONE,
+  "POST /templates/{id_or_external_id}/publish": NONE,
+  "POST /templates/{id_or_external_id}/duplicate": NONE,
+  "POST /events": ({ audience, address }) => [{ audience_id: audience, email: address, name: "signed.up" }],
+  ...Object.fromEntries(
+    ["audiences", "segments"].flatMap((name) =>
+      Object.entries(OF_PEOPLE).map(([key, bodies]) => [
+        key.replace("/", `/${name}/`).replace(/\/$/, ""),
+        bodies,
+      ]),
+    ),
+  ),
+};
+
+function templatesOf({ template, externalId }: Things): object[] {
+  return [template, externalId].map((id) => ({ id, variables: {} }));
+}
+
+/** `isOdd`: one of many ways to say the same, for the keys that may do everything. */
+type Path = { path: string; names: boolean; isOdd: boolean };
+type Asked = { path: string; isOdd: boolean; body: unknown };
+type Key = { what: string; client: Client; isFull: boolean };
+
+let api: TestApi;
+let victim: Things;
+let own: Things;
+let keys: Key[];
+beforeAll(async () => {
+  api = await testApi();
+  const theirs = await api.workspace();
+  victim = await fill(theirs.client, theirs.id, MARK);
+  const mine = await api.workspace();
+  own = await fill(mine.client, mine.id, "ours");
+  keys = [];
+  for (const permission of PERMISSIONS)
+    for (const audiences of [null, [own.audience]]) {
+      const { client } = await mine.key([permission], audiences);
+      const what = `${permission}${audiences ? " of one audience" : ""}`;
+      keys.push({ what, client, isFull: permission === "full" });
+    }
+});
+afterAll(() => api.stop());
+
+test("every route has a row", () => {
+  const served = api.routes.map((route) => nameOf(route));
+  expect(served.sort()).toEqual(Object.keys(BODIES).sort());
+});
+
+test("ids of another workspace are answered as ids that do not exist, and change nothing there", async () => {
+  const before = await storedOf(victim.workspace);
+  let asked = 0;
+  for (const route of api.routes) {
+    const foreign = requests(route, victim);
+    const unknown = requests(route, strangerTo(victim));
+    expect(unknown.length).toBe(foreign.length);
+    for (const [n, one] of foreign.entries())
+      for (const { what, client, isFull } of keys) {
+        if (one.isOdd && !isFull) continue;
+        const answer = await ask(client, route, one);
+        const twin = await ask(client, route, unknown[n] as Asked);
+        asked += 2;
+        const label = `${what}: ${route.method} ${one.path} ${JSON.stringify(one.body)}`;
+        expect(plain(answer.text, victim), label).toEqual(plain(twin.text, strangerTo(victim)));
+        expect(answer.status, label).toBe(twin.status);
+        expect(answer.status, label).toBeLessThan(500);
+        expect(answer.text, label).not.toContain(MARK);
+      }
+  }
+  expect(asked).toBeGreaterThan(api.routes.length * keys.length);
+  expect(await storedOf(victim.workspace)).toEqual(before);
+}, 240_000);
+
+test.each(["/emails", "/emails/batch", "/events"])(
+  "an idempotency key of another workspace is a new one to POST %s",
+  async (path) => {
+    const [theirs, mine] = [await api.workspace(), await api.workspace()];
+    const headers = { "idempotency-key": "the same key" };
+    const bodyFor = async (client: Client) => {
+      if (path === "/events") {
+        const { id: audience_id } = (await client.post<{ id: string }>("/audiences", { name: "A" })).body;
+        await client.post(`/audiences/${audience_id}/contacts`, { email: "one@example.net" });
+        return { audience_id, email: "one@example.net", name: "signed.up" };
+      }
+      return path === "/emails" ? mail() : [mail()];
+    };
+    const first = await theirs.client.post(path, await bodyFor(theirs.client), headers);
+    const second = await mine.client.post(path, await bodyFor(mine.client), headers);
+    expect(first.status).toBeLessThan(300);
+    expect(second.status).toBe(first.status);
+    const idsIn = (body: unknown) => JSON.stringify(body).match(/"id":"[^"]+"/g) ?? [];
+    expect(idsIn(second.body).length).toBeGreaterThan(0);
+    for (const id of idsIn(first.body)) expect(idsIn(second.body)).not.toContain(id);
+  },
+);
+
+function nameOf({ method, path }: Route): string {
+  return `${method} ${path.replace("/api/v1", "")}`;
+}
+
+/** The route with these ids wherever they fit. */
+function requests(route: Route, of: Things): Asked[] {
+  const bodies = BODIES[nameOf(route)] as Bodies;
+  const all = pathsOf(route, of).flatMap(({ path, names, isOdd }) =>
+    bodies(of)
+      // a body that names nobody and a path that names nobody ask for nothing of another workspace
+      .filter((body) => names || namesAny(body, of))
+      .map((body) => ({ path, isOdd, body })),
+  );
+  return all.length > 0 ? all : [{ path: route.path, isOdd: false, body: bodies(of)[0] }];
+}
+
+function namesAny(body: unknown, of: Things): boolean {
+  const text = JSON.stringify(body) ?? "";
+  return Object.values(of).some((id) => text.includes(id));
+}
+
+/** Each parameter from either workspace, at least one of the other; lists with cursors of the other. */
+function pathsOf({ method, path }: Route, of: Things): Path[] {
+  const part = path.split("/")[3] as string;
+  let all: Path[] = [{ path, names: false, isOdd: false }];
+  for (const [param] of path.matchAll(/\{\w+\}/g)) {
+    const idsOf = IDS[`${part} ${param}`];
+    if (!idsOf) throw new Error(`IDS has no row for ${param} below ${part}`);
+    const ids = [
+      ...idsOf(own).map((id) => ({ id, names: false, isOdd: false })),
+      ...idsOf(of).map((id) => ({ id, names: true, isOdd: false })),
+      ...spellings(idsOf(of)[0] as string, idsOf(own)[0] as string).map((id) => ({
+        id,
+        names: true,
+        isOdd: true,
+      })),
+    ];
+    all = all.flatMap((one) =>
+      ids.map(({ id, names, isOdd }) => ({
+        path: one.path.replace(param, () => id),
+        names: one.names || names,
+        isOdd: one.isOdd || isOdd,
+      })),
+    );
+  }
+  if (method !== "GET" || path.endsWith("}"))
+    return all.filter(({ path, names }) => names || !hasOwnId(path));
+  return all.flatMap((one) => (one.isOdd ? [one] : [one, ...cursorsOf(one, of)]));
+}
+
+function cursorsOf({ path }: Path, of: Things): Path[] {
+  return Object.values(of).flatMap((id) =>
+    ["cursor", "after", "before"].map((name) => ({
+      path: `${path}?${name}=${encodeURIComponent(id)}`,
+      names: true,
+      isOdd: name === "after" || !isUuid(id),
+    })),
+  );
+}
+
+/** Such a request, of ours alone, does what it says. */
+function hasOwnId(path: string): boolean {
+  return Object.values(own).some((id) => path.includes(id));
+}
+
+/** How an id may be written in a path. */
+function spellings(id: string, ours: string): string[] {
+  const escaped = [...id].map((sign) => `%${sign.charCodeAt(0).toString(16)}`).join("");
+  return [id.toUpperCase(), escaped, `${id}%00`, `%20${id}`, `${ours}%2f..%2f${id}`, `{${id}}`];
+}
+
+/** Ids right beside those of the workspace, which nobody has. */
+function strangerTo(of: Things): Things {
+  const beside = (id: string) => id.replace(/[0-9a-f](?=@|$)/, (digit) => (digit === "0" ? "1" : "0"));
+  return Object.fromEntries(Object.entries(of).map(([name, id]) => [name, beside(id)])) as Things;
+}
+
+async function ask(client: Client, { method }: Route, { path, body }: Asked) {
+  const { status, body: answer } = await client.call(method, path.replace("/api/v1", ""), body, {
+    "x-workspace-id": victim.workspace,
+  });
+  return { status, text: JSON.stringify(answer) };
+}
+
+/** Without what differs from one answer to the next: ids that were asked for, and those of what was made. */
+function plain(text: string, of: Things): string {
+  let left = text;
+  for (const id of Object.values(of)) left = left.replaceAll(new RegExp(literally(id), "gi"), "ID");
+  return left
+    .replace(/(?:%[0-9a-f]{2}){8,}/gi, "ID")
+    .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "MADE")
+    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME");
+}
+
+function literally(text: string): string {
+  return text.replace(/[.+]/g, "\\$&");
+}
+
+async function fill(client: Client, workspace: string, mark: string): Promise<Things> {
+  const hex = randomUUID().replaceAll("-", "");
+  const [address, externalId] = [`person.${hex}@example.net`, `template-${hex}`];
+  const made = async (method: string, path: string, body: unknown) => {
+    const answer = await client.call<{ id: string }>(method, path, body);
+    expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+    return answer.body.id;
+  };
+  const audience = await made("POST", "/audiences", { name: mark });
+  const contact = await made("POST", `/audiences/${audience}/contacts`, { email: address, first_name: mark });
+  const email = await made("POST", "/emails", mail({ subject: mark, scheduled_at: IN_AN_HOUR }));
+  const template = await made("PUT", `/templates/${externalId}`, { html: `<p>${mark}</p>` });
+  return { workspace, audience, contact, address, email, template, externalId };
+}
+
+/** Every row of every table that belongs to the workspace. */
+async function storedOf(workspace: string): Promise<Record<string, string[]>> {
+  const { sql } = api;
+  const tables = await sql<{ name: string }[]>`
+    select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where a.attname = 'workspace_id' and c.relkind in ('r', 'p') and not c.relispartition
+      and c.relnamespace = 'public'::regnamespace order by 1`;
+  expect(tables.length).toBeGreaterThan(5);
+  const stored: Record<string, string[]> = {};
+  for (const { name } of tables) {
+    const rows = await sql<{ row: string }[]>`
+      select (to_jsonb(t) - 'last_used_at')::text as row from ${sql(name)} t
+      where workspace_id = ${workspace} order by 1`;
+    stored[name] = rows.map(({ row }) => row);
+  }
+  return stored;
+}

@@ -1,0 +1,115 @@
+/**
+ * What a domain's own DNS servers may answer: as many records as fit, long names, our own addresses, and ever new
+ * receivers. None of it holds the event loop or takes the place of others.
+ */
+import { networkInterfaces } from "node:os";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { mayCarryTo } from "../../src/delivery/addresses.ts";
+import { type Dns, Routes } from "../../src/delivery/routes.ts";
+import { inShort, openWorld, type World } from "../rig/direct.ts";
+
+const BLOCK_MS_MAX = 50;
+/** More than an answer of 65,535 bytes holds. */
+const RECORDS = 5_000;
+const TRIES = 3;
+
+const many = <T>(make: (n: number) => T): T[] => Array.from({ length: RECORDS }, (_, n) => make(n));
+const own = Object.values(networkInterfaces()).flatMap((some) => (some ?? []).map(({ address }) => address));
+const LONG = `${`${"a-".repeat(31)}a.`.repeat(3)}${"b".repeat(50)}`;
+
+type Mx = { exchange: string; priority: number };
+
+/** All is answered at once, so that what passes until the route is known is work. */
+async function routeMs(mx: readonly Mx[], addresses: readonly string[]): Promise<number> {
+  const dns: Dns = {
+    resolveMx: async () => [...mx],
+    resolve4: async () => addresses.map((address) => ({ address, ttl: 60 })),
+    resolve6: async () => [],
+  };
+  const took: number[] = [];
+  for (let n = 0; n < TRIES; n++) {
+    const routes = new Routes({
+      dns,
+      families: [4],
+      mayCarryTo: mayCarryTo([]),
+      now: () => performance.now(),
+      random: Math.random,
+    });
+    const since = performance.now();
+    await routes.find("a.test");
+    took.push(performance.now() - since);
+  }
+  return Math.min(...took);
+}
+
+test.each<[what: string, mx: Mx[], addresses: string[]]>([
+  [
+    "thousands of hosts, each of a preference of its own",
+    many((n) => ({ exchange: `mx${n}.a.test`, priority: n })),
+    ["192.0.2.1"],
+  ],
+  [
+    "thousands of hosts with names as long as they may be",
+    many((n) => ({ exchange: `${n}.${LONG}.test`, priority: 10 })),
+    ["192.0.2.1"],
+  ],
+  [
+    "thousands of names that are nearly hosts",
+    many((n) => ({ exchange: `${n}.${LONG}.${"c-".repeat(20)}`, priority: 10 })),
+    ["192.0.2.1"],
+  ],
+  [
+    "one host thousands of times, and others behind it",
+    many((n) => ({ exchange: n % 2 ? "mx.a.test" : `mx${n}.a.test`, priority: n % 7 })),
+    ["192.0.2.1"],
+  ],
+  [
+    "hosts of thousands of addresses",
+    many((n) => ({ exchange: `mx${n}.a.test`, priority: 1 })),
+    many((n) => `8.8.${n >> 8}.${n & 255}`),
+  ],
+  [
+    "hosts of thousands of addresses, all ours",
+    many((n) => ({ exchange: `mx${n}.a.test`, priority: 1 })),
+    many((n) => own[n % own.length] as string),
+  ],
+])("%s", async (_, mx, addresses) => {
+  expect(await routeMs(mx, addresses)).toBeLessThan(BLOCK_MS_MAX);
+});
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+});
+afterEach(() => world.end());
+
+test("ever new receivers refuse nobody", async () => {
+  const sink = await world.sinkAt("127.1.0.1");
+  const { send } = world.courier({ destinationsMax: 10 });
+  for (let n = 0; n < 50; n++) {
+    world.name({
+      [`a${n}.test`]: { mx: [[10, `mx${n}.test`]] },
+      [`mx${n}.test`]: { addresses: ["127.1.0.1"] },
+    });
+    expect(inShort(await send(`one@a${n}.test`))).toEqual(["dot 250"]);
+  }
+  expect(sink.ledger.mails).toHaveLength(50);
+});
+
+test.each([
+  ["a host name in capitals", "MX.B.TEST", "dot 250"],
+  ["a name that begins with its own domain's escape", "mx\\.b.test", "route NO_HOST"],
+  ["an address in the place of a name", "127.1.0.1", "route NO_HOST"],
+  ["a name with a space", "mx b.test", "route NO_HOST"],
+  ["a name that breaks lines", "mx\r\nb.test", "route NO_HOST"],
+  ["a name with a zero", "mx\0.b.test", "route NO_HOST"],
+  ["a name in UTF-8", "mx\u00c3\u00bc.b.test", "route NO_HOST"],
+])("%s", async (_, host, reply) => {
+  await world.sinkAt("127.1.0.1");
+  world.name({
+    "a.test": { mx: [[10, host]] },
+    "mx.b.test": { addresses: ["127.1.0.1"] },
+    [host.toLowerCase()]: { addresses: ["127.1.0.1"] },
+  });
+  expect(inShort(await world.courier().send("one@a.test"))).toEqual([reply]);
+});

@@ -1,0 +1,220 @@
+/**
+ * The users that docker-compose.yml gives to the processes, on a real Postgres and a real Redis: an engine serves with
+ * them, from the send to the delivery, and they may do nothing beside that. The roles are those of deploy/, as they are
+ * run there; the rules for Redis are read from docker-compose.yml.
+ */
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { migrate } from "../../src/record/migrate.ts";
+import { dayName, isThere, listPartitions, makePartitions } from "../../src/record/partitions.ts";
+import { detachPartition, dropDetached } from "../../src/record/retention.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import { startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { mail } from "../rig/workspace.ts";
+
+const COMPOSE = read("docker-compose.yml");
+const ROLES = read("deploy/postgres-roles.sql");
+const PASSWORDS = { owner: randomBytes(12).toString("hex"), serving: randomBytes(12).toString("hex") };
+const MS_MAX = 30_000;
+const DAY_MS = 86_400_000;
+const FORBIDDEN = "42501";
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let sink: Sink;
+let superuser: Sql;
+let owner: Sql;
+let serving: Sql;
+let redisUrl: string;
+beforeAll(async () => {
+  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  superuser = connectRecord(database.url, "setup", MS_MAX);
+  for (let n = 0; n < 2; n++) await superuser.unsafe(plain(ROLES));
+  owner = connectRecord(urlOf("postrider_owner", PASSWORDS.owner), "setup", MS_MAX);
+  serving = connectRecord(urlOf("postrider", PASSWORDS.serving), "setup", MS_MAX);
+  redisUrl = await withUsers(redis.url);
+});
+afterAll(async () => {
+  for (const sql of [owner, serving, superuser]) await sql.end({ timeout: 1 });
+  await Promise.all([database.drop(), redis.stop(), sink.close()]);
+});
+
+function read(file: string): string {
+  return readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
+}
+
+/** What psql does with the file before it sends it. */
+function plain(file: string): string {
+  return file
+    .replace(/^\\.*$/gm, "")
+    .replaceAll(":'owner_password'", `'${PASSWORDS.owner}'`)
+    .replaceAll(":'serving_password'", `'${PASSWORDS.serving}'`);
+}
+
+function urlOf(user: string, password: string): string {
+  const url = new URL(database.url);
+  url.username = user;
+  url.password = password;
+  return url.href;
+}
+
+/** Makes the users that Compose writes into Redis' file of users; hands back the url for the engine. */
+async function withUsers(url: string): Promise<string> {
+  const lines = /printf '(user .*)' "\$\$REDIS_PASSWORD"/.exec(COMPOSE)?.[1]?.split("\\n") ?? [];
+  const admin = connectRedis(url, "worker", MS_MAX);
+  admin.on("error", () => {});
+  const users = lines.flatMap((line) =>
+    line === "" ? [] : [line.replace("%s", "secret").split(" ").slice(1)],
+  );
+  expect(users.map(([name]) => name)).toEqual(["default", "postrider"]);
+  for (const [name, ...rules] of users.reverse())
+    await admin.call("ACL", "SETUSER", name as string, ...rules);
+  admin.disconnect();
+  return `${url}?username=postrider&password=secret`;
+}
+
+async function codeOf(sql: Sql, statement: string): Promise<string> {
+  return sql.unsafe(statement).then(
+    () => "done",
+    (error: { code: string }) => error.code,
+  );
+}
+
+test("an engine serves with them, from the send to the delivery", async () => {
+  await migrate(owner, Date.now());
+  const options = { redisUrl, smtpUrl: sink.url };
+  const asServing = { ...options, databaseUrl: urlOf("postrider", PASSWORDS.serving) };
+  const keeper = await startEngine(["keeper"], {
+    ...options,
+    databaseUrl: urlOf("postrider_owner", PASSWORDS.owner),
+  });
+  const engine = await startEngine(["api", "deliver", "automate"], asServing);
+  try {
+    const { client } = await engine.workspace();
+    const { body: audience } = await client.post<{ id: string }>("/audiences", { name: "People" });
+    const person = { email: "one@example.net", first_name: "One" };
+    expect((await client.post(`/audiences/${audience.id}/contacts`, person)).status).toBe(201);
+    expect((await client.call("PUT", "/templates/hello", { html: "<p>{{a}}</p>" })).status).toBe(201);
+    const sent = await client.post<{ id: string }>("/emails", mail({ to: "one@example.net" }));
+    expect(sent.status).toBe(200);
+    await expect.poll(() => sink.ledger.mails.length).toBe(1);
+    const told = async () =>
+      (await client.get<{ last_event: string }>(`/emails/${sent.body.id}`)).body.last_event;
+    await expect.poll(told).toBe("delivered");
+    expect((await fetch(`${engine.url}/readyz`)).status).toBe(200);
+    const path = `/audiences/${audience.id}/contacts/one@example.net?mode=erase`;
+    expect((await client.call("DELETE", path)).status).toBe(200);
+  } finally {
+    await engine.stop();
+    await keeper.stop();
+  }
+  expect([...engine.complaints, ...keeper.complaints]).toEqual([]);
+}, 60_000);
+
+test("the owner makes the days to come, in which the serving role writes, and drops them", async () => {
+  const then = Date.now() + 400 * DAY_MS;
+  await makePartitions(owner, then);
+  const made = (await listPartitions(owner)).filter(({ day }) => day === dayName(Math.floor(then / DAY_MS)));
+  expect(made.map(({ table }) => table).sort()).toEqual(["body", "email"]);
+  for (const partition of made) {
+    expect(await codeOf(serving, `delete from ${partition.name}`)).toBe("done");
+    expect(await codeOf(serving, `drop table ${partition.name}`)).toBe(FORBIDDEN);
+    await detachPartition(owner, partition);
+    await dropDetached(owner, partition);
+    expect(await isThere(owner, partition.name)).toBe(false);
+  }
+});
+
+test.each([
+  ["make a table", "create table mine (a int)"],
+  ["make a temporary table", "create temporary table mine (a int)"],
+  ["make a schema", "create schema mine"],
+  ["make a function", "create function mine() returns int language sql as 'select 1'"],
+  ["make a trigger", "create trigger mine before insert on email execute function pg_notify('a', 'b')"],
+  ["drop a table", "drop table email"],
+  ["empty a table", "truncate email"],
+  ["change a table", "alter table email add column mine int"],
+  ["detach a partition", "alter table email detach partition email_20200101"],
+  ["read passwords", "select * from pg_authid"],
+  ["read files", "select pg_read_file('postgresql.conf')"],
+  ["run programs", "copy (select 1) to program 'true'"],
+  ["write files", "copy (select 1) to '/tmp/mine'"],
+  ["make a role", "create role mine"],
+  ["be the owner", "set role postrider_owner"],
+  ["be the superuser", "set role postgres"],
+  ["change the server", "alter system set fsync = off"],
+  ["make a database", "create database mine"],
+  ["load a library", "load 'plpgsql_check'"],
+])("the serving role may not %s", async (_, statement) => {
+  const code = await codeOf(serving, statement);
+  // `load` finds nothing where the libraries lie that everybody may load
+  expect([FORBIDDEN, "58P01", "42P01"]).toContain(code);
+  if (!/load|detach/.test(statement)) expect(code).toBe(FORBIDDEN);
+});
+
+test.each([
+  ["read passwords", "select * from pg_authid"],
+  ["run programs", "copy (select 1) to program 'true'"],
+  ["make a role", "create role mine"],
+  ["be the superuser", "set role postgres"],
+  ["change the server", "alter system set fsync = off"],
+])("the owner may not %s", async (_, statement) => {
+  expect(await codeOf(owner, statement)).toBe(FORBIDDEN);
+});
+
+test("a process whose role may not bring the schema up to date says what to do", async () => {
+  const [missing] = await superuser<{ name: string; checksum: string }[]>`
+    delete from migration where name = (select max(name) from migration) returning name, checksum`;
+  const starting = startEngine(["api"], {
+    databaseUrl: urlOf("postrider", PASSWORDS.serving),
+    redisUrl,
+  });
+  await expect(starting).rejects.toThrow(
+    /^The schema is not up to date, .* Run `postrider migrate` with the url/,
+  );
+  await superuser`
+    insert into migration (name, checksum) values (${missing?.name ?? ""}, ${missing?.checksum ?? ""})`;
+});
+
+test.each([
+  ["FLUSHALL"],
+  ["FLUSHDB"],
+  ["CONFIG", "SET", "dir", "/tmp"],
+  ["CONFIG", "GET", "*"],
+  ["KEYS", "*"],
+  ["ACL", "LIST"],
+  ["DEBUG", "SLEEP", "0"],
+  ["SHUTDOWN", "NOSAVE"],
+  ["REPLICAOF", "127.0.0.1", "1"],
+  ["MODULE", "LOAD", "/tmp/mine.so"],
+  ["MONITOR"],
+  ["CLIENT", "LIST"],
+  ["MIGRATE", "127.0.0.1", "1", "a", "0", "1"],
+  ["BGSAVE"],
+])("Redis refuses %s %s", async (...words) => {
+  const client = connectRedis(redisUrl, "worker", MS_MAX);
+  client.on("error", () => {});
+  const [command, ...more] = words as [string, ...string[]];
+  await expect(client.call(command, ...more)).rejects.toThrow(/^NOPERM|^ERR \w+ command not allowed/);
+  client.disconnect();
+});
+
+test("docker-compose.yml gives each process these users, and no secret a default", () => {
+  const users = [...COMPOSE.matchAll(/(?:DATABASE|REDIS)_URL: (\w+):\/\/(\w*):\$\{(\w+):\?/g)];
+  expect(users.map(([, scheme, user, secret]) => `${scheme} ${user} ${secret}`)).toEqual([
+    "postgres postrider SERVING_PASSWORD",
+    "redis postrider REDIS_PASSWORD",
+    "postgres postrider_owner OWNER_PASSWORD",
+  ]);
+  expect(COMPOSE.match(/_URL: \w+:\/\//g)).toHaveLength(users.length);
+  for (const [, name] of COMPOSE.matchAll(/\$\{(\w*(?:PASSWORD|SECRET))/g))
+    expect(COMPOSE).not.toMatch(new RegExp(`\\$\\{${name}(?!:\\?)`));
+  const owners = [...COMPOSE.matchAll(/^ {2}(\w+):\n(?:.*\n)*?(?=^ {2}\w+:|^volumes:)/gm)]
+    .filter(([service]) => service.includes("*owner"))
+    .map(([, name]) => name);
+  expect(owners).toEqual(["migrate", "keeper"]);
+});

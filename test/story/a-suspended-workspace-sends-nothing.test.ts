@@ -1,0 +1,219 @@
+/** A suspended workspace: its keys are refused at once, nothing of it leaves, nothing is lost, and it goes on under its caps. */
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { apply } from "../../src/automation/apply.ts";
+import { newId } from "../../src/ids.ts";
+import { Line } from "../../src/queue/line.ts";
+import { type Bag, firstRow, noteEpoch } from "../../src/record/bags.ts";
+import { mailCommit } from "../../src/record/commit.ts";
+import { connectRecord } from "../../src/record/connect.ts";
+import { SHARDS } from "../../src/record/shards.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import { type CommandLine, commandLine } from "../rig/command.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { Client, mail, type TestWorkspace } from "../rig/workspace.ts";
+
+type Held = { scheduled: number; waiting: number; deferred: number; in_line: number; on_its_way: number };
+type Suspended = { id: string; suspended: boolean; reason: string | null; held: Held };
+
+const REFUSED = { status: 403, body: { statusCode: 403, name: "workspace_suspended" } };
+const POLL = { timeout: 20_000, interval: 50 };
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let sink: Sink;
+let engine: Engine;
+let other: Engine;
+let cli: CommandLine;
+beforeAll(async () => {
+  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  const stores = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
+  const settings = { RETRY_SCHEDULE: "1", EMAIL_LIFETIME_HOURS: "1" };
+  engine = await startEngine(["api", "deliver", "keeper", "automate"], { ...stores, settings });
+  other = await startEngine(["api"], stores);
+  cli = commandLine(stores);
+});
+afterAll(async () => {
+  await Promise.all([engine.stop(), other.stop()]);
+  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+});
+
+const suspend = (ws: TestWorkspace, ...more: string[]) =>
+  cli.json<Suspended>("workspace", "suspend", ws.id, ...more);
+const resume = (ws: TestWorkspace) => cli.json<Suspended>("workspace", "resume", ws.id);
+
+async function send(ws: TestWorkspace, more: Record<string, unknown> = {}): Promise<string> {
+  const { status, body } = await ws.client.post<{ id: string }>("/emails", mail(more));
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.id;
+}
+
+const statusOf = async (id: string) =>
+  (await engine.sql<{ status: string }[]>`select status from email where id = ${id}`)[0]?.status;
+const isHeld = async (id: string) =>
+  (await engine.sql<{ held: boolean }[]>`select is_held as held from due where email_id = ${id}`)[0]?.held;
+const copies = (id: string) => sink.ledger.count(`${id}@example.com`);
+const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
+
+test("its keys are refused on every api from the next request on, with Redis emptied too, and work again after", async () => {
+  const ws = await engine.workspace();
+  const elsewhere = new Client(other.url, ws.client.key);
+  for (const client of [ws.client, elsewhere]) expect((await client.get("/emails")).status).toBe(200);
+  const said = await suspend(ws, "--reason", "phishing");
+  expect(said).toMatchObject({ id: ws.id, suspended: true, reason: "phishing" });
+  for (const client of [ws.client, elsewhere]) {
+    expect(await client.post("/emails", mail())).toMatchObject(REFUSED);
+    expect(await client.get("/audiences")).toMatchObject(REFUSED);
+    expect(await client.get("/no/such/path")).toMatchObject(REFUSED);
+  }
+  await engine.redis.flushall();
+  expect(await elsewhere.get("/emails")).toMatchObject(REFUSED);
+  const listed = await cli.json<{ id: string; suspended_for: string }[]>("workspace", "list");
+  expect(listed.find(({ id }) => id === ws.id)).toMatchObject({ suspended_for: "phishing" });
+  await resume(ws);
+  for (const client of [ws.client, elsewhere]) expect((await client.get("/emails")).status).toBe(200);
+  const unknown = await cli.postrider("workspace", "suspend", randomUUID());
+  expect(unknown).toMatchObject({ status: 1 });
+}, 60_000);
+
+test("scheduled, waiting and deferred mail stays, is reported, and goes on afterwards", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 50, cap_day: 1_000 });
+  const filling = Array.from({ length: 48 }, (_, n) => mail({ to: `fill-in${n}@example.net` }));
+  await ws.client.post("/emails/batch", filling);
+  const deferred = await send(ws, { to: `once-451+${ws.handle}@example.net` });
+  await expect.poll(() => statusOf(deferred), POLL).toBe("deferred");
+  const scheduled = await send(ws, { scheduled_at: inMs(4_000) });
+  const later = await send(ws, { scheduled_at: inMs(3_600_000) });
+  await send(ws);
+  const waiting = await send(ws);
+  expect(await statusOf(waiting)).toBe("waiting");
+  const { held } = await suspend(ws);
+  expect(held.scheduled).toBe(2);
+  expect(held.waiting).toBe(1);
+  // each comes due, and is set aside
+  await expect.poll(() => isHeld(scheduled), POLL).toBe(true);
+  const before = [deferred, scheduled, waiting, later].map(copies);
+  expect(before.slice(1)).toEqual([0, 0, 0]);
+  await engine.sql`update ledger set next_release_at = now() where workspace_id = ${ws.id}`;
+  await expect
+    .poll(async () => {
+      const [row] = await engine.sql<{ at: Date | null }[]>`
+        select next_release_at as at from ledger where workspace_id = ${ws.id}`;
+      return row?.at;
+    }, POLL)
+    .toBeNull();
+  expect(await statusOf(waiting)).toBe("waiting");
+
+  await resume(ws);
+  // one place is left in the hour, or none: the rest waits, and nothing goes beyond the cap
+  await expect.poll(() => isHeld(scheduled), POLL).not.toBe(true);
+  await expect.poll(() => statusOf(scheduled), POLL).toBe("waiting");
+  await engine.keyring.changeWorkspace(ws.id, { limits: { cap_hour: 1_000 } });
+  await engine.sql`update ledger set next_release_at = now() where workspace_id = ${ws.id}`;
+  for (const id of [deferred, scheduled, waiting])
+    await expect.poll(() => statusOf(id), POLL).toBe("delivered");
+  expect([deferred, scheduled, waiting].map(copies)).toEqual([1, 1, 1]);
+  expect(await statusOf(later)).toBe("scheduled");
+}, 90_000);
+
+test("a request that was admitted before is refused when it is written under the new version", async () => {
+  const ws = await engine.workspace();
+  await send(ws);
+  const holder = connectRecord(database.url, "setup", 30_000);
+  // the commit waits for the ledger; meanwhile the workspace is suspended behind its back
+  const sending = await holder.begin(async (tx) => {
+    await tx`select from ledger where workspace_id = ${ws.id} for update`;
+    const sent = ws.client.post("/emails", mail());
+    await expect.poll(waiters, POLL).toBeGreaterThan(0);
+    await tx`update workspace set suspended_at = now(), version = version + 1 where id = ${ws.id}`;
+    return { sent };
+  });
+  await holder.end({ timeout: 1 });
+  expect(await sending.sent).toMatchObject(REFUSED);
+}, 60_000);
+
+const waiters = async () =>
+  (
+    await engine.sql<{ n: number }[]>`
+      select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%ledger%'`
+  )[0]?.n;
+
+test("a bag that is in line already goes nowhere, and waits for nobody's job", async () => {
+  const ws = await engine.workspace();
+  await engine.keyring.suspend(ws.id, null);
+  const client = connectRedis(redis.url, "queue", 5_000);
+  const line = new Line(client, SHARDS);
+  const made: Bag[] = [];
+  const connect = () => connectRecord(database.url, "commits", 5_000);
+  const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags));
+  const id = newId(Date.now());
+  const head = { from: "a@example.com", to: ["b@example.net"], cc: [], bcc: [], reply_to: [], subject: "s" };
+  const email = { workspaceId: ws.id, id, keyId: null, bulk: false, head: JSON.stringify(head), weight: 1 };
+  const whole = { ...email, bytes: 200, html: null, plain: "x", extra: null, scheduledAt: null };
+  // the engine's own mail has no version to be refused under
+  const own = { workspaceId: ws.id, version: null, given: 0, bulk: false, counted: 1, claim: null };
+  await commit.submit({ ...own, emails: [whole], attachments: [] });
+  for (const { epoch, queued } of await line.lineUp(made.map(firstRow)))
+    await noteEpoch(engine.sql, queued, epoch);
+  const bag = async () =>
+    (
+      await engine.sql<{ epoch: string | null; generation: number }[]>`
+        select epoch, generation from bag where workspace_id = ${ws.id}`
+    )[0];
+  await expect.poll(async () => (await bag())?.generation, POLL).toBeGreaterThan(0);
+  expect(await bag()).toMatchObject({ epoch: null });
+  expect(copies(id)).toBe(0);
+  await resume(ws);
+  await expect.poll(() => statusOf(id), POLL).toBe("delivered");
+  await commit.close();
+  await line.close();
+  client.disconnect();
+}, 60_000);
+
+test("what workers hold comes back but for what receivers are taking, and lives on from the day it is resumed", async () => {
+  const ws = await engine.workspace();
+  const old = await send(ws, { to: `defer-451+${ws.handle}@example.net` });
+  await expect.poll(() => statusOf(old), POLL).toBe("deferred");
+  await suspend(ws);
+  await engine.sql`update email set sent_at = now() - interval '3 hours' where id = ${old}`;
+  await engine.sql`update due set at = now() where email_id = ${old}`;
+  await expect.poll(() => isHeld(old), POLL).toBe(true);
+  await resume(ws);
+  const attempts = async () =>
+    (await engine.sql<{ n: number }[]>`select attempts as n from email where id = ${old}`)[0]?.n ?? 0;
+  const made = await attempts();
+  await expect.poll(attempts, POLL).toBeGreaterThan(made + 1);
+  expect(await statusOf(old)).toBe("deferred");
+}, 60_000);
+
+test("automations stand still and go on", async () => {
+  const ws = await engine.workspace();
+  const { body: audience } = await ws.client.post<{ id: string }>("/audiences", { name: "All" });
+  await ws.client.post(`/audiences/${audience.id}/contacts`, { email: "ann@example.net" });
+  const send = { from: "a@example.com", subject: "Welcome", html: "<p>Hi</p>" };
+  const document = {
+    name: "Welcome",
+    audience_id: audience.id,
+    event: "joined",
+    entry: "every",
+    steps: [{ wait: "1h" }, { send }],
+  };
+  await apply(engine.sql, ws.id, document, Date.now());
+  const tracked = { audience_id: audience.id, email: "ann@example.net", name: "joined" };
+  expect((await ws.client.post("/events", tracked)).status).toBe(202);
+  const run = async () =>
+    (
+      await engine.sql<{ state: string; position: string; held: boolean }[]>`
+        select state, position, is_held as held from run where workspace_id = ${ws.id}`
+    )[0];
+  await expect.poll(async () => (await run())?.position, POLL).not.toBe("0");
+  await suspend(ws);
+  await engine.sql`update run set wake_at = now() where workspace_id = ${ws.id}`;
+  await expect.poll(async () => (await run())?.held, POLL).toBe(true);
+  expect(await engine.sql`select from email where workspace_id = ${ws.id}`).toHaveLength(0);
+  await resume(ws);
+  await expect.poll(async () => (await run())?.state, POLL).toBe("finished");
+  expect(await engine.sql`select from email where workspace_id = ${ws.id}`).toHaveLength(1);
+}, 60_000);

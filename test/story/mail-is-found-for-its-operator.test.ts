@@ -1,0 +1,65 @@
+/** Who complains names a Message-ID, an address or the mark in a mail: the operator finds the workspace by each. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type CommandLine, commandLine } from "../rig/command.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+type Found = { workspace_id: string; id: string | null }[];
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let sink: Sink;
+let engine: Engine;
+let cli: CommandLine;
+beforeAll(async () => {
+  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  const stores = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
+  engine = await startEngine(["api", "deliver", "keeper"], stores);
+  cli = commandLine(stores);
+});
+afterAll(async () => {
+  await engine.stop();
+  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+});
+
+const find = (what: string, ...more: string[]) => cli.json<Found>("email", "find", what, ...more);
+
+async function send(ws: TestWorkspace, more: Record<string, unknown> = {}): Promise<string> {
+  return (await ws.client.post<{ id: string }>("/emails", mail(more))).body.id;
+}
+
+test("by its Message-ID, its id and its recipients, in all workspaces or one", async () => {
+  const [one, two] = [await engine.workspace(), await engine.workspace()];
+  const first = await send(one, { to: "Ann <ann@example.net>", bcc: "hidden@example.net" });
+  const second = await send(two, { to: "ANN@EXAMPLE.net" });
+  await send(two, { to: "joann@example.net" });
+  const ofFirst = { workspace_id: one.id, id: first };
+  expect(await find(`<${first}@example.com>`)).toMatchObject([ofFirst]);
+  expect(await find(first)).toMatchObject([ofFirst]);
+  expect(await find(first, "--workspace", two.id)).toEqual([]);
+  const toAnn = (await find("Ann@example.net")).map(({ id }) => id);
+  expect(toAnn).toEqual([second, first]);
+  expect(await find("ann@example.net", "--workspace", one.id)).toMatchObject([ofFirst]);
+  expect(await find("hidden@example.net")).toMatchObject([ofFirst]);
+  expect(await find("nobody@example.net")).toEqual([]);
+  const wrong = await cli.postrider("email", "find", "nonsense");
+  expect(wrong).toMatchObject({ status: 1, err: "nonsense is no Message-ID, id, address or mark.\n" });
+}, 60_000);
+
+test("by the mark that every mail carries: the same for a workspace, another for each, and nobody else's to set", async () => {
+  const [one, two] = [await engine.workspace(), await engine.workspace()];
+  const marks: (string | undefined)[] = [];
+  for (const ws of [one, one, two]) {
+    const id = await send(ws);
+    const [taken] = await sink.ledger.received(1, ({ messageId }) => messageId.startsWith(id));
+    marks.push(taken?.headers.get("x-postrider-mark"));
+  }
+  expect(marks[0]).toMatch(/^[0-9a-z]{26}$/);
+  expect(marks[1]).toBe(marks[0]);
+  expect(marks[2]).not.toBe(marks[0]);
+  expect(await find(marks[0] as string)).toMatchObject([{ workspace_id: one.id }]);
+  const forged = await one.client.post("/emails", mail({ headers: { "x-postrider-MARK": marks[2] } }));
+  expect(forged.status).toBe(422);
+}, 60_000);
