@@ -7,7 +7,7 @@
  * large bodies before now and then never read again.
  *
  * An answer given before the body has arrived goes out at once, and the rest of the body is read and thrown away, up to
- * 64 MB or 10 s, before the answer ends: closing at once makes clients that are still sending lose the answer.
+ * 64 MB, 10 s or 5 s of silence, before the answer ends: closing at once makes clients that are still sending lose the answer.
  *
  * The library reads on behind a request while that is being handled: another request behind it then ends the connection
  * without an answer to either. So the last request of a connection is answered in a later turn of the loop, when
@@ -23,6 +23,8 @@ import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
+/** The library cuts a silent connection after 8 to 12 s, and the end of the answer has to come before. */
+const DRAIN_SILENCE_MS_MAX = 5_000;
 const ANSWER_IN_ONE_BYTES = 16 * 1024;
 
 export type Headers = Record<string, string>;
@@ -34,6 +36,8 @@ export type BodyResult =
   | { kind: "no room" };
 
 export type Visitor = { address: string | null; forwardedFor: string; userAgent: string };
+
+type Draining = { bytes: number; until: number; timer: NodeJS.Timeout };
 
 export class Exchange {
   readonly requestId = randomUUID();
@@ -61,7 +65,7 @@ export class Exchange {
   #hadNoRoom = false;
   #bytesMax = Number.POSITIVE_INFINITY;
   #waiting: ((result: BodyResult) => void) | null = null;
-  #draining: { bytes: number; timer: NodeJS.Timeout } | null = null;
+  #draining: Draining | null = null;
 
   constructor(res: HttpResponse, req: HttpRequest, budget: BodyBudget) {
     this.#res = res;
@@ -179,8 +183,8 @@ export class Exchange {
       this.#writeHead(status, headers);
       res.write(body);
     });
-    const timer = setTimeout(() => this.#endDrain(), DRAIN_MS_MAX);
-    this.#draining = { bytes: this.#bytes, timer };
+    const timer = setTimeout(() => this.#endDrain(), DRAIN_SILENCE_MS_MAX);
+    this.#draining = { bytes: this.#bytes, until: performance.now() + DRAIN_MS_MAX, timer };
   }
 
   /** The answer ends, and with it a connection on which the rest of the body may still come. */
@@ -219,10 +223,12 @@ export class Exchange {
     return true;
   }
 
-  #drain(draining: { bytes: number }, bytes: number): void {
+  #drain(draining: Draining, bytes: number): void {
     draining.bytes += bytes;
+    draining.timer.refresh();
     if (this.#isComplete && !this.head.isLast) this.#endDrain();
-    else if (this.#isComplete || draining.bytes > DRAIN_BYTES_MAX) setImmediate(() => this.#endDrain());
+    else if (this.#isComplete || draining.bytes > DRAIN_BYTES_MAX || performance.now() > draining.until)
+      setImmediate(() => this.#endDrain());
   }
 
   #whole(): BodyResult {
