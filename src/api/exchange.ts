@@ -25,6 +25,8 @@ const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
 /** The library cuts a silent connection after 8 to 12 s, and the end of the answer has to come before. */
 const DRAIN_SILENCE_MS_MAX = 5_000;
+const SMALL_BODY_BYTES = 16 * 1024;
+const SMALL_BODIES = "small bodies";
 const ANSWER_IN_ONE_BYTES = 16 * 1024;
 
 export type Headers = Record<string, string>;
@@ -54,7 +56,7 @@ export class Exchange {
 
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
-  /** Whose bytes they are: the peer's, until it is known for whom it calls. */
+  /** Whose bytes they are: the peer's, until it is known for whom it calls. Small bodies are counted together. */
   #owner: string | null = null;
   #isGone = false;
   #hasAnswered = false;
@@ -89,7 +91,7 @@ export class Exchange {
 
   /** The workspace that is calling: from now on the body counts for it. */
   belongsTo(workspaceId: string): void {
-    if (!this.hasBody || this.#isGone || this.#hasAnswered) return;
+    if (!this.hasBody || this.#isGone || this.#hasAnswered || this.#owner === SMALL_BODIES) return;
     const peer = this.#owner;
     this.#owner = workspaceId;
     if (peer === null || this.#budget.move(peer, workspaceId, this.#bytesHeld)) return;
@@ -211,7 +213,7 @@ export class Exchange {
   #keep(chunk: ArrayBuffer): boolean {
     const { byteLength } = chunk;
     if (byteLength === 0 || this.#hadNoRoom) return !this.#hadNoRoom;
-    this.#owner ??= addressOf(this.#res) ?? "";
+    this.#owner ??= this.#firstOwner();
     if (!this.#budget.take(this.#owner, byteLength)) {
       this.#hadNoRoom = true;
       this.#forget();
@@ -221,6 +223,11 @@ export class Exchange {
     this.#bytesHeld += byteLength;
     this.#memory.add(chunk, Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX);
     return true;
+  }
+
+  #firstOwner(): string {
+    const { contentLength, isChunked } = this.head;
+    return !isChunked && contentLength <= SMALL_BODY_BYTES ? SMALL_BODIES : (addressOf(this.#res) ?? "");
   }
 
   #drain(draining: Draining, bytes: number): void {
