@@ -60,7 +60,7 @@ export class Exchange {
   #owner: string | null = null;
   #isGone = false;
   #hasAnswered = false;
-  readonly #memory = new BodyMemory();
+  #memory: BodyMemory | null = null;
   #bytes = 0;
   #bytesHeld = 0;
   #isComplete = false;
@@ -96,7 +96,7 @@ export class Exchange {
     this.#owner = workspaceId;
     if (peer === null || this.#budget.move(peer, workspaceId, this.#bytesHeld)) return;
     this.#bytesHeld = 0;
-    this.#memory.clear();
+    this.dropBody();
     this.#hadNoRoom = true;
   }
 
@@ -115,7 +115,7 @@ export class Exchange {
 
   /** The body was read to its end by whoever asked for it. */
   dropBody(): void {
-    this.#memory.clear();
+    this.#memory?.clear();
   }
 
   answer(status: number, body: string, headers: Headers = {}): void {
@@ -221,6 +221,7 @@ export class Exchange {
     }
     this.#bytes += byteLength;
     this.#bytesHeld += byteLength;
+    this.#memory ??= new BodyMemory();
     this.#memory.add(chunk, Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX);
     return true;
   }
@@ -240,7 +241,7 @@ export class Exchange {
 
   #whole(): BodyResult {
     if (this.#bytes > this.#bytesMax) return { kind: "too large" };
-    return { kind: "body", chunks: this.#memory.pieces, size: this.#bytes };
+    return { kind: "body", chunks: this.#memory?.pieces ?? [], size: this.#bytes };
   }
 
   #finish(result: BodyResult): void {
@@ -262,7 +263,7 @@ export class Exchange {
   #forget(): void {
     if (this.#owner !== null) this.#budget.give(this.#owner, this.#bytesHeld);
     this.#bytesHeld = 0;
-    this.#memory.clear();
+    this.dropBody();
   }
 
   #ended(): void {
