@@ -12,7 +12,7 @@ import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
 import { type Plan, planThatFits } from "./plans.ts";
-import { keepLargeAttachments } from "./record/attachments.ts";
+import { isLargeAttachment, keepLargeAttachments } from "./record/attachments.ts";
 import { type Claim, findClaims } from "./record/claims.ts";
 import type { Committed, MailCommit, Submission } from "./record/commit.ts";
 import type { Sql } from "./record/connect.ts";
@@ -139,12 +139,14 @@ export function submitter(parts: SubmitParts): Submit {
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
   async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
     let { version } = caller;
-    let attachments: NewAttachment[];
-    try {
-      const kept = keepLargeAttachments(uploads, outgoing.attachments, new Date(clock.now()));
-      attachments = await within(kept, UPLOAD_MS_MAX);
-    } catch (error) {
-      return { kind: "failed", error, isBroken: false };
+    const attachments = outgoing.attachments.filter((one) => !isLargeAttachment(one));
+    const large = outgoing.attachments.filter(isLargeAttachment);
+    if (large.length > 0) {
+      try {
+        await within(keepLargeAttachments(uploads, large, new Date(clock.now())), UPLOAD_MS_MAX);
+      } catch (error) {
+        return { kind: "failed", error, isBroken: false };
+      }
     }
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
       const committed = await commit.submit(

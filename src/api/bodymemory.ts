@@ -36,7 +36,7 @@ export class BodyMemory {
 
   /** Nobody reads it any more. */
   clear(): void {
-    giveSlabs(this.#slabs);
+    if (this.#slabs.length > 0) giveSlabs(this.#slabs);
     this.#slabs.length = 0;
     this.#used = SLAB_BYTES;
     this.pieces.length = 0;

@@ -7,7 +7,7 @@
  * large bodies before now and then never read again.
  *
  * An answer given before the body has arrived goes out at once, and the rest of the body is read and thrown away, up to
- * 64 MB or 10 s, before the answer ends: closing at once makes clients that are still sending lose the answer.
+ * 64 MB, 10 s or 5 s of silence, before the answer ends: closing at once makes clients that are still sending lose the answer.
  *
  * The library reads on behind a request while that is being handled: another request behind it then ends the connection
  * without an answer to either. So the last request of a connection is answered in a later turn of the loop, when
@@ -23,6 +23,10 @@ import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
+/** The library cuts a silent connection after 8 to 12 s, and the end of the answer has to come before. */
+const DRAIN_SILENCE_MS_MAX = 5_000;
+const SMALL_BODY_BYTES = 16 * 1024;
+const SMALL_BODIES = "small bodies";
 const ANSWER_IN_ONE_BYTES = 16 * 1024;
 
 export type Headers = Record<string, string>;
@@ -43,6 +47,8 @@ export type Visitor = {
   host: string;
 };
 
+type Draining = { bytes: number; until: number; timer: NodeJS.Timeout };
+
 export class Exchange {
   readonly requestId = randomUUID();
   readonly method: string;
@@ -58,18 +64,18 @@ export class Exchange {
 
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
-  /** Whose bytes they are: the peer's, until it is known for whom it calls. */
+  /** Whose bytes they are: the peer's, until it is known for whom it calls. Small bodies are counted together. */
   #owner: string | null = null;
   #isGone = false;
   #hasAnswered = false;
-  readonly #memory = new BodyMemory();
+  #memory: BodyMemory | null = null;
   #bytes = 0;
   #bytesHeld = 0;
   #isComplete = false;
   #hadNoRoom = false;
   #bytesMax = Number.POSITIVE_INFINITY;
   #waiting: ((result: BodyResult) => void) | null = null;
-  #draining: { bytes: number; timer: NodeJS.Timeout } | null = null;
+  #draining: Draining | null = null;
 
   constructor(res: HttpResponse, req: HttpRequest, budget: BodyBudget) {
     this.#res = res;
@@ -93,12 +99,12 @@ export class Exchange {
 
   /** The workspace that is calling: from now on the body counts for it. */
   belongsTo(workspaceId: string): void {
-    if (!this.hasBody || this.#isGone || this.#hasAnswered) return;
+    if (!this.hasBody || this.#isGone || this.#hasAnswered || this.#owner === SMALL_BODIES) return;
     const peer = this.#owner;
     this.#owner = workspaceId;
     if (peer === null || this.#budget.move(peer, workspaceId, this.#bytesHeld)) return;
     this.#bytesHeld = 0;
-    this.#memory.clear();
+    this.dropBody();
     this.#hadNoRoom = true;
   }
 
@@ -117,7 +123,7 @@ export class Exchange {
 
   /** The body was read to its end by whoever asked for it. */
   dropBody(): void {
-    this.#memory.clear();
+    this.#memory?.clear();
   }
 
   answer(status: number, body: string, headers: Headers = {}): void {
@@ -187,8 +193,8 @@ export class Exchange {
       this.#writeHead(status, headers);
       res.write(body);
     });
-    const timer = setTimeout(() => this.#endDrain(), DRAIN_MS_MAX);
-    this.#draining = { bytes: this.#bytes, timer };
+    const timer = setTimeout(() => this.#endDrain(), DRAIN_SILENCE_MS_MAX);
+    this.#draining = { bytes: this.#bytes, until: performance.now() + DRAIN_MS_MAX, timer };
   }
 
   /** The answer ends, and with it a connection on which the rest of the body may still come. */
@@ -215,7 +221,7 @@ export class Exchange {
   #keep(chunk: ArrayBuffer): boolean {
     const { byteLength } = chunk;
     if (byteLength === 0 || this.#hadNoRoom) return !this.#hadNoRoom;
-    this.#owner ??= addressOf(this.#res) ?? "";
+    this.#owner ??= this.#firstOwner();
     if (!this.#budget.take(this.#owner, byteLength)) {
       this.#hadNoRoom = true;
       this.#forget();
@@ -223,19 +229,27 @@ export class Exchange {
     }
     this.#bytes += byteLength;
     this.#bytesHeld += byteLength;
+    this.#memory ??= new BodyMemory();
     this.#memory.add(chunk, Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX);
     return true;
   }
 
-  #drain(draining: { bytes: number }, bytes: number): void {
+  #firstOwner(): string {
+    const { contentLength, isChunked } = this.head;
+    return !isChunked && contentLength <= SMALL_BODY_BYTES ? SMALL_BODIES : (addressOf(this.#res) ?? "");
+  }
+
+  #drain(draining: Draining, bytes: number): void {
     draining.bytes += bytes;
+    draining.timer.refresh();
     if (this.#isComplete && !this.head.isLast) this.#endDrain();
-    else if (this.#isComplete || draining.bytes > DRAIN_BYTES_MAX) setImmediate(() => this.#endDrain());
+    else if (this.#isComplete || draining.bytes > DRAIN_BYTES_MAX || performance.now() > draining.until)
+      setImmediate(() => this.#endDrain());
   }
 
   #whole(): BodyResult {
     if (this.#bytes > this.#bytesMax) return { kind: "too large" };
-    return { kind: "body", chunks: this.#memory.pieces, size: this.#bytes };
+    return { kind: "body", chunks: this.#memory?.pieces ?? [], size: this.#bytes };
   }
 
   #finish(result: BodyResult): void {
@@ -257,7 +271,7 @@ export class Exchange {
   #forget(): void {
     if (this.#owner !== null) this.#budget.give(this.#owner, this.#bytesHeld);
     this.#bytesHeld = 0;
-    this.#memory.clear();
+    this.dropBody();
   }
 
   #ended(): void {

@@ -59,7 +59,11 @@ export class JsonParser {
       job = { work: { chunks, reading, digestPrefix }, resolve, reject };
     });
     const giveUp = (why: string) => this.#giveUp(workspaceId, job as Job, new Unavailable(why));
-    const timer = setTimeout(() => giveUp("a large body was not parsed in time"), WAIT_MS_MAX);
+    const timer = setTimeout(() => {
+      giveUp("a large body was not parsed in time");
+      if (this.#running === job) this.#replaceThread();
+    }, WAIT_MS_MAX);
+    // one that is being parsed is finished in vain: starting a thread for each that leaves would be dearer
     onGone(() => giveUp("the client has gone"));
     const line = this.#waiting.get(workspaceId);
     if (line) line.push(job as Job);
@@ -110,15 +114,14 @@ export class JsonParser {
     this.#next();
   }
 
+  #replaceThread(): void {
+    this.#worker?.removeAllListeners().terminate();
+    this.#worker = null;
+    this.#ended(() => {});
+  }
+
   #giveUp(workspaceId: string, job: Job, error: Unavailable): void {
     job.reject(error);
-    if (this.#running === job) {
-      const worker = this.#worker;
-      this.#worker = null;
-      worker?.removeAllListeners().terminate();
-      this.#ended(() => {});
-      return;
-    }
     const left = this.#waiting.get(workspaceId)?.filter((one) => one !== job) ?? [];
     if (left.length > 0) this.#waiting.set(workspaceId, left);
     else this.#waiting.delete(workspaceId);

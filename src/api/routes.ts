@@ -119,10 +119,17 @@ function decode(segment: string): string {
   }
 }
 
+const readings = new WeakMap<Route, Reading>();
+
 /** What of a body the route's schema knows; the rest is ignored. */
-export function readingOf({ request, alsoReads = [] }: Route): Reading {
+export function readingOf(route: Route): Reading {
+  const known = readings.get(route);
+  if (known) return known;
+  const { request, alsoReads = [] } = route;
   const schema = request as { items?: TSchema; maxItems?: number } | undefined;
   const { properties } = (schema?.items ?? request ?? {}) as { properties?: Record<string, TSchema> };
   const fields = properties ? [...Object.keys(properties), ...alsoReads] : null;
-  return { fields, itemsMax: schema?.maxItems ?? 0 };
+  const reading = { fields, itemsMax: schema?.maxItems ?? 0 };
+  readings.set(route, reading);
+  return reading;
 }

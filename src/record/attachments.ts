@@ -9,15 +9,17 @@ import type { NewAttachment } from "./emails.ts";
 const LARGE_BYTES = 256 * 1024;
 const PIECE_BYTES = 384 * 1024;
 
-/** Hands back the others, which are written with their e-mails. */
+export function isLargeAttachment({ content }: NewAttachment): boolean {
+  return content.byteLength > LARGE_BYTES;
+}
+
 export async function keepLargeAttachments(
   sql: Sql,
   attachments: readonly NewAttachment[],
   now: Date,
-): Promise<NewAttachment[]> {
-  const large = attachments.filter(({ content }) => content.byteLength > LARGE_BYTES);
-  for (const attachment of large) if (!(await isKept(sql, attachment, now))) await keep(sql, attachment, now);
-  return attachments.filter(({ content }) => content.byteLength <= LARGE_BYTES);
+): Promise<void> {
+  for (const attachment of attachments)
+    if (!(await isKept(sql, attachment, now))) await keep(sql, attachment, now);
 }
 
 async function isKept(sql: Sql, { workspaceId, hash }: NewAttachment, now: Date): Promise<boolean> {

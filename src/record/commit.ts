@@ -138,18 +138,23 @@ class MailTransaction implements Transaction<Submission, Judged> {
     const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     const emails = this.#accepted.map((one) => one.email);
-    const accepted = new Set(emails);
-    const inVain = [...this.#bodiesAhead].filter((email) => !accepted.has(email));
-    if (inVain.length > 0) writes.push(dropBodies(tx, inVain));
+    if (this.#bodiesAhead.size > 0) writes.push(...this.#dropBodiesInVain(tx, emails));
     if (emails.length === 0) return writes;
     writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
-    const bodies = emails.filter((email) => !this.#bodiesAhead.has(email));
+    const isAhead = this.#bodiesAhead.size > 0;
+    const bodies = isAhead ? emails.filter((email) => !this.#bodiesAhead.has(email)) : emails;
     if (bodies.length > 0) writes.push(insertBodies(tx, bodies));
     if (this.#attachments.size > 0) writes.push(...keepAttachments(tx, [...this.#attachments.values()], at));
     if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, at));
     if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
     writes.push(saveLedgers(tx, this.#accounts));
     return writes;
+  }
+
+  #dropBodiesInVain(tx: Sql, accepted: readonly NewEmail[]): Statement[] {
+    const kept = new Set(accepted);
+    const inVain = [...this.#bodiesAhead].filter((email) => !kept.has(email));
+    return inVain.length > 0 ? [dropBodies(tx, inVain)] : [];
   }
 
   verdictOf(submission: Submission): Judged {

@@ -403,7 +403,8 @@ class Attempt<Entry, Verdict> {
       if (!transaction) throw new Error("Postgres answered a query without a row");
       this.xid = transaction.xid;
       const writes = this.#transaction.write(tx, transaction.now.getTime());
-      await sendInTurns(writes);
+      if (ahead.length > 0) await sendInTurns(writes);
+      for (const write of writes) write.execute();
       this.commitWasSent = true;
       const commit = tx`commit`.execute();
       await within(settled([...writes, commit.then(expectCommit)]), left());

@@ -11,7 +11,7 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 const MB = 1024 * 1024;
 /** For all bodies: one caller may hold half. */
 const BUDGET_BYTES = 16 * MB;
-/** Ten seconds in which the rest is awaited, on a timer that looks every four. */
+/** Five seconds of silence, or ten on a timer that looks every four. */
 const CUT_MS_MAX = 20_000;
 
 let engine: Engine;

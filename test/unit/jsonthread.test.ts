@@ -37,7 +37,7 @@ test("a body whose client has gone is not parsed", async () => {
   expect(await last).toMatchObject({ kind: "json" });
 });
 
-test("one that is being parsed when its client goes is given up, and the next is parsed", async () => {
+test("who leaves while its body is parsed waits for nothing, and the next is parsed", async () => {
   const drops: (() => void)[] = [];
   const gone = parser.parse(bodyOf("one", LARGE, (dropped) => drops.push(dropped)));
   const next = parser.parse(bodyOf("one"));
