@@ -8,6 +8,7 @@ import { knock } from "../delivery/knock.ts";
 import { connectRecord } from "../record/connect.ts";
 import { majorVersion } from "../record/doctor.ts";
 import { isMigrated } from "../record/migrate.ts";
+import { countVerified } from "../record/senders.ts";
 import { clockTime } from "../record/time.ts";
 import { apart, SKEW_MS_MAX } from "../recordclock.ts";
 import { connectRedis } from "../redis/connect.ts";
@@ -64,7 +65,7 @@ async function native(): Promise<Finding> {
   return { what, state: "fail", detail: `no binary for Node ${process.versions.node} on this machine` };
 }
 
-async function postgres({ databaseUrl }: Config): Promise<Examined> {
+async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promise<Examined> {
   if (databaseUrl === null) return failed("Postgres", "DATABASE_URL is not set and nothing runs here");
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
@@ -83,12 +84,27 @@ async function postgres({ databaseUrl }: Config): Promise<Examined> {
         detail: isMigratedNow ? "applied" : "missing: run postrider migrate",
       },
     ];
+    if (isMigratedNow) findings.push(senders(await countVerified(sql), requireVerifiedDomains));
     return { findings, aheadMs };
   } catch (error) {
     return failed("Postgres", reason(error));
   } finally {
     sql.end({ timeout: 0 }).catch(() => {});
   }
+}
+
+/** Who may write as whom. */
+function senders({ domains, without }: { domains: number; without: number }, isRequired: boolean): Finding {
+  const what = "senders";
+  if (!isRequired)
+    return {
+      what,
+      state: "warn",
+      detail:
+        "REQUIRE_VERIFIED_DOMAINS=false: any workspace may write from a domain that nobody has verified",
+    };
+  const detail = `${domains} domains are verified; ${without} workspaces have none and cannot send`;
+  return { what, state: without > 0 ? "warn" : "ok", detail };
 }
 
 async function redis({ redisUrl }: Config): Promise<Examined> {
