@@ -23,6 +23,8 @@ begin
 
   execute format('revoke all on database %I from public', current_database());
   execute format('grant connect on database %I to postrider_owner, postrider', current_database());
+  -- large attachments arrive in pieces
+  execute format('grant temporary on database %I to postrider', current_database());
 
   -- what an earlier version made as a superuser
   for thing in

@@ -20,6 +20,8 @@ const COMPOSE = read("docker-compose.yml");
 const ROLES = read("deploy/postgres-roles.sql");
 const PASSWORDS = { owner: randomBytes(12).toString("hex"), serving: randomBytes(12).toString("hex") };
 const MS_MAX = 30_000;
+/** It is written in pieces, ahead of its e-mail. */
+const LARGE_BYTES = 1024 * 1024;
 const DAY_MS = 86_400_000;
 const FORBIDDEN = "42501";
 
@@ -99,7 +101,8 @@ test("an engine serves with them, from the send to the delivery", async () => {
     const person = { email: "one@example.net", first_name: "One" };
     expect((await client.post(`/audiences/${audience.id}/contacts`, person)).status).toBe(201);
     expect((await client.call("PUT", "/templates/hello", { html: "<p>{{a}}</p>" })).status).toBe(201);
-    const sent = await client.post<{ id: string }>("/emails", mail({ to: "one@example.net" }));
+    const attachments = [{ filename: "large.bin", content: randomBytes(LARGE_BYTES).toString("base64") }];
+    const sent = await client.post<{ id: string }>("/emails", mail({ to: "one@example.net", attachments }));
     expect(sent.status).toBe(200);
     await expect.poll(() => sink.ledger.mails.length).toBe(1);
     const told = async () =>
@@ -131,7 +134,6 @@ test("the owner makes the days to come, in which the serving role writes, and dr
 
 test.each([
   ["make a table", "create table mine (a int)"],
-  ["make a temporary table", "create temporary table mine (a int)"],
   ["make a schema", "create schema mine"],
   ["make a function", "create function mine() returns int language sql as 'select 1'"],
   ["make a trigger", "create trigger mine before insert on email execute function pg_notify('a', 'b')"],
