@@ -145,8 +145,12 @@ const GIVEN_HEADERS = [
   "User-Agent",
 ];
 const GIVEN = new Set(GIVEN_HEADERS.map((name) => name.toLowerCase()));
-/** They say what only those who carry mail can know, or ask for an answer to somebody else. */
-const BARRED_X = /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-)/;
+/**
+ * They say what only those who carry mail can know, ask for an answer to somebody else, or are commands to a smarthost:
+ * `X-SMTPAPI` and `X-MC-BccAddress` add recipients that no quota counts.
+ */
+const BARRED_X =
+  /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-|smtpapi$|mc-)/;
 
 /** In words, for whoever gave another. */
 export const HEADERS_GIVEN = `\`X-...\`, \`List-...\`, ${GIVEN_HEADERS.map((name) => `\`${name}\``).join(", ")}`;

@@ -78,6 +78,8 @@ test.each([
   "Disposition-Notification-To",
   "Disposition-Notification-Options",
   "X-Confirm-Reading-To",
+  "X-SMTPAPI",
+  "X-MC-BccAddress",
   "Apparently-To",
   "Sender",
   "X-Postrider-Mark",

@@ -362,6 +362,8 @@ describe("header fields", () => {
       "X-Postrider-Mark",
       "x-received",
       "X-Authentication-Results",
+      "X-SMTPAPI",
+      "X-MC-BccAddress",
       "Foo",
       "constructor",
       "__proto__",
