@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
 const MB = 1024 * 1024;
@@ -12,13 +13,16 @@ const BODY_BYTES = 38 * MB;
 const WORKED_MS_MAX = 50;
 const RSS_MB_MAX = 1024;
 
+/** Others look through every table of the shared one. */
+let database: OwnDatabase;
 let engine: Engine;
 let api: EngineProcess;
 let hostile: TestWorkspace;
 let neighbour: TestWorkspace;
 beforeAll(async () => {
-  engine = await startEngine([]);
-  api = await startProcess(["api"], { watchesLoop: true });
+  database = await ownDatabase();
+  engine = await startEngine([], { databaseUrl: database.url });
+  api = await startProcess(["api"], { databaseUrl: database.url, watchesLoop: true });
   const url = `http://127.0.0.1:${api.port}`;
   hostile = await freshWorkspace(engine.keyring, url);
   neighbour = await freshWorkspace(engine.keyring, url);
@@ -27,6 +31,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await api?.stop();
   await engine?.stop();
+  await database.drop();
 });
 
 const fill = (unit: string, bytes = BODY_BYTES) => unit.repeat(Math.floor(bytes / unit.length));

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const MB = 1024 * 1024;
@@ -14,13 +15,16 @@ const RSS_MB_MAX = 1024;
 /** Of the neighbour's sends, on a machine that does other things as well. */
 const MEDIAN_MS_MAX = 250;
 
+/** Others look through every table of the shared one. */
+let database: OwnDatabase;
 let engine: Engine;
 let api: EngineProcess;
 let url: string;
 let neighbour: TestWorkspace;
 beforeAll(async () => {
-  engine = await startEngine([]);
-  api = await startProcess(["api"], { watchesLoop: true });
+  database = await ownDatabase();
+  engine = await startEngine([], { databaseUrl: database.url });
+  api = await startProcess(["api"], { databaseUrl: database.url, watchesLoop: true });
   url = `http://127.0.0.1:${api.port}`;
   neighbour = await freshWorkspace(engine.keyring, url);
   for (let n = 0; n < 20; n++) await neighbour.client.post("/emails", mail());
@@ -28,6 +32,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await api?.stop();
   await engine?.stop();
+  await database.drop();
 });
 
 const attached = (content: Buffer) =>

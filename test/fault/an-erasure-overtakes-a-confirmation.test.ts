@@ -8,7 +8,7 @@ import type { Clock } from "../../src/clock.ts";
 import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
 import { connectRecord } from "../../src/record/connect.ts";
 import { ownSubmitter } from "../../src/submit.ts";
-import { services } from "../rig/services.ts";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
 
@@ -16,16 +16,19 @@ const TIMEOUT_MS = 2_000;
 const ADDRESS = "hesitant@overtaken.example";
 const clock: Clock = { now: () => Date.now(), given: () => 0 };
 
+let database: OwnDatabase;
 let api: TestApi;
 let commit: MailCommit;
 beforeAll(async () => {
-  api = await testApi();
-  const connect = () => connectRecord(services().databaseUrl, "commits", TIMEOUT_MS);
+  database = await ownDatabase();
+  api = await testApi({ databaseUrl: database.url });
+  const connect = () => connectRecord(database.url, "commits", TIMEOUT_MS);
   commit = mailCommit({ connect, timeoutMs: TIMEOUT_MS }, () => {});
 });
 afterAll(async () => {
   await commit.close();
   await api.stop();
+  await database.drop();
 });
 
 type Write = ConfirmationParts["write"];

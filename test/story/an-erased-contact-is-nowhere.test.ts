@@ -1,17 +1,23 @@
 /** Erasing: afterwards the database does not hold the address, whatever was mailed to it and however it was spelt. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { type Client, mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
+let database: OwnDatabase;
 let api: TestApi;
 let workspace: TestWorkspace;
 let client: Client;
 beforeAll(async () => {
-  api = await testApi();
+  database = await ownDatabase();
+  api = await testApi({ databaseUrl: database.url });
   workspace = await api.workspace();
   client = workspace.client;
 });
-afterAll(() => api.stop());
+afterAll(async () => {
+  await api.stop();
+  await database.drop();
+});
 
 type Email = {
   status: string;
