@@ -117,13 +117,16 @@ type Priced = Template & { units?: number };
 const BLOCK_UNITS = 40;
 const STEP_UNITS = 120;
 const TOKEN_UNITS = 60;
+/** A loop makes its scope, what it goes through and its options, also when it then goes through nothing. */
+const LOOP_UNITS = 500;
 const CHARS_PER_UNIT = 4;
 const EXPRESSION_DEPTH_MAX = 50;
 
 /** Prices what was parsed, and leads its ranges and lists through `PaidContext`; says how many tokens it has. */
 export function prepare(template: Template): number {
   const tokens = template.arguments ? new Tokens(template.arguments()).count : 0;
-  if (template instanceof ForTag || template instanceof TablerowTag) {
+  const isLoop = template instanceof ForTag || template instanceof TablerowTag;
+  if (isLoop) {
     template.collection = new PathToken(template.collection, LIST, [template.collection]) as never;
     const { hash } = template instanceof ForTag ? template.hash : template.args;
     for (const [name, token] of Object.entries(hash))
@@ -133,7 +136,8 @@ export function prepare(template: Template): number {
   let chars = template.token.size();
   if (template instanceof RawTag)
     for (const token of (template as unknown as { tokens: Token[] }).tokens) chars += token.size();
-  (template as Priced).units = STEP_UNITS + tokens * TOKEN_UNITS + chars / CHARS_PER_UNIT;
+  (template as Priced).units =
+    STEP_UNITS + (isLoop ? LOOP_UNITS : 0) + tokens * TOKEN_UNITS + chars / CHARS_PER_UNIT;
   return tokens;
 }
 
