@@ -24,6 +24,8 @@ const LOOKUP_UNITS = 30;
 /** The error that a missing name makes, which `default` and `if` catch. */
 const MISSING_UNITS = 2_000;
 const NAME_CHARS_PER_UNIT = 16;
+/** Of the name of a field, or of the path of one. */
+export const FIELD_NAME_CHARS_MAX = 1_000;
 const SPLIT_UNITS_PER_CHAR = 10;
 const ITEM_UNITS = 2;
 const RANGE_UNITS_PER_NUMBER = 5;
@@ -79,7 +81,10 @@ export class PaidContext extends Context {
 
   #payName(name: unknown): void {
     if (name !== null && typeof name === "object") throw new Error("a list or an object cannot name a field");
-    this.meter.use(LOOKUP_UNITS + (typeof name === "string" ? name.length / NAME_CHARS_PER_UNIT : 0));
+    const chars = typeof name === "string" ? name.length : 0;
+    if (chars > FIELD_NAME_CHARS_MAX)
+      throw new Error(`the name of a field has at most ${FIELD_NAME_CHARS_MAX} characters`);
+    this.meter.use(LOOKUP_UNITS + chars / NAME_CHARS_PER_UNIT);
   }
 
   #range(low: number, high: number): number[] {

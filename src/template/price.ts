@@ -16,12 +16,11 @@ import {
   type TopLevelToken,
   toValue,
 } from "liquidjs";
-import { PaidContext } from "./context.ts";
+import { FIELD_NAME_CHARS_MAX, PaidContext } from "./context.ts";
 import type { Meter } from "./meter.ts";
 
 const ITEM_UNITS = 8;
 const FIELD_UNITS = 30;
-const FIELD_NAME_CHARS_MAX = 1_000;
 const COMPARED_ITEM_UNITS = 200;
 /** Searching a text is paid by its length times that of what is searched for. */
 const STEPS_PER_UNIT = 4;
@@ -112,6 +111,7 @@ export function fields(items: number): Price {
   const price = lists(items);
   return (meter, list, args) => {
     const [name, expected] = args;
+    if (name !== null && typeof name === "object") throw new Error("a list or an object cannot name a field");
     if (typeof name === "string" && (name.length > FIELD_NAME_CHARS_MAX || /[()[\]]/.test(name)))
       throw new Error(`a field is named by at most ${FIELD_NAME_CHARS_MAX} characters, without brackets`);
     // lists are compared by all they hold, again and again

@@ -65,6 +65,22 @@ describe("no letter is rendered that costs too much:", () => {
     ],
     ["lists as groups", often("{% cycle l: 'a', 'b' %}"), { l: alike(1_000, 9) }],
     ["lists as names", often("{{ o[l] }}"), { o: {}, l: alike(1_000, 9) }],
+    [
+      "lists as names of what is found",
+      often("{% assign r = v | find: l %}"),
+      { v: [1, 2], l: alike(300, 2_000) },
+    ],
+    [
+      "objects as names of what is sorted by",
+      often("{{ v | sort: l }}"),
+      { v: alike(1_000, 9), l: objects(3_000) },
+    ],
+    ["endless names", often("{% unless w[n] %}{% endunless %}"), { w: "Rome", n: "<a>".repeat(70_000) }],
+    [
+      "loops over one letter",
+      often("{% for x in v limit: w offset: v reversed %}{% endfor %}"),
+      { v: "a", w: "a.b" },
+    ],
     ["counting the fields of an object", often("{{ o.size }}"), { o: keys(3_000) }],
     ["missing names", often("{% if nobody %}{% endif %}{{ none | default: 1 }}"), {}],
     ["long conditions", often(`{% if ${Array(500).fill("1").join(" and ")} %}{% endif %}`), {}],
