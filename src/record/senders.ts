@@ -89,29 +89,31 @@ export async function giveDomain(
 }
 
 /** The domain is verified for nobody. */
-export async function takeDomain(
-  sql: Sql,
-  workspaceId: string,
-  domain: string,
-  now: Date,
-): Promise<Raised[]> {
-  return sql.begin(async (tx) => {
-    await lockDomains(tx, domain, [workspaceId]);
-    await unverify(tx, workspaceId, domain);
-    return raiseVersions(tx, [workspaceId], now);
-  });
+export function takeDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
+  return changed(sql, workspaceId, domain, now, (tx) => unverify(tx, workspaceId, domain));
 }
 
 /** The workspace does not write from it any more. */
-export async function forgetDomain(
+export function forgetDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
+  return changed(
+    sql,
+    workspaceId,
+    domain,
+    now,
+    (tx) => tx`delete from domain where workspace_id = ${workspaceId} and domain = ${domain}`,
+  );
+}
+
+function changed(
   sql: Sql,
   workspaceId: string,
   domain: string,
   now: Date,
+  change: (tx: Tx) => Promise<unknown>,
 ): Promise<Raised[]> {
   return sql.begin(async (tx) => {
     await lockDomains(tx, domain, [workspaceId]);
-    await tx`delete from domain where workspace_id = ${workspaceId} and domain = ${domain}`;
+    await change(tx);
     return raiseVersions(tx, [workspaceId], now);
   });
 }

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { sendsWhile } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
@@ -110,19 +111,9 @@ test("the neighbour sends as before while they come", async () => {
   const texts = ["empty objects", "keys that differ", "one long key", "letters as escapes"].map((what) =>
     (BOMBS[what] as [number, () => string])[1](),
   );
-  let isOver = false;
   await api.loop();
-  const attack = Promise.all(texts.map((text) => hostile.client.post("/emails", text))).then(() => {
-    isOver = true;
-  });
-  const times: number[] = [];
-  while (!isOver) {
-    const began = performance.now();
-    expect((await neighbour.client.post("/emails", mail())).status).toBe(200);
-    times.push(performance.now() - began);
-  }
-  await attack;
-  times.sort((a, b) => a - b);
+  const attack = Promise.all(texts.map((text) => hostile.client.post("/emails", text)));
+  const times = await sendsWhile(neighbour, attack);
   expect(times[Math.floor(times.length / 2)]).toBeLessThan(250);
   // the server library reads each of them for as long as it finds its buffer full
   expect((await api.loop()).workedMsMax).toBeLessThan(texts.length * WORKED_MS_MAX);

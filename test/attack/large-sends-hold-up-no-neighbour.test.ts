@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { sendsWhile } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -40,26 +41,10 @@ const attached = (content: Buffer) =>
 const longBatch = (emails: number, chars: number) =>
   Array.from({ length: emails }, (_, n) => mail({ html: `${n} ${"a".repeat(chars)}` }));
 
-/** How long the neighbour's sends take until `attack` is over. */
-async function sendsWhile(attack: Promise<unknown>): Promise<number[]> {
-  let isOver = false;
-  const over = attack.finally(() => {
-    isOver = true;
-  });
-  const times: number[] = [];
-  while (!isOver) {
-    const began = performance.now();
-    expect((await neighbour.client.post("/emails", mail())).status).toBe(200);
-    times.push(performance.now() - began);
-  }
-  await over;
-  return times.sort((a, b) => a - b);
-}
-
 /** The server library reads a request for as long as it finds its buffer full, and then the next one, in one turn. */
 async function holdsUpNobody(requests: number, attack: () => Promise<unknown>): Promise<void> {
   await api.loop();
-  const times = await sendsWhile(attack());
+  const times = await sendsWhile(neighbour, attack());
   const { workedMsMax, rssMbMax } = await api.loop();
   expect(times[Math.floor(times.length / 2)]).toBeLessThan(MEDIAN_MS_MAX);
   expect(workedMsMax).toBeLessThan(requests * WORKED_MS_MAX);
