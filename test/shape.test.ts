@@ -17,6 +17,7 @@ const RANKS = [
     "clock",
     "turn",
     "stepsize",
+    "schemafault",
     "automation/spans",
     "automation/filters",
   ],

@@ -18,9 +18,11 @@ import {
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
 import { jsonbBytes } from "../record/jsonb.ts";
+import { patterned } from "../schemafault.ts";
 import type { Letter } from "../template/render.ts";
 import { decodedOf } from "./attachment.ts";
 import { missingField } from "./check.ts";
+import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
 
@@ -49,10 +51,8 @@ const Attachment = Type.Object({
   content_type: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
   content_id: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
 });
-const Tag = Type.Object({
-  name: Type.String({ pattern: "^[A-Za-z0-9_-]{1,256}$" }),
-  value: Type.String({ pattern: "^[A-Za-z0-9_-]{1,256}$" }),
-});
+const TagText = patterned("^[A-Za-z0-9_-]{1,256}$", "1 to 256 ASCII letters, digits, `_` or `-`");
+const Tag = Type.Object({ name: TagText, value: TagText });
 
 export const SendEmail = Type.Object(
   {
@@ -123,7 +123,7 @@ export type Draft = {
 };
 
 export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft {
-  refuseUnsupported(body, at);
+  refuseTwoBodies(body, at);
   const fromTemplate = body.template !== undefined;
   if (body.from !== undefined || !fromTemplate) checkFrom(body.from, at);
   if (body.to === undefined) throw missingField(`${at}to`);
@@ -219,8 +219,26 @@ export function replyToOf(given: string | string[], field: string): string[] {
 /** Fields that are no part of a request, and are refused rather than ignored. */
 export const READ_TO_REFUSE = ["topic_id"];
 
-function refuseUnsupported(body: SendEmail, at: string): void {
-  if ("topic_id" in body) throw refuse("validation_error", `The \`${at}topic_id\` field is not supported.`);
+/** Before anything else is checked: an attachment with a `path` has no content, and hears why that will not do. */
+export function refuseUnsupported(body: { [name: string]: Json }, at: string): void {
+  if (!isAbsent(body.topic_id))
+    throw refuse("validation_error", `The \`${at}topic_id\` field is not supported. Remove it.`);
+  if (!Array.isArray(body.attachments)) return;
+  for (const [n, attachment] of body.attachments.entries()) {
+    if (attachment === null || typeof attachment !== "object" || Array.isArray(attachment)) continue;
+    if (!isAbsent(attachment.path))
+      throw refuse(
+        "invalid_attachment",
+        `The \`${at}attachments[${n}].path\` field is not supported: URLs are never fetched. Send the file itself as base64 in \`content\`.`,
+      );
+  }
+}
+
+function isAbsent(value: Json | undefined): boolean {
+  return value === undefined || value === null;
+}
+
+function refuseTwoBodies(body: SendEmail, at: string): void {
   if (body.template === undefined) return;
   for (const name of ["html", "text"] as const) {
     if (body[name] !== undefined)
@@ -348,11 +366,6 @@ type GivenAttachment = NonNullable<SendEmail["attachments"]>[number];
 
 function readAttachment(given: GivenAttachment, field: string): { ref: AttachmentRef; content: Buffer } {
   const { filename, content_type = null, content_id = null } = given;
-  if ("path" in given && given.path !== null)
-    throw refuse(
-      "invalid_attachment",
-      `The \`${field}.path\` field is not supported: URLs are never fetched. Send \`content\`.`,
-    );
   if (filename === undefined) throw refuse("invalid_attachment", `Missing \`${field}.filename\` field.`);
   for (const [name, value] of Object.entries({ filename, content_type, content_id })) {
     if (value !== null && !headerValueOk(value))

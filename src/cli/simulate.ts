@@ -37,7 +37,7 @@ type Options = {
 export function simulateCommand(): Command {
   return new Command("simulate")
     .description("what a policy would do to workspaces of your making, without any store")
-    .requiredOption("--scenario <name|file>", scenarioNames().join(", "), readScenario)
+    .requiredOption("--scenario <name|file>", `a file, or one of ${scenarioNames().join(", ")}`, readScenario)
     .option("--policy <file>", "the policy; without, the one that we ship", readPolicy)
     .option("--versus <file>", "a second policy to hold it against", readPolicy)
     .option("--days <n>", "how long; without, as the scenario says", readCount(1, DAYS_MAX))
@@ -159,6 +159,10 @@ function scenarioNames(): string[] {
 function readScenario(text: string): Named<Scenario> {
   const ours = `${SCENARIOS_FOLDER}${text}.json`;
   const file = /^[a-z0-9-]+$/.test(text) && existsSync(ours) ? ours : text;
+  if (!existsSync(file))
+    throw new InvalidArgumentError(
+      `There is no scenario and no file ${text}. The scenarios are ${scenarioNames().join(", ")}.`,
+    );
   return { name: basename(file, ".json"), value: readJson(file, checkScenario) };
 }
 

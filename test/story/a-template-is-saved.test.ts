@@ -80,7 +80,7 @@ describe("a template is saved", () => {
 
   test.each([
     ["html is there", {}, "missing_required_field", "Missing `html` field."],
-    ["html is text", { html: 5 }, "validation_error", "The `html` field must be string."],
+    ["html is text", { html: 5 }, "validation_error", "The `html` field must be a string."],
     [
       "blocks end in the html",
       { html: "a\n  {% if x %}" },
