@@ -136,7 +136,7 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
     host: config.host,
     port: config.port,
     sharesPort: config.sharedPort,
-    brake: () => brake.reason,
+    brake: () => brake.shortage,
     onBags: lineUp,
     isReady: () => stores.check(),
     log: {
@@ -283,7 +283,7 @@ async function startAutomateRole(
       reservations: new Reservations(await stores.redis("admission"), reads, clock),
       commit,
       clock,
-      brake: () => brake.reason,
+      brake: () => brake.shortage,
       onLag: (error) => log.warn({ err: error }, "Redis was not told"),
     }),
     contacts,

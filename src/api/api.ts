@@ -10,6 +10,7 @@ import { addressHasher, Links } from "../audience/links.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { Owners } from "../domain/owners.ts";
 import type { Bag } from "../record/bags.ts";
+import type { Shortage } from "../record/brake.ts";
 import { mailCommit } from "../record/commit.ts";
 import type { Sql } from "../record/connect.ts";
 import { contactCommit } from "../record/contactcommit.ts";
@@ -55,7 +56,7 @@ export type ApiParts = {
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
   /** Why sends are refused for now; null in good times. */
-  brake(): string | null;
+  brake(): Shortage | null;
   onBags(bags: Bag[]): void;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
   log: {
@@ -174,7 +175,7 @@ function openPages(parts: ApiParts, router: Router): ReadonlyMap<string, OpenPag
 
 async function readyz(parts: ApiParts) {
   const { ready, checks } = await parts.isReady();
-  if (!ready) parts.log.fault(null, new Unavailable(`not ready: ${JSON.stringify(checks)}`));
+  if (!ready) parts.log.fault(null, new Unavailable("stores", `not ready: ${JSON.stringify(checks)}`));
   return {
     status: ready ? 200 : 503,
     body: JSON.stringify({ status: ready ? "ready" : "not ready", checks }),

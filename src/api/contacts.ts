@@ -248,7 +248,7 @@ async function commit(
   const { workspaceId, keyId } = caller;
   const size = bodyBytes + ENTRY_BYTES;
   const room = parts.commit.takeRoom(1, size);
-  if (!room) throw new Unavailable("the commit is full");
+  if (!room) throw new Unavailable("capacity", "the commit is full");
   try {
     const given = parts.clock.given();
     const entry = { workspaceId, audienceId: audience, who, change, keyId, given, bytes: size };

@@ -18,7 +18,7 @@ import {
   Refusal,
   refuse,
   TOO_LARGE,
-  UNAVAILABLE,
+  unavailable,
 } from "./problem.ts";
 import { BODY_BYTES_MAX, type Call, type Route, type Router, readingOf } from "./routes.ts";
 
@@ -130,7 +130,7 @@ function bytesOf(result: BodyResult): Received {
       throw new Refusal(TOO_LARGE);
     case "no room":
     case "gone":
-      throw new Refusal(UNAVAILABLE);
+      throw new Refusal(unavailable("capacity"));
   }
 }
 

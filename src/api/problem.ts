@@ -2,6 +2,8 @@
  * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
  * an ordinary answer, and nothing of the inside leaks through it.
  */
+import { LACKING, type Lacking } from "../admission/unavailable.ts";
+
 export type Problem = {
   status: number;
   name: ProblemName;
@@ -55,7 +57,9 @@ export function bodyOf({ status, name, message, details }: Problem): string {
   return JSON.stringify({ statusCode: status, name, message, ...(details && { details }) });
 }
 
-export const UNAVAILABLE: Problem = problem("service_unavailable", "Try again in 1 second.");
+export function unavailable(lacking: Lacking): Problem {
+  return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`);
+}
 export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),
   status: 400,
