@@ -72,10 +72,10 @@ class Root {
     return !loadConfig(this.#env).requireVerifiedDomains;
   }
 
-  fail(reason: string): void {
+  fail(reason: string, status = 1): void {
     if (this.#isStopping) return;
     process.stderr.write(`${reason}\n`);
-    this.stop(1);
+    this.stop(status);
   }
 
   async stop(status: number): Promise<void> {
@@ -268,4 +268,6 @@ process.stdout.on("error", () => {});
 process.stderr.on("error", () => {});
 const root = open();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
-root.start().catch((error: unknown) => root.fail(reasonOf(error)));
+root
+  .start()
+  .catch((error: unknown) => root.fail(reasonOf(error), error instanceof StartError ? error.status : 1));

@@ -6,6 +6,7 @@ import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "./api/binary.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "./config.ts";
 import { onLeashLost, report } from "./embedded/leash.ts";
+import { StoreUnreachable, UNREACHABLE_EXIT } from "./process/unreachable.ts";
 import type { Role, Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 
@@ -32,9 +33,10 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     return null;
   } catch (error) {
     const reason = reasonOf(error);
-    report({ kind: "failed", reason });
+    const status = statusOf(error);
+    report({ kind: "failed", reason, status });
     process.stderr.write(`${reason}\n`);
-    return error instanceof ConfigError ? CONFIG_EXIT : 1;
+    return status;
   }
 }
 
@@ -65,6 +67,11 @@ function errorOf(error: unknown): object {
   const { code } = error as { code?: unknown };
   const cause = error.cause === undefined ? undefined : errorOf(error.cause);
   return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof StoreUnreachable) return UNREACHABLE_EXIT;
+  return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }
 
 function reasonOf(error: unknown): string {

@@ -25,7 +25,18 @@ const RANKS = [
   /* 2 */ ["admission", "domain", "queue", "template", "capacity/policy", "automation/document"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
   /* 4 */ ["api", "automation", "delivery", "inbound", "console", "keeper"],
-  /* 5 */ ["main", "run", "serve", "stores", "recordclock", "survive", "metrics", "cli", "embedded"],
+  /* 5 */ [
+    "process",
+    "main",
+    "run",
+    "serve",
+    "stores",
+    "recordclock",
+    "survive",
+    "metrics",
+    "cli",
+    "embedded",
+  ],
 ];
 /** Here the parts are put together: these may import everything, each other too, and they read the clock. */
 const ROOT_RANK = 5;

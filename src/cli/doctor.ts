@@ -5,6 +5,7 @@ import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.t
 import { type Config, homeFolder } from "../config.ts";
 import { doubtAboutUs } from "../delivery/credence.ts";
 import { knock } from "../delivery/knock.ts";
+import { postgresAt, redisAt, type Store, unreachable } from "../process/unreachable.ts";
 import { connectRecord } from "../record/connect.ts";
 import { majorVersion } from "../record/doctor.ts";
 import { isMigrated } from "../record/migrate.ts";
@@ -87,7 +88,7 @@ async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promis
     if (isMigratedNow) findings.push(senders(await countVerified(sql), requireVerifiedDomains));
     return { findings, aheadMs };
   } catch (error) {
-    return failed("Postgres", reason(error));
+    return failed("Postgres", lacking(postgresAt(databaseUrl), error));
   } finally {
     sql.end({ timeout: 0 }).catch(() => {});
   }
@@ -109,8 +110,11 @@ function senders({ domains, without }: { domains: number; without: number }, isR
 
 async function redis({ redisUrl }: Config): Promise<Examined> {
   if (redisUrl === null) return failed("Redis", "REDIS_URL is not set and nothing runs here");
-  const client = connectRedis(redisUrl, "worker", ASK_MS_MAX);
-  client.on("error", () => {});
+  const client = connectRedis(redisUrl, "command", ASK_MS_MAX);
+  let connectionError: unknown;
+  client.on("error", (error) => {
+    connectionError = error;
+  });
   try {
     const info = await inTime(client.info());
     const version = /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
@@ -133,7 +137,7 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
     ];
     return { findings, aheadMs };
   } catch (error) {
-    return failed("Redis", reason(error));
+    return failed("Redis", lacking(redisAt(redisUrl), connectionError ?? error));
   } finally {
     client.disconnect();
   }
@@ -205,10 +209,16 @@ function clockFinding(what: string, aheadMs: number): Finding {
   };
 }
 
+function lacking(store: Store, error: unknown): string {
+  return unreachable(store, error === NO_ANSWER ? undefined : error).message;
+}
+
+const NO_ANSWER = new Error("no answer");
+
 function inTime<T>(promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer")), ASK_MS_MAX);
+    timer = setTimeout(() => reject(NO_ANSWER), ASK_MS_MAX);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

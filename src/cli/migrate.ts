@@ -1,5 +1,6 @@
 /** `postrider migrate`: brings the schema up to date. */
 import { Command } from "commander";
+import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/connect.ts";
 import { migrate } from "../record/migrate.ts";
 import { clockTime } from "../record/time.ts";
@@ -14,11 +15,15 @@ export function migrateCommand(): Command {
     .action(async (options: Output) => {
       const { databaseUrl } = settings();
       if (databaseUrl === null)
-        throw new CommandError("Set DATABASE_URL, or start the engine with `npm start`.");
+        throw new CommandError(
+          "There is no database to migrate. Set DATABASE_URL, or start the engine with `npm start`.",
+        );
       const sql = connectRecord(databaseUrl, "setup", MIGRATE_MS_MAX);
       const applied: string[] = [];
       try {
         await migrate(sql, await clockTime(sql), (name) => applied.push(name));
+      } catch (error) {
+        throw postgresTrouble(error, databaseUrl) ?? error;
       } finally {
         await sql.end({ timeout: 1 });
       }

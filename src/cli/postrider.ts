@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /**
- * The `postrider` command. One line on stderr and exit status 1 for bad input, 2 for bad usage, 78 for bad settings.
+ * The `postrider` command. One line on stderr, and exit status 1 for bad input, 2 for bad usage, 69 for a store that
+ * cannot be reached, 78 for bad settings.
  */
 import { Command, CommanderError } from "commander";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
+import { StoreUnreachable, UNREACHABLE_EXIT } from "../process/unreachable.ts";
 import { audienceCommand } from "./audience.ts";
 import { automationCommand } from "./automation.ts";
 import { capsCommand } from "./caps.ts";
@@ -55,6 +57,7 @@ function statusOf(error: unknown): number {
   complain(
     error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error),
   );
+  if (error instanceof StoreUnreachable) return UNREACHABLE_EXIT;
   return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }
 

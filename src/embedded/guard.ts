@@ -80,7 +80,7 @@ try {
 
 function fail(reason: string): void {
   if (isEnding) return;
-  report({ kind: "failed", reason });
+  report({ kind: "failed", reason, status: 1 });
   end(1);
 }
 
