@@ -23,7 +23,10 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     );
     allowLargeHeaders();
     if (checkServerBinary() === "not recorded")
-      log.warn({ package: packageOfBinary() }, "nobody has recorded the native binary for this platform");
+      log.warn(
+        { package: packageOfBinary() },
+        "the hash of the native binary is not recorded for this platform",
+      );
     const { serve } = await import("./serve.ts");
     survive(log);
     const serving = await serve(config, roles, log);
@@ -57,7 +60,7 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   };
   process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
   process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
-  onLeashLost(() => stop("the root is gone", LEASH_LOST_MS_MAX));
+  onLeashLost(() => stop("the parent process is gone", LEASH_LOST_MS_MAX));
 }
 
 /** What is logged of an error: never the values a store complains about, which may be somebody's mail. */

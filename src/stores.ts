@@ -117,7 +117,7 @@ export class Stores {
     if (fault === null) this.#log.info("The clock of this machine agrees with Postgres again.");
     else
       this.#log.error(
-        `The clock of this machine is ${fault}, and one of them is wrong (does NTP run on both?). Until they agree this process is not ready.`,
+        `The clock of this machine is ${fault}, and one of the two clocks is wrong. Does NTP run on both? Until they agree, this process is not ready.`,
       );
   }
 

@@ -165,9 +165,12 @@ export class Keyring {
     try {
       await this.forget(changed.handle, changed.version);
     } catch (error) {
-      throw new Error("This is in Postgres, but Redis could not be told: it holds within a minute.", {
-        cause: error,
-      });
+      throw new Error(
+        "The change is stored in Postgres, but Redis could not be told. It takes effect within a minute.",
+        {
+          cause: error,
+        },
+      );
     }
     return changed;
   }

@@ -264,7 +264,7 @@ function notVerified({ fromDomain, at }: Written): Refusal {
   const where = at === "" ? "" : ` (the \`${at}from\` field)`;
   return refuse(
     "validation_error",
-    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
+    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the DNS record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
     { status: 403 },
   );
 }
@@ -408,7 +408,10 @@ function changed(result: ChangeResult, id: string): Answer {
     case "another key's":
       throw lacks("full");
     case "too late":
-      throw refuse("validation_error", "The e-mail is no longer scheduled or waiting.");
+      throw refuse(
+        "validation_error",
+        "The e-mail can no longer be changed: it is neither scheduled nor waiting.",
+      );
   }
 }
 

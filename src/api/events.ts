@@ -71,7 +71,7 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
         if (verdict.claim.digest !== digest) throw keyConflict();
         return { status: 202, body: verdict.claim.answer };
       case "no contact":
-        throw refuse("not_found", "There is no such contact in this audience.");
+        throw refuse("not_found", "There is no contact with this address in the audience. Add it first.");
       case "failed":
         throw rolledBack(verdict);
       case "unknown":
@@ -100,7 +100,7 @@ function readEvent({ caller, body }: Call, clock: Clock): Omit<EventEntry, "clai
   if (jsonbBytes(given.properties ?? null, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
     throw refuse(
       "validation_error",
-      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON with all digits of its numbers.`,
+      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
     );
   const id = newEventId(clock.now());
   return {

@@ -135,7 +135,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
   if (seen.size > RECIPIENTS_MAX)
     throw refuse(
       "validation_error",
-      `The \`${at}to\` field, with cc and bcc, may name at most ${RECIPIENTS_MAX} recipients.`,
+      `The \`${at}to\` field may have at most ${RECIPIENTS_MAX} recipients, together with \`cc\` and \`bcc\`.`,
     );
   const replyTo = body.reply_to === undefined ? null : replyToOf(body.reply_to, `${at}reply_to`);
   if (body.subject !== undefined || !fromTemplate) checkSubject(body.subject, at);
@@ -187,7 +187,7 @@ function checkContent({ html, text, template }: SendEmail, at: string): void {
   if (variables && jsonbBytes(variables, VARIABLES_BYTES_MAX) > VARIABLES_BYTES_MAX)
     throw refuse(
       "validation_error",
-      `The \`${at}template.variables\` field must have at most ${VARIABLES_BYTES_MAX} bytes as JSON with all digits of its numbers.`,
+      `The \`${at}template.variables\` field must have at most ${VARIABLES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
     );
 }
 
@@ -242,14 +242,17 @@ function refuseTwoBodies(body: SendEmail, at: string): void {
   if (body.template === undefined) return;
   for (const name of ["html", "text"] as const) {
     if (body[name] !== undefined)
-      throw refuse("validation_error", `The \`${at}${name}\` field cannot be given beside \`template\`.`);
+      throw refuse(
+        "validation_error",
+        `The \`${at}${name}\` field cannot be given together with \`template\`.`,
+      );
   }
 }
 
 function recipients(given: string | string[], field: string, seen: Set<string>): string[] {
   if (typeof given === "string") return readRecipient(given, field, seen) ? [given.trim()] : [];
   if (given.length > RECIPIENTS_MAX)
-    throw refuse("validation_error", `The \`${field}\` field may name at most ${RECIPIENTS_MAX} recipients.`);
+    throw refuse("validation_error", `The \`${field}\` field may have at most ${RECIPIENTS_MAX} recipients.`);
   const kept: string[] = [];
   given.forEach((text, n) => {
     if (readRecipient(text, `${field}[${n}]`, seen)) kept.push(text.trim());
@@ -303,7 +306,7 @@ export function checkSchedule(text: string | undefined, now: number, at: string)
   if (time === null)
     throw refuse(
       "validation_error",
-      `The \`${at}scheduled_at\` field must be an RFC 3339 time with an offset, or like \`in 5 minutes\`.`,
+      `The \`${at}scheduled_at\` field must be an RFC 3339 time with an offset, such as \`2026-11-20T20:07:38Z\`, or a span such as \`in 5 minutes\`.`,
     );
   if (time > now + SCHEDULE_DAYS_MAX * DAY_MS)
     throw refuse(
@@ -344,13 +347,19 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
   for (const name of Object.keys(headers)) {
     const field = `${at}headers.${name}`;
     if (!headerNameOk(name))
-      throw refuse("validation_error", `The \`${at}headers\` field has a name that is not a header name.`);
+      throw refuse(
+        "validation_error",
+        `The \`${at}headers\` field has the name ${JSON.stringify(name.slice(0, 40))}, which is not a valid header name.`,
+      );
     if (headerReserved(name))
-      throw refuse("validation_error", `The \`${field}\` field is set by the engine and cannot be given.`);
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field cannot be given: the engine sets this header.`,
+      );
     if (!headerGivable(name))
       throw refuse(
         "validation_error",
-        `The \`${field}\` field cannot be given. Headers may be ${HEADERS_GIVEN}.`,
+        `The \`${field}\` field cannot be given. Allowed headers are ${HEADERS_GIVEN}.`,
       );
     if (reordersText(headers[name] as string)) throw reordering(field);
     if (!headerValueOk(headers[name] as string))
@@ -386,7 +395,7 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
     case "too large":
       throw refuse(
         "invalid_attachment",
-        `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
+        `The \`${field}.content\` field is too large for an array of bytes. Send base64.`,
       );
   }
 }

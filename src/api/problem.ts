@@ -69,7 +69,10 @@ export function badFraming(fault: string): Problem {
   return { ...problem("validation_error", `The request has ${fault}.`), status: 400 };
 }
 export const TOO_LARGE: Problem = {
-  ...problem("validation_error", "The request body is too large."),
+  ...problem(
+    "validation_error",
+    "The request body is too large: at most 40 MB for sending e-mails, else 1 MB.",
+  ),
   status: 413,
 };
 export const NOT_JSON_TYPE: Problem = {
@@ -81,4 +84,7 @@ export const NOT_JSON_TYPE: Problem = {
 };
 /** It may have been done: a caller who asks again finds out. */
 export const OUTCOME_UNKNOWN: Problem = problem("application_error", "Outcome unknown, try again.");
-export const INTERNAL: Problem = problem("application_error", "An unexpected error occurred on our side.");
+export const INTERNAL: Problem = problem(
+  "application_error",
+  "An unexpected error occurred on our side. The `X-Request-Id` of this answer finds it in the logs.",
+);

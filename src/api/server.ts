@@ -89,7 +89,10 @@ export function startServer(
   return new Promise((resolve, reject) => {
     const onListening = (socket: us_listen_socket | false): void => {
       if (socket) resolve({ port: uWS.us_socket_local_port(socket), stop: () => stop(socket) });
-      else reject(new Error(`port ${port} on ${host} is taken`));
+      else
+        reject(
+          new Error(`Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`),
+        );
     };
     // the form with host and options works, but only the others are in its types
     const listen = app.listen.bind(app) as unknown as Listen;

@@ -58,10 +58,9 @@ export type Progress = { imported: number; skipped: number; end: number; line: n
 /** The names of the columns, or what is wrong with them. */
 export function columnsOf(header: CsvRecord): string[] {
   const names = (header.fields ?? []).map((name) => name.trim());
-  if (!names.includes("email"))
-    throw new Error("the first line must name the columns, and one of them `email`");
+  if (!names.includes("email")) throw new Error("the first line must name the columns, one of them `email`");
   const repeated = names.find((name, n) => names.indexOf(name) !== n);
-  if (repeated !== undefined) throw new Error(`the column \`${repeated}\` is there twice`);
+  if (repeated !== undefined) throw new Error(`the column \`${repeated}\` appears twice`);
   return names;
 }
 
@@ -127,7 +126,7 @@ async function commit(group: Group, parts: ImportParts): Promise<Group> {
     else if (verdict.kind === "too much")
       group.skipped.push({ record, reason: `${verdict.field} ${verdict.message}` });
     else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
-    else throw new Error("the audience is gone");
+    else throw new Error("the audience was deleted during the import");
   }
   group.skipped.sort((a, b) => a.record.line - b.record.line);
   return group;

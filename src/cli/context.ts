@@ -97,8 +97,12 @@ export async function withContext<T>(
 /** The secret that keys are made under. */
 export function requireSecret({ config }: Context): string {
   if (config.secret === null)
-    throw new CommandError("POSTRIDER_SECRET must be set to make keys: the same as that of the api.");
+    throw new CommandError("POSTRIDER_SECRET is not set. Set it to the value that the engine runs with.");
   return config.secret;
+}
+
+export function unknownWorkspace(id: string): CommandError {
+  return new CommandError(`There is no workspace ${id}. \`postrider workspace list\` lists them.`);
 }
 
 export type Output = { json?: boolean };

@@ -10,8 +10,8 @@ const MIGRATE_MS_MAX = 600_000;
 
 export function migrateCommand(): Command {
   return new Command("migrate")
-    .description("apply the migrations that are missing")
-    .option("--json", "as JSON")
+    .description("apply missing migrations to the database")
+    .option("--json", "print JSON")
     .action(async (options: Output) => {
       const { databaseUrl } = settings();
       if (databaseUrl === null)
@@ -27,6 +27,10 @@ export function migrateCommand(): Command {
       } finally {
         await sql.end({ timeout: 1 });
       }
-      say(options, { applied }, applied.length > 0 ? `Applied ${applied.join(", ")}.` : "Nothing to apply.");
+      say(
+        options,
+        { applied },
+        applied.length > 0 ? `Applied ${applied.join(", ")}.` : "No migrations are missing.",
+      );
     });
 }

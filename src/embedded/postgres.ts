@@ -228,7 +228,9 @@ function isRoots(folder: string): boolean {
   if (!existsSync(folder)) return false;
   const { uid, mode } = lstatSync(folder);
   if (uid === 0 && (mode & 0o022) === 0) return true;
-  throw new Error(`${folder} is not root's alone: remove it`);
+  throw new Error(
+    `The folder ${folder} can be written by other users than root. Remove it, then start again.`,
+  );
 }
 
 /** Makes the cluster on the first start, so that a start that was cut short leaves none; hands back its password. */

@@ -32,11 +32,17 @@ export function storeTrouble(
   stores: { postgres: Store; redis: Store; redisConnection: unknown },
 ): StoreUnreachable | null {
   for (const one of causesOf(error)) {
-    if (hasNoRedis(one)) return unreachable(stores.redis, stores.redisConnection ?? one);
-    if (isRefusedByRedis(one)) return unreachable(stores.redis, one);
-    if (isOfPostgres(one)) return unreachable(stores.postgres, one);
+    if (hasNoRedis(one)) return after(error, one, unreachable(stores.redis, stores.redisConnection ?? one));
+    if (isRefusedByRedis(one)) return after(error, one, unreachable(stores.redis, one));
+    if (isOfPostgres(one)) return after(error, one, unreachable(stores.postgres, one));
   }
   return null;
+}
+
+/** What the error says of its own stays: that a change is stored, say, although Redis could not be told. */
+function after(error: unknown, cause: unknown, trouble: StoreUnreachable): StoreUnreachable {
+  const { message } = partsOf(error);
+  return cause === error || message === "" ? trouble : new StoreUnreachable(`${message}. ${trouble.message}`);
 }
 
 export function postgresTrouble(error: unknown, url: string): StoreUnreachable | null {

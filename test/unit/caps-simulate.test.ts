@@ -168,7 +168,7 @@ describe("what is asked on the command line", () => {
       "waiting_most < 1 does not hold",
     );
     expect(failureOf(readAssertion("oscillations.typical=0"), measures)).toBeNull();
-    expect(failureOf(readAssertion("days_to_target<14"), measures)).toContain("cannot be told");
+    expect(failureOf(readAssertion("days_to_target<14"), measures)).toContain("cannot be checked");
     expect(() => readAssertion("p98_delay_hours<6")).toThrow("There is no measure p98_delay_hours");
     expect(() => readAssertion("p99_delay_hours")).toThrow("It must read like");
   });
