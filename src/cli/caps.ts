@@ -129,9 +129,9 @@ async function show(context: Context, options: Of) {
       ],
       ["", "used", "cap", "as grown"],
     ),
-    `level: ${state.level}${caps.bulkPaused ? "; only transactional mail goes" : ""}`,
+    `level: ${state.level}${caps.bulkPaused ? "; only transactional mail is sent" : ""}`,
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
-    `set by hand: ${override ? JSON.stringify(override) : "nothing"}`,
+    `override: ${override ? JSON.stringify(override) : "none"}`,
   ];
   say(options, value, lines.join("\n"));
 }

@@ -171,7 +171,9 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
     zoneLine(made),
     "",
     ...(bits !== null && bits < RSA_BITS_ADVISED
-      ? [`A key of ${bits} bits is short: some receivers do not count it. ${RSA_BITS_ADVISED} are advised.`]
+      ? [
+          `This key has ${bits} bits. Some receivers ignore keys this short; ${RSA_BITS_ADVISED} bits are advised.`,
+        ]
       : []),
     now
       ? `It signs ${IN_FORCE}.`
@@ -179,7 +181,7 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
     ...(claim.verifiedAt === null
       ? [
           "",
-          `The same command verifies ${domain} for this workspace, which may then write from it. To do so without`,
+          `The same command verifies ${domain} for this workspace, which may then send from it. To do so without`,
           "the key's record, publish this one:",
           "",
           ownershipLine(claim),
@@ -234,7 +236,7 @@ async function show(context: Context, domain: string, options: Of): Promise<void
 const STATE_WORDS = {
   waiting: "signs once `domain verify` has found it",
   signing: "signs",
-  retired: "signs no more; mail on its way is verified with it, so leave it for a week",
+  retired: "no longer signs; keep it in DNS for a week, for e-mails under way",
 };
 
 async function verify(context: Context, domain: string, options: Of & { resolver?: string }): Promise<void> {
@@ -271,7 +273,7 @@ async function verify(context: Context, domain: string, options: Of & { resolver
 type Verdict = { isOwn: boolean; says: string };
 
 function notShown(domain: string): Verdict {
-  return { isOwn: false, says: `nothing in DNS shows that ${domain} is this workspace's` };
+  return { isOwn: false, says: `no record in DNS shows that ${domain} belongs to this workspace` };
 }
 
 async function claimFor(
@@ -285,14 +287,14 @@ async function claimFor(
       await forgetAll(keyring, verified.raised);
       return { isOwn: true, says: `${claim.domain} is verified for this workspace` };
     case "another's": {
-      const why = verified.isUnknown ? "could not be asked for now" : "is still in DNS";
+      const why = verified.isUnknown ? "could not be checked, because DNS did not answer" : "is still in DNS";
       return {
         isOwn: false,
-        says: `another workspace has ${claim.domain}, and its record ${why}: take that out of DNS, then verify again`,
+        says: `another workspace has ${claim.domain}, and its record ${why}: remove that record from DNS, then verify again`,
       };
     }
     case "gone":
-      return { isOwn: false, says: `${claim.domain} was removed meanwhile` };
+      return { isOwn: false, says: `${claim.domain} was removed by another command` };
   }
 }
 

@@ -43,7 +43,7 @@ test("contacts are imported, what is none is put aside with its line, and all of
   const ran = await postrider("contact", "import", file, "--audience", audience);
   expect(ran.status, ran.err).toBe(0);
   expect(ran.out).toBe(`4 imported, 4 skipped. The skipped rows are in ${file}.skipped.csv.\n`);
-  expect(ran.err).toContain("line 5: `nobody` is no address");
+  expect(ran.err).toContain("line 5: `nobody` is not an address");
   expect(await contact(audience, "anna@x.example")).toMatchObject({
     email: "anna@x.example",
     first_name: 'Anna, the "first"',
@@ -149,7 +149,7 @@ test("who never confirmed is not taken along as subscribed", async () => {
   await postrider("contact", "export", file, "--audience", from);
   const ran = await postrider("contact", "import", file, "--audience", into);
   expect(ran.out).toContain("0 imported, 1 skipped.");
-  expect(ran.err).toContain("line 2: they have not confirmed");
+  expect(ran.err).toContain("line 2: the contact has not confirmed");
   const agreed = await postrider(
     "contact",
     "import",
@@ -178,7 +178,7 @@ test("properties of an export that cannot be kept put the record aside", async (
   );
   const ran = await postrider("contact", "import", file, "--audience", audience);
   expect(ran.out).toContain("1 imported, 5 skipped.");
-  expect(ran.err).toContain("line 3: properties is no JSON object");
+  expect(ran.err).toContain("line 3: properties is not a JSON object");
 });
 
 test("in an audience with double opt-in contacts are pending, unless it is said where they agreed", async () => {

@@ -103,8 +103,8 @@ test("a letter knows its contact and its event; a template is read when it is se
     "send done",
     "send done",
     "send done",
-    "send skipped variable nowhere is missing",
-    "send skipped template: text must not contain U+0000",
+    "send skipped the e-mail of this step needs the variable nowhere, which is missing",
+    "send skipped the e-mail of this step cannot be rendered: text must not contain U+0000",
   ]);
 });
 
@@ -121,7 +121,7 @@ test("a template that was deleted skips the step, and says so", async () => {
   flows.clock.advance(HOUR_MS);
   await flows.go();
   const [run] = await shop.runs(id);
-  expect(told(run)).toEqual(["wait done", "send skipped no template", "tag done"]);
+  expect(told(run)).toEqual(["wait done", "send skipped there is no template gone", "tag done"]);
   expect(run?.state).toBe("finished");
 });
 
