@@ -349,7 +349,7 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
     if (!headerNameOk(name))
       throw refuse(
         "validation_error",
-        `The \`${at}headers\` field has the name ${JSON.stringify(name.slice(0, 40))}, which is not a valid header name.`,
+        `The \`${at}headers\` field has a name that is not a valid header name.`,
       );
     if (headerReserved(name))
       throw refuse(

@@ -10,8 +10,8 @@ export type Warning = { path: string; message: string };
 
 const WARNINGS_MAX = 10;
 const COMPARED_MAX = 200;
-/** Longer ones are like no field. */
-const NAME_CHARS_MAX = 24;
+/** Others are like no field, and an answer does not repeat them. */
+const NAME = /^[\w-]{1,24}$/;
 const WRONG_LETTERS_MAX = 2;
 
 type Schema = { properties?: Record<string, TSchema>; items?: TSchema };
@@ -31,7 +31,7 @@ export class Spelling {
 
   /** null: it is like none of them. */
   nearest(name: string): string | null {
-    if (name.length > NAME_CHARS_MAX) return null;
+    if (!NAME.test(name)) return null;
     const before = this.#nearest.get(name);
     if (before !== undefined) return before;
     if (this.#nearest.size >= COMPARED_MAX) return null;
@@ -63,8 +63,8 @@ export class Misspelt {
     for (const name in value) {
       if (this.warnings.length >= WARNINGS_MAX) return;
       const below = Object.hasOwn(properties, name) ? properties[name] : undefined;
-      if (below) this.look(value[name], below, `${at}${name}.`);
-      else this.#spell(name, this.#spellingOf(schema as Schema), at);
+      if (below && typeof value[name] === "object") this.look(value[name], below, `${at}${name}.`);
+      else if (!below) this.#spell(name, this.#spellingOf(schema as Schema), at);
     }
   }
 

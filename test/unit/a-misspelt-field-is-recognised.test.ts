@@ -21,12 +21,20 @@ describe("a name is like the field it was meant to be", () => {
   });
 });
 
-test.each(["metadata", "react", "campaign", "x", "priority", "", "__proto__", "constructor"])(
-  "%j is like none",
-  (name) => {
-    expect(new Spelling(KNOWN).nearest(name)).toBeNull();
-  },
-);
+test.each([
+  "metadata",
+  "react",
+  "campaign",
+  "x",
+  "priority",
+  "",
+  "__proto__",
+  "constructor",
+  "from\u202e",
+  "to\n",
+])("%j is like none", (name) => {
+  expect(new Spelling(KNOWN).nearest(name)).toBeNull();
+});
 
 test("fields below others are looked at, and those of the caller's own making are not", () => {
   const misspelt = new Misspelt(READ_TO_REFUSE);
