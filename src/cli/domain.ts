@@ -310,12 +310,12 @@ function judge(verdict: Verdict, ownership: Finding, current: readonly KeyFindin
     throw new CommandError("DNS did not answer. Try again, or name another server with --resolver.");
   if (wanting.some(({ key }) => key.state === "signing"))
     throw new CommandError(
-      "A key in use is missing in DNS: receivers cannot verify its signatures. Publish the record shown above.",
+      "A key in use is missing in DNS: receivers cannot verify its signatures. Publish the record that `postrider domain show` prints.",
     );
   // with the record of ownership the workspace may write, unsigned until its key is there
   if (wanting.length > 0 && !ownership.isFound)
     throw new CommandError(
-      "The new key is not in DNS yet. Publish the record shown above and try again later.",
+      "The new key is not in DNS yet. Publish the record that `postrider domain show` prints, and try again later.",
     );
   if (!verdict.isOwn) throw new CommandError(`Not verified: ${verdict.says}.`);
 }

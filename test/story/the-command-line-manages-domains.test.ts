@@ -52,10 +52,10 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
   expect(early.status).toBe(1);
   expect(early.out).toContain(`there is no TXT record at ${first.record.name}`);
   expect(early.err).toBe(
-    "The new key is not in DNS yet. Publish the record shown above and try again later.\n",
+    "The new key is not in DNS yet. Publish the record that `postrider domain show` prints, and try again later.\n",
   );
   expect((await postrider("domain", "add", "signs.com-tests.example", ...at)).err).toContain(
-    "use `domain rotate`",
+    "Replace it with `postrider domain rotate`",
   );
 
   dns.records.set(first.record.name, [first.record.value]);
@@ -80,7 +80,7 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     [third.selector]: "signing",
   });
   expect((await verify()).err).toBe(
-    "A key in use is missing in DNS: receivers cannot verify its signatures. Publish the record shown above.\n",
+    "A key in use is missing in DNS: receivers cannot verify its signatures. Publish the record that `postrider domain show` prints.\n",
   );
   for (const { record } of [second, third]) dns.records.set(record.name, [record.value]);
   expect(await verify()).toMatchObject({ status: 0 });
