@@ -69,8 +69,9 @@ test("there are at most ten warnings, and each is short", () => {
   for (const { message } of misspelt.warnings) expect(message.length).toBeLessThan(200);
 });
 
-test("a hundred thousand unknown names cost less than 50 ms", () => {
-  const names = Array.from({ length: 100_000 }, (_, n) => [`reply_${n.toString(36)}`, n]);
+/** The main thread parses up to 128 KB itself, which hold no more names than this. */
+test("fifteen thousand unknown names cost less than 50 ms", () => {
+  const names = Array.from({ length: 15_000 }, (_, n) => [`reply_${n.toString(36)}`, n]);
   const email = Object.fromEntries(names);
   const began = performance.now();
   new Misspelt([]).look(email, SendEmail, "");
