@@ -24,15 +24,15 @@ const SEARCH_MS_MAX = 20_000;
 type FindOptions = Output & { workspace?: string };
 
 export function emailCommand(): Command {
-  const command = new Command("email").description("e-mails of all workspaces, for their operator");
+  const command = new Command("email").description("find e-mails of any workspace");
   command
     .command("find")
     .description(
-      "finds e-mails by Message-ID, id or recipient, or the workspace by the mark that its mail carries",
+      "find e-mails by Message-ID, id or recipient, or a workspace by the X-Postrider-Mark of its mail",
     )
-    .argument("<what>", "a Message-ID, an id, a recipient's address, or the X-Postrider-Mark of a mail")
-    .option("--workspace <id>", "only in this one", readId)
-    .option("--json", "as JSON")
+    .argument("<what>", "a Message-ID, an id, the address of a recipient, or an X-Postrider-Mark")
+    .option("--workspace <id>", "only in this workspace", readId)
+    .option("--json", "print JSON")
     .action((what, options) =>
       withContext((context) => find(context, what.trim(), options), { isLong: true }),
     );
@@ -47,10 +47,12 @@ async function find(context: Context, what: string, options: FindOptions): Promi
   const byId = id === null ? [] : await mailOfId(sql, workspace, id);
   if (byId.length > 0 || isUuid(what)) return tell(context, options, byId, "");
   const to = parseMailbox(what);
-  if (!to) throw new CommandError(`${what} is no Message-ID, id, address or mark.`);
+  if (!to) throw new CommandError(`${what} is not a Message-ID, an id, an address or an X-Postrider-Mark.`);
   const search = { workspaceId: workspace, now: clock.now(), most: FOUND_MAX, msMax: SEARCH_MS_MAX };
   const { found, since, isAll } = await mailTo(sql, to, search);
-  const bound = isAll ? "" : `Looked through mail since ${since.toISOString()} only.`;
+  const bound = isAll
+    ? ""
+    : `Only e-mails since ${since.toISOString()} were searched: give --workspace to search more.`;
   if (bound !== "" && options.json) complain(bound);
   await tell(context, options, found, bound);
 }

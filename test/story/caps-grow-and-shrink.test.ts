@@ -99,7 +99,7 @@ test("a cap raised by hand lets out what waits, ends when it was said to, and bo
   expect(await caps(ws)).toEqual({ day: 300, hour: 100 });
   const reasons = (await listCapChanges(api.sql, ws.id, 10)).map(({ reason }) => reason);
   expect(reasons.at(-1)).toMatch(/^Set by hand to 1000 a day, 1000 an hour until .*: a launch$/);
-  expect(reasons).toContain("What Ada had set ran out.");
+  expect(reasons).toContain("The override by Ada has ended.");
 });
 
 test("what was decided before somebody set the caps does not overwrite what they set", async () => {

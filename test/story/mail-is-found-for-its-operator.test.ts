@@ -45,7 +45,10 @@ test("by its Message-ID, its id and its recipients, in all workspaces or one", a
   expect(await find("hidden@example.net")).toMatchObject([ofFirst]);
   expect(await find("nobody@example.net")).toEqual([]);
   const wrong = await cli.postrider("email", "find", "nonsense");
-  expect(wrong).toMatchObject({ status: 1, err: "nonsense is no Message-ID, id, address or mark.\n" });
+  expect(wrong).toMatchObject({
+    status: 1,
+    err: "nonsense is not a Message-ID, an id, an address or an X-Postrider-Mark.\n",
+  });
 }, 60_000);
 
 test("by the mark that every mail carries: the same for a workspace, another for each, and nobody else's to set", async () => {

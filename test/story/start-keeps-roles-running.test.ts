@@ -35,7 +35,7 @@ async function killed(role: "api" | "deliver" | "keeper"): Promise<Ready> {
 
 test("the worker is killed: ready.json names its successor, and mail goes out", async () => {
   const { base_url, api_key, mailbox_url } = await killed("deliver");
-  expect(root.said().out).toContain("The deliver process ended (SIGKILL): starting it again ...");
+  expect(root.said().out).toContain("The deliver process ended (SIGKILL). Starting it again ...");
   const sent = await fetch(`${base_url}/api/v1/emails`, {
     method: "POST",
     headers: { authorization: `Bearer ${api_key}`, "content-type": "application/json" },

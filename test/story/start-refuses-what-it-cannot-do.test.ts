@@ -104,7 +104,7 @@ test("a smarthost url that the worker cannot read", async () => {
   const home = freshHome();
   const root = start(home, { ...given(), SMTP_URL: "smtp://relay.example?pool=none" });
   expect(await root.ended).toBe(1);
-  expect(root.said().err).toBe("?pool of SMTP_URL must be a whole number from 1 to 1000\n");
+  expect(root.said().err).toBe("?pool of SMTP_URL must be a whole number from 1 to 1000.\n");
   expect(existsSync(join(home, "processes.json"))).toBe(false);
 });
 

@@ -48,7 +48,7 @@ test("beyond the backlog sends are 503, everything else is served; when it is go
   expect(refused.body).toEqual({
     statusCode: 503,
     name: "service_unavailable",
-    message: expect.stringContaining("Try again in 1 second."),
+    message: "The sending backlog is full. Try again in 1 second.",
   });
   const listed = await ws.client.get<{ data: { id: string }[] }>("/emails");
   expect(listed.status).toBe(200);
@@ -81,6 +81,10 @@ test("a disk that fills refuses sends, and one with room lets them go", async ()
   await watch({ dataFolder, diskFreeMinBytes: Number.MAX_SAFE_INTEGER });
   expect(await reasons()).toEqual([expect.stringMatching(/^only \d+ MB of disk are free$/)]);
   await vi.waitUntil(async () => (await send()) === 503, WAIT);
+  expect((await ws.client.post<Refusal>("/emails", mail())).body).toMatchObject({
+    name: "service_unavailable",
+    message: "The disk of the database is nearly full. Try again in 1 second.",
+  });
   await watch({ dataFolder, diskFreeMinBytes: 1 });
   await vi.waitUntil(async () => (await send()) === 200, WAIT);
 }, 60_000);

@@ -71,7 +71,10 @@ test("a document is applied, its runs run, and each step is told", async () => {
   const wrong = await automation(workspace, "apply", file({ ...document, steps: [{ wait: "soon" }] }));
   expect([wrong.status, wrong.err]).toEqual([1, 'steps[0].wait must be a span like "30m", "2h" or "7d".\n']);
   const elsewhere = await automation(workspace, "apply", file({ ...document, audience_id: workspace }));
-  expect([elsewhere.status, elsewhere.err]).toMatchObject([1, expect.stringContaining("has no audience")]);
+  expect([elsewhere.status, elsewhere.err]).toMatchObject([
+    1,
+    expect.stringContaining("is not an audience of the workspace"),
+  ]);
   const unparsed = { send: { from: "a@example.com", subject: "s", text: "{{ name" } };
   const letter = await automation(workspace, "apply", file({ ...document, steps: [unparsed] }));
   expect([letter.status, letter.err]).toMatchObject([

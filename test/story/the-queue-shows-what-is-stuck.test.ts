@@ -116,7 +116,7 @@ test("a sender that the smarthost refuses is our trouble: nobody's mail bounces,
   const { replies } = await shell.json<View>("queue");
   expect(replies[0]?.reply).toMatch(/^550 5\.7\.1/);
   expect(engine.complaints.map(({ err }) => err?.message)).toContainEqual(
-    expect.stringMatching(/an operator has to look: 550 5\.7\.1/),
+    expect.stringMatching(/an operator has to act: 550 5\.7\.1/),
   );
   await shell.json("queue", "cancel", "--workspace", ws.id);
 }, 60_000);

@@ -255,9 +255,11 @@ describe("a policy file", () => {
 
   test("is checked field by field and as a whole, with the reason", () => {
     expect(checkPolicy(structuredClone(DEFAULT_POLICY))).toEqual(DEFAULT_POLICY);
-    expect(() => checkPolicy(null)).toThrow("The policy must be object.");
-    expect(broken((p) => ({ ...p, growth: 0.5 }))).toThrow("`growth` must be >= 1.");
-    expect(broken((p) => ({ ...p, start: { ...p.start, hour: 49 } }))).toThrow("`start.hour` must be >= 50.");
+    expect(() => checkPolicy(null)).toThrow("The policy must be an object.");
+    expect(broken((p) => ({ ...p, growth: 0.5 }))).toThrow("`growth` must be at least 1.");
+    expect(broken((p) => ({ ...p, start: { ...p.start, hour: 49 } }))).toThrow(
+      "`start.hour` must be at least 50.",
+    );
     expect(broken(({ freeze: _, ...p }) => p)).toThrow("The policy lacks `freeze`.");
     expect(broken((p) => ({ ...p, freeze: { bounce: 0.1 } }))).toThrow(
       "The policy lacks `freeze.complaint`.",
