@@ -1,9 +1,9 @@
 /** An audience with a thousand contacts, and an automation that every `go` of them enters. */
 import { apply } from "../src/automation/apply.ts";
 import { newId } from "../src/ids.ts";
-import { insertAudience } from "../src/record/audiences.ts";
-import type { Contact } from "../src/record/contact.ts";
-import { insertContacts } from "../src/record/contacts.ts";
+import { insertAudience } from "../src/record/contacts/audiences.ts";
+import { insertContacts } from "../src/record/contacts/contacts.ts";
+import type { Contact } from "../src/rules/contact.ts";
 import type { Bench, Workspace } from "./machine.ts";
 
 const CONTACTS = 1_000;

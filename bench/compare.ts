@@ -9,6 +9,7 @@
  * Memory, counts and ratios do not follow the speed of a machine; ratios are judged by chance as rates are.
  */
 import { CHANCE_MAX, canTell, chances, type Sides } from "./chance.ts";
+import { TOTAL_UNIT } from "./figure.ts";
 import { CPU_FLOOR, DELIVERY_FLOOR } from "./ratios.ts";
 import { aligned, medianOf, type Results, type Row, rounded } from "./results.ts";
 
@@ -18,8 +19,6 @@ const DIFFERENCE_MIN_UNKNOWN = 0.2;
 /** Single runs of one commit on a machine that others use too differed by a third, and by more beside a peer. */
 const DIFFERENCE_MIN_FEW_RUNS = 0.5;
 
-/** Grows with the length of a run, and says nothing beside another's. */
-export const TOTAL_UNIT = "s in all";
 const RATES = ["/s"];
 const DURATIONS = ["s", "ms", "us"];
 

@@ -1,10 +1,11 @@
 /** The floor of acceptance: the rows of the engine's own inserts, 1,000 in each transaction, with nothing around them. */
 import { randomUUID } from "node:crypto";
 import { newId } from "../src/ids.ts";
-import { connectRecord, type Sql } from "../src/record/connect.ts";
-import { insertBodies, insertEmails, type NewEmail } from "../src/record/emails.ts";
-import { LOOP_WARMUP_SECONDS, type Mail, mail } from "./load.ts";
+import { connectRecord, type Sql } from "../src/record/db/connect.ts";
+import { insertBodies, insertEmails, type NewEmail } from "../src/record/mail/emails.ts";
+import { LOOP_WARMUP_SECONDS } from "./load.ts";
 import type { Bench } from "./machine.ts";
+import { type Mail, mail } from "./mails.ts";
 
 const ROWS = 1_000;
 

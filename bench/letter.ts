@@ -1,8 +1,8 @@
 /** A mail of the bench as the engine would write it: what floors and peers are given, so that all send the same bytes. */
 import { type Mailbox, parseMailbox } from "../src/address.ts";
-import { compose } from "../src/delivery/compose.ts";
 import { newId } from "../src/ids.ts";
-import { mail } from "./load.ts";
+import { compose } from "../src/message/compose.ts";
+import { mail } from "./mails.ts";
 
 export async function finishedMessage(): Promise<Buffer> {
   const { from, to, subject, html } = mail(1);

@@ -9,9 +9,9 @@ import { once } from "node:events";
 import { rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { type Distribution, type Figure, figure } from "./figure.ts";
 import { isInstalled } from "./installed.ts";
 import type { Bench } from "./machine.ts";
-import { type Distribution, type Figure, figure } from "./scenario.ts";
 import { endChild } from "./sink.ts";
 import { telling } from "./telling.ts";
 
@@ -169,10 +169,6 @@ export function quantile(sorted: readonly number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
 }
 
-const HTML = `<p>${'Hello "you", your order has been sent. '.repeat(13)}</p>`.slice(0, 512);
-
-export type Mail = { from: string; to: string; subject: string; html: string };
-
 /** Of the load itself, and not counted: what runs hot is compiled by then, pools are full, plans are made. */
 export const WARMUP_SECONDS = 3;
 /**
@@ -180,18 +176,3 @@ export const WARMUP_SECONDS = 3;
  * compiled by then, and its one connection has its plan.
  */
 export const LOOP_WARMUP_SECONDS = 1;
-
-export const SENDER_DOMAIN = "example.com";
-
-export function mail(n: number, domain = "example.net"): Mail {
-  return {
-    from: `Acme <orders@${SENDER_DOMAIN}>`,
-    to: `user${n}@${domain}`,
-    subject: `Order ${n}`,
-    html: HTML,
-  };
-}
-
-export const BATCH_EMAILS = 100;
-export const BATCH = JSON.stringify(Array.from({ length: BATCH_EMAILS }, (_, n) => mail(n)));
-export const ONE = JSON.stringify(mail(1));

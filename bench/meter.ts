@@ -3,8 +3,7 @@
  * meanwhile, and its memory, sampled four times a second, with any gauge that is to be seen beside it. Linux only.
  */
 import { readFileSync } from "node:fs";
-import { TOTAL_UNIT } from "./compare.ts";
-import { type Course, type Figure, figure } from "./scenario.ts";
+import { type Course, type Figure, figure, TOTAL_UNIT } from "./figure.ts";
 
 const TICKS_PER_SECOND = 100;
 const SAMPLE_EVERY_MS = 250;

@@ -3,13 +3,13 @@
  * line yet, or waiting for a cap. A million take half a minute this way.
  */
 import { newId } from "../src/ids.ts";
-import { bagOfEach, insertBags, pack } from "../src/record/bags.ts";
-import { insertDue } from "../src/record/due.ts";
-import { insertBodies, insertEmails } from "../src/record/emails.ts";
-import { shardOf } from "../src/record/shards.ts";
+import { bagOfEach, insertBags, pack } from "../src/record/mail/bags.ts";
+import { insertDue } from "../src/record/mail/due.ts";
+import { insertBodies, insertEmails } from "../src/record/mail/emails.ts";
+import { shardOf } from "../src/rules/shards.ts";
 import { emailRow } from "./inserts.ts";
-import { type Mail, mail } from "./load.ts";
 import type { Bench } from "./machine.ts";
+import { type Mail, mail } from "./mails.ts";
 import type { Run } from "./scenario.ts";
 
 const ROWS = 5_000;

@@ -2,8 +2,9 @@
  * What one scenario's figures mean beside another's of the same run: ours against floors and peers. A ratio appears
  * when both were measured.
  */
-import { BATCH_EMAILS } from "./load.ts";
-import { type Figure, figure } from "./scenario.ts";
+
+import { type Figure, figure } from "./figure.ts";
+import { BATCH_EMAILS } from "./mails.ts";
 
 type Look = (scenario: string, name: string) => number | null;
 

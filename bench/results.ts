@@ -5,7 +5,8 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
-import type { Course, Distribution, Exhibit, Figure, Result } from "./scenario.ts";
+import type { Course, Distribution, Exhibit, Figure } from "./figure.ts";
+import type { Result } from "./scenario.ts";
 
 const FORMAT = 1;
 

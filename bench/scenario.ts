@@ -4,28 +4,9 @@
  *
  * To add one: a file in bench/scenarios that exports `scenarios`. It is found by being there.
  */
+import type { Course, Distribution, Exhibit, Figure } from "./figure.ts";
 import type { Bench } from "./machine.ts";
 import type { Target } from "./target.ts";
-
-export type Figure = {
-  name: string;
-  value: number;
-  unit: string;
-  /** What a reader should expect, in words. */
-  note?: string;
-};
-
-/** Pairs of quantile (0 to 1) and value, rising. */
-export type Distribution = { name: string; unit: string; points: [quantile: number, value: number][] };
-/** Pairs of second and value. `about` says which chart it belongs to. */
-export type Course = {
-  name: string;
-  about: "rate" | "memory";
-  unit: string;
-  points: [second: number, value: number][];
-};
-/** A configuration that was used, for whoever doubts that it is fair. */
-export type Exhibit = { name: string; text: string };
 
 export type Result = {
   figures: Figure[];
@@ -61,7 +42,3 @@ export type Scenario = {
   /** The same against a deployment that the user names: only HTTP, at a bounded rate, and nothing leaves for the internet. */
   against?(target: Target, run: Run): Promise<Result>;
 };
-
-export function figure(name: string, value: number, unit: string, note?: string): Figure {
-  return { name, value, unit, ...(note === undefined ? {} : { note }) };
-}

@@ -1,6 +1,7 @@
 /** Single mails one after the other at even times, and how long each took from its request until Postgres knew of its delivery. */
-import { ONE } from "./load.ts";
+
 import type { Bench, Workspace } from "./machine.ts";
+import { ONE } from "./mails.ts";
 import { openLoop } from "./openloop.ts";
 import { until } from "./until.ts";
 

@@ -3,7 +3,7 @@
  * (RFC 2606), and is canceled in the end; contacts and their events are in an audience of the bench's own, which no
  * automation knows and which is erased in the end. So nobody is made to deliver to the internet.
  */
-import { mail } from "./load.ts";
+import { mail } from "./mails.ts";
 import { type Hit, openLoop, type Shot } from "./openloop.ts";
 import { after } from "./until.ts";
 

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { newId } from "../src/ids.ts";
-import { connectRecord, type Tx } from "../src/record/connect.ts";
+import { connectRecord, type Tx } from "../src/record/db/connect.ts";
 import { LOOP_WARMUP_SECONDS } from "./load.ts";
 import type { Bench } from "./machine.ts";
 

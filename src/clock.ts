@@ -1,5 +1,8 @@
 /** Time that the root hands down, and waiting with a bound. */
 
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+
 /** The clock that the root reads and hands down; tests hand down one that they move. */
 export type Clock = {
   now(): number;

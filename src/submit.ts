@@ -11,15 +11,15 @@ import type { Asked, Grant, Reservations } from "./admission/reserve.ts";
 import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.ts";
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
-import { type Plan, planThatFits } from "./plans.ts";
-import { isLargeAttachment, keepLargeAttachments } from "./record/attachments.ts";
-import { type Claim, findClaims } from "./record/claims.ts";
-import type { Committed, MailCommit, Submission } from "./record/commit.ts";
-import type { Sql } from "./record/connect.ts";
-import type { NewAttachment, NewEmail } from "./record/emails.ts";
-import { within } from "./record/groupcommit.ts";
-import { advance, judge, secondsToReset } from "./record/ledger.ts";
-import { type Account, readAccount } from "./record/ledgers.ts";
+import type { Sql } from "./record/db/connect.ts";
+import { within } from "./record/db/groupcommit.ts";
+import { isLargeAttachment, keepLargeAttachments } from "./record/mail/attachments.ts";
+import type { Committed, MailCommit, Submission } from "./record/mail/commit.ts";
+import type { NewAttachment, NewEmail } from "./record/mail/emails.ts";
+import { type Claim, findClaims } from "./record/mail/idempotency.ts";
+import { type Account, readAccount } from "./record/workspaces/ledgers.ts";
+import { advance, judge, secondsToReset } from "./rules/ledger.ts";
+import { type Plan, planThatFits } from "./rules/plans.ts";
 
 /** Making a key or setting a limit is another version; several in a row must not fail a send. */
 const STALE_ATTEMPTS_MAX = 8;

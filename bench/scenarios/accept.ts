@@ -3,20 +3,14 @@
  * inserts, 1,000 in each transaction; then single sends over 50 connections. Against a deployment: single sends at a
  * bounded rate, scheduled for weeks ahead and canceled in the end.
  */
+
+import { figure } from "../figure.ts";
 import { unnestFloor } from "../inserts.ts";
-import {
-  BATCH,
-  BATCH_EMAILS,
-  load,
-  ONE,
-  quantile,
-  quantilesOf,
-  unansweredOf,
-  WARMUP_SECONDS,
-} from "../load.ts";
+import { load, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
+import { BATCH, BATCH_EMAILS, ONE } from "../mails.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { aim, harmless, takeBack } from "../target.ts";
 
 const accept: Scenario = {

@@ -3,11 +3,14 @@
  * all), beside a bare handler that makes one EVALSHA of similar size. status: GET of an e-mail, beside that and a select.
  * Against a deployment: the same requests at a bounded rate, how long they wait.
  */
-import { load, ONE, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
+
+import { figure } from "../figure.ts";
+import { load, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Role } from "../machine.ts";
+import { ONE } from "../mails.ts";
 import { cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
-import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
+import type { Result, Run, Scenario } from "../scenario.ts";
 import { aim, harmless, type Target } from "../target.ts";
 
 const CONNECTIONS = 32;

@@ -3,11 +3,13 @@
  * e-mails (a million) of ten workspaces already accepted; what Redis holds for each bag in line; how long a single mail
  * of another workspace takes meanwhile; and how the engine comes back when Redis is emptied at that moment.
  */
+
+import { type Course, figure } from "../figure.ts";
 import { quantile } from "../load.ts";
 import type { Bench } from "../machine.ts";
 import { bagsLeft, inLine, prefill } from "../prefill.ts";
 import { flow, recovery } from "../recovery.ts";
-import { type Course, figure, type Result, type Run, type Scenario } from "../scenario.ts";
+import type { Result, Run, Scenario } from "../scenario.ts";
 import { waitsOfSingles } from "../singles.ts";
 import { until } from "../until.ts";
 

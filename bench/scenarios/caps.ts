@@ -5,12 +5,13 @@
  */
 import { Reservations } from "../../src/admission/reserve.ts";
 import { newId } from "../../src/ids.ts";
-import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
-import { expectReleaseNow } from "../../src/record/ledgers.ts";
-import { BATCH_EMAILS } from "../load.ts";
+import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
+import { figure } from "../figure.ts";
 import type { Bench } from "../machine.ts";
+import { BATCH_EMAILS } from "../mails.ts";
 import { prefill } from "../prefill.ts";
-import { figure, type Run, type Scenario } from "../scenario.ts";
+import type { Run, Scenario } from "../scenario.ts";
 import { until } from "../until.ts";
 import { delivered, waitOfOne } from "./deliver.ts";
 

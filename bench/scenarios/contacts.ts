@@ -8,13 +8,14 @@ import { csvRecords } from "../../src/audience/csv.ts";
 import { importContacts } from "../../src/audience/import.ts";
 import { addressHasher } from "../../src/audience/links.ts";
 import { newId } from "../../src/ids.ts";
-import { insertAudience } from "../../src/record/audiences.ts";
-import { connectRecord } from "../../src/record/connect.ts";
-import { contactCommit } from "../../src/record/contactcommit.ts";
+import { insertAudience } from "../../src/record/contacts/audiences.ts";
+import { contactCommit } from "../../src/record/contacts/commit.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { figure } from "../figure.ts";
 import { load, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { upsertFloor } from "../upserts.ts";
 
 const CONNECTIONS = 50;

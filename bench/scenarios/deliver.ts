@@ -4,21 +4,14 @@
  * on an engine with nothing else to do, again and again, and what the disk takes to make a page durable, since that is in
  * every commit.
  */
+
+import { figure } from "../figure.ts";
 import { fdatasyncMs } from "../fsync.ts";
-import {
-  BATCH,
-  BATCH_EMAILS,
-  load,
-  ONE,
-  quantile,
-  quantilesOf,
-  SENDER_DOMAIN,
-  unansweredOf,
-  WARMUP_SECONDS,
-} from "../load.ts";
+import { load, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
+import { BATCH, BATCH_EMAILS, ONE, SENDER_DOMAIN } from "../mails.ts";
 import { costFigures, type Metered } from "../meter.ts";
-import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
+import type { Result, Run, Scenario } from "../scenario.ts";
 import { telling } from "../telling.ts";
 import { until } from "../until.ts";
 

@@ -3,7 +3,7 @@
  * names. All hosts are the one sink, but the engine cannot know that: it has 20 destinations.
  */
 import { openDns } from "../../test/rig/dns.ts";
-import { BATCH_EMAILS, mail } from "../load.ts";
+import { BATCH_EMAILS, mail } from "../mails.ts";
 import type { Scenario } from "../scenario.ts";
 import { deliverRun, resultOf } from "./deliver.ts";
 

@@ -5,11 +5,13 @@
  */
 import { newId } from "../../src/ids.ts";
 import { audienceOf } from "../audience.ts";
-import { load, ONE, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
+import { figure } from "../figure.ts";
+import { load, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
+import { ONE } from "../mails.ts";
 import { costFigures, cpuSeconds } from "../meter.ts";
 import { openLoop } from "../openloop.ts";
-import { figure, type Result, type Run, type Scenario } from "../scenario.ts";
+import type { Result, Run, Scenario } from "../scenario.ts";
 import { until } from "../until.ts";
 
 const CONNECTIONS = 50;

@@ -2,10 +2,12 @@
  * fair: a workspace with a backlog, four with some mail, one that sends a single mail now and then and one that sends ten
  * a second, all at once. How long the mail of the last two takes, and how evenly the others are served meanwhile.
  */
+
+import { figure } from "../figure.ts";
 import { quantile, quantilesOf } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { inLine, prefill } from "../prefill.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { waitsOfSingles } from "../singles.ts";
 import { after, until } from "../until.ts";
 

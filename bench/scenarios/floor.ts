@@ -8,13 +8,14 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { promisify } from "node:util";
 import { Queue, Worker } from "bullmq";
 import { connectRedis } from "../../src/redis/connect.ts";
+import { figure } from "../figure.ts";
 import { unnestFloor } from "../inserts.ts";
 import { finishedMessage } from "../letter.ts";
 import { LOOP_WARMUP_SECONDS, load, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench } from "../machine.ts";
 import { cpuSeconds } from "../meter.ts";
 import { CPU_FLOOR } from "../ratios.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { smtpFloor } from "../smtpfloor.ts";
 import { until } from "../until.ts";
 

@@ -2,10 +2,13 @@
  * memory: what each process holds before any mail, at most under three equal loads one after the other, and when
  * all of it has left. What grows from the second load to the third would go on growing.
  */
-import { BATCH, BATCH_EMAILS, load } from "../load.ts";
+
+import { type Course, figure } from "../figure.ts";
+import { load } from "../load.ts";
+import { BATCH, BATCH_EMAILS } from "../mails.ts";
 import { memoryMb } from "../meter.ts";
 import { bagsLeft } from "../prefill.ts";
-import { type Course, figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { after, until } from "../until.ts";
 
 const LOADS = 3;

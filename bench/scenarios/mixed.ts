@@ -5,10 +5,12 @@
  * ahead and canceled, the events in an audience that no automation knows.
  */
 import { audienceOf } from "../audience.ts";
-import { mail, quantile, quantilesOf } from "../load.ts";
+import { type Figure, figure } from "../figure.ts";
+import { quantile, quantilesOf } from "../load.ts";
+import { mail } from "../mails.ts";
 import { costFigures } from "../meter.ts";
 import { type Fired, type Hit, openLoop, type Shot } from "../openloop.ts";
-import { type Figure, figure, type Result, type Scenario } from "../scenario.ts";
+import type { Result, Scenario } from "../scenario.ts";
 import { aim, audienceThere, harmless, type Target, takeBack, targetAt } from "../target.ts";
 
 const KINDS = ["single send", "batch of 10", "event", "read"] as const;

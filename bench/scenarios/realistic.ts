@@ -3,10 +3,12 @@
  * put off (4xx, tried again after 2 s) and 1% refused (5xx). Whether the engine keeps its connections busy, beside what
  * they allow, and whether every mail ends where it should.
  */
-import { mail } from "../load.ts";
+
+import { figure } from "../figure.ts";
+import { mail } from "../mails.ts";
 import { costFigures } from "../meter.ts";
 import { inLine, prefill } from "../prefill.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { type Provider, startSink } from "../sink.ts";
 import { until } from "../until.ts";
 

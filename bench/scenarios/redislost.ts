@@ -2,12 +2,14 @@
  * redis-lost: Redis is killed while batches arrive at an even rate, and comes back empty. How long nothing is accepted
  * and nothing delivered, when the rate is back, and whether everything that was accepted arrives.
  */
-import { BATCH } from "../load.ts";
+
+import { figure } from "../figure.ts";
 import type { Bench } from "../machine.ts";
+import { BATCH } from "../mails.ts";
 import { openLoop } from "../openloop.ts";
 import { bagsLeft } from "../prefill.ts";
 import { recovery } from "../recovery.ts";
-import { figure, type Scenario } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { after, until } from "../until.ts";
 
 const BATCHES_PER_SECOND = 20;

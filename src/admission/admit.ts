@@ -7,13 +7,13 @@
  * keys get here, and a flood of them is answered 503 rather than passed on to Postgres.
  */
 import type { Clock } from "../clock.ts";
-import { limitsOf, type Plan, TERMS } from "../plans.ts";
-import { allowanceOf } from "../record/allowance.ts";
-import type { Sql } from "../record/connect.ts";
-import { within } from "../record/groupcommit.ts";
-import { findKeyByHash, type KeyRecord } from "../record/keys.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { within } from "../record/db/groupcommit.ts";
+import { findKeyByHash, type KeyRecord } from "../record/workspaces/keys.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
+import { allowanceOf } from "../rules/allowance.ts";
+import { limitsOf, type Plan, TERMS } from "../rules/plans.ts";
 import type { Bearer } from "./bearer.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 

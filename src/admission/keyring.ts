@@ -4,19 +4,19 @@
  */
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import { type Overrides, type Plan, TERMS } from "../plans.ts";
-import type { Sql } from "../record/connect.ts";
-import { findKey, insertKey, markRevoked, revokedSince } from "../record/keys.ts";
-import { resumeWorkspace, type Suspended, suspendWorkspace } from "../record/suspension.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { findKey, insertKey, markRevoked, revokedSince } from "../record/workspaces/keys.ts";
+import { resumeWorkspace, type Suspended, suspendWorkspace } from "../record/workspaces/suspension.ts";
 import {
   changedSince,
   changeWorkspace,
   findWorkspace,
   insertWorkspace,
   type Workspace,
-} from "../record/workspaces.ts";
+} from "../record/workspaces/workspaces.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
+import { type Overrides, type Plan, TERMS } from "../rules/plans.ts";
 import { RECORD_LIVES_MS } from "./admit.ts";
 import { hashOf, newHandle, newKey, shownPart } from "./bearer.ts";
 import { type Permission, toBits } from "./permissions.ts";

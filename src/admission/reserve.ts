@@ -5,12 +5,12 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
-import type { Sql } from "../record/connect.ts";
-import { within } from "../record/groupcommit.ts";
-import { advance, HOUR_BUCKETS, sum } from "../record/ledger.ts";
-import { type Account, readAccount } from "../record/ledgers.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { within } from "../record/db/groupcommit.ts";
+import { type Account, readAccount } from "../record/workspaces/ledgers.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
+import { advance, HOUR_BUCKETS, sum } from "../rules/ledger.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 const RESERVATION_LIVES_MS = 60_000;

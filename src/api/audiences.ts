@@ -9,8 +9,8 @@ import {
   findAudience,
   insertAudience,
   listAudiences,
-} from "../record/audiences.ts";
-import type { Sql } from "../record/connect.ts";
+} from "../record/contacts/audiences.ts";
+import type { Sql } from "../record/db/connect.ts";
 import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";

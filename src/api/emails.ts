@@ -6,18 +6,13 @@ import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
-import { type ChangeResult, cancel, reschedule } from "../record/changemail.ts";
-import type { Sql } from "../record/connect.ts";
-import { messageIdOf } from "../record/emails.ts";
-import {
-  type EmailRow,
-  findEmail,
-  type HistoryEntry,
-  listEmails,
-  type WholeEmail,
-} from "../record/readmail.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts";
+import { messageIdOf } from "../record/mail/emails.ts";
+import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
+import type { HistoryEntry } from "../rules/email.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
-import type { Shelf } from "../template/shelf.ts";
+import type { Shelf } from "../template/cache.ts";
 import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
 import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";

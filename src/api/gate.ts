@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import type { Admission, Caller, Rate } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows, type Permission } from "../admission/permissions.ts";
-import { planWith, TERMS } from "../plans.ts";
+import { planWith, TERMS } from "../rules/plans.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
 import type { Json } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";

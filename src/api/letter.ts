@@ -15,9 +15,11 @@ import {
   parseMailbox,
   reordersText,
 } from "../address.ts";
+import { DAY_MS } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { AttachmentRef, Extra, Head, NewAttachment, NewEmail } from "../record/emails.ts";
-import { jsonbBytes } from "../record/jsonb.ts";
+import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
+import type { Head } from "../rules/email.ts";
+import { jsonbBytes } from "../rules/jsonb.ts";
 import type { Letter } from "../template/render.ts";
 import { decodedOf } from "./attachment.ts";
 import { missingField } from "./check.ts";
@@ -30,7 +32,6 @@ export const VARIABLES_BYTES_MAX = 16_384;
 const HEADERS_BYTES_MAX = 16_384;
 export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
-const DAY_MS = 86_400_000;
 
 export const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
 const Attachment = Type.Object({

@@ -3,9 +3,9 @@
  * of a request are found together, share one budget, and others have their turn between two letters.
  */
 import { Unavailable } from "../admission/unavailable.ts";
+import type { Shelf, Shelved } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
-import type { Shelf, Shelved } from "../template/shelf.ts";
 import { turn } from "../turn.ts";
 import { type Draft, type Written, writeLetter } from "./letter.ts";
 import { Refusal, refuse } from "./problem.ts";

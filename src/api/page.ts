@@ -1,6 +1,6 @@
 /** Lists: the query parameters every list takes, and the envelope every list answers with. Newest first, by id. */
 import { isUuid } from "../ids.ts";
-import type { Page } from "../record/readmail.ts";
+import type { Page } from "../record/mail/read.ts";
 import { refuse } from "./problem.ts";
 
 export const LIST_QUERY = [

@@ -7,8 +7,8 @@
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Addressee, Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
-import type { Change, Visitor } from "../record/contact.ts";
-import type { ContactCommit, ContactVerdict } from "../record/contactcommit.ts";
+import type { ContactCommit, ContactVerdict } from "../record/contacts/commit.ts";
+import type { Change, Visitor } from "../rules/contact.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Answer } from "./routes.ts";
 

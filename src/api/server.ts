@@ -4,7 +4,7 @@
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
-import { fateOf } from "../record/lost.ts";
+import { fateOf } from "../record/db/lost.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { Exchange } from "./exchange.ts";
 import { type GateParts, pass } from "./gate.ts";

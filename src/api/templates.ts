@@ -2,7 +2,7 @@
 import Type, { type Static } from "typebox";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
-import type { Sql } from "../record/connect.ts";
+import type { Sql } from "../record/db/connect.ts";
 import {
   amendTemplate,
   deleteTemplate,
@@ -14,7 +14,7 @@ import {
   type TemplateRow,
   type TemplateVariable,
   type WholeTemplate,
-} from "../record/templates.ts";
+} from "../record/mail/templates.ts";
 import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { SOURCE_CHARS_MAX } from "../template/parse.ts";

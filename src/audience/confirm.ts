@@ -5,10 +5,11 @@
 import { parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
 import { derivedId } from "../ids.ts";
-import { noteMailed, type OwedConfirmation, owedConfirmations } from "../record/confirmations.ts";
-import type { Sql } from "../record/connect.ts";
-import { CONFIRM_WITHIN_MS } from "../record/contact.ts";
-import type { Head, NewEmail } from "../record/emails.ts";
+import { noteMailed, type OwedConfirmation, owedConfirmations } from "../record/contacts/confirmations.ts";
+import type { Sql } from "../record/db/connect.ts";
+import type { NewEmail } from "../record/mail/emails.ts";
+import { CONFIRM_WITHIN_MS } from "../rules/contact.ts";
+import type { Head } from "../rules/email.ts";
 import type { Links } from "./links.ts";
 
 const SWEEP_MAX = 200;

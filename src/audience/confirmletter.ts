@@ -5,10 +5,10 @@
  */
 import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Owners } from "../domain/owners.ts";
-import type { OwedConfirmation } from "../record/confirmations.ts";
+import type { OwedConfirmation } from "../record/contacts/confirmations.ts";
+import type { Shelf } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderLetter } from "../template/render.ts";
-import type { Shelf } from "../template/shelf.ts";
 import type { OwnLetter } from "./confirm.ts";
 
 const EXTERNAL_ID = "confirm-subscription";

@@ -3,14 +3,14 @@
  * keeper, which also empties the audiences that were deleted.
  */
 import type { Clock } from "../clock.ts";
-import type { Sql } from "../record/connect.ts";
 import {
   beginErasure,
   type EraseSizes,
   emptyDeletedAudience,
   eraseSizes,
   eraseStep,
-} from "../record/erasures.ts";
+} from "../record/contacts/erasures.ts";
+import type { Sql } from "../record/db/connect.ts";
 
 /** How long a caller waits, and how long a tick may take. */
 const AT_ONCE_MS = 1_000;

@@ -11,8 +11,8 @@
 import { identity, parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { Fields, GivenConsent } from "../record/contact.ts";
-import type { ContactCommit, ContactEntry } from "../record/contactcommit.ts";
+import type { ContactCommit, ContactEntry } from "../record/contacts/commit.ts";
+import type { Fields, GivenConsent } from "../rules/contact.ts";
 import type { CsvRecord } from "./csv.ts";
 
 /** In one commit: of more, what is collected outlives young garbage and costs a tenth more. */

@@ -7,13 +7,14 @@
  * A percentage is drawn from the contact and the step, so a contact that comes again takes the same branch.
  */
 import { createHash } from "node:crypto";
+import { DAY_MS } from "../clock.ts";
+import { type Happening, holdsAll, type Person } from "../rules/filters.ts";
+import { momentAfter, parseSpan } from "../rules/spans.ts";
 import { type Automation, RUN_AGE_DAYS_MAX, type Send, type Step, type TagChange } from "./document.ts";
-import { type Happening, holdsAll, type Person } from "./filters.ts";
-import { momentAfter, parseSpan } from "./spans.ts";
 
 export const START = "0";
 export const END = "end";
-const RUN_AGE_MS_MAX = RUN_AGE_DAYS_MAX * 86_400_000;
+const RUN_AGE_MS_MAX = RUN_AGE_DAYS_MAX * DAY_MS;
 
 export type Traveller = {
   automationId: string;

@@ -1,8 +1,8 @@
 /** Applying a document: checked as a whole, letters included, before anything of it is kept. */
 import { newId } from "../ids.ts";
-import { type Applied, applyAutomation } from "../record/automations.ts";
-import type { Sql } from "../record/connect.ts";
-import { currentVersions } from "../record/templates.ts";
+import { type Applied, applyAutomation } from "../record/automations/automations.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { currentVersions } from "../record/mail/templates.ts";
 import { type Automation, checkDocument, type Step } from "./document.ts";
 import { compileOwn } from "./letter.ts";
 

@@ -7,8 +7,9 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { hasDirectionMark, headerValueOk, parseMailbox, reordersText } from "../address.ts";
-import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "./filters.ts";
-import { isTimeZone, momentKind, parseSpan } from "./spans.ts";
+import { DAY_MS } from "../clock.ts";
+import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "../rules/filters.ts";
+import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
 
 export const DOCUMENT_BYTES_MAX = 512 * 1024;
 export const STEPS_MAX = 150;
@@ -20,7 +21,7 @@ export const TAGS_MAX = 50;
 export const RUN_AGE_DAYS_MAX = 365;
 export const EVENT_NAME = "^[A-Za-z0-9.:_-]{1,100}$";
 
-const RUN_AGE_MS_MAX = RUN_AGE_DAYS_MAX * 86_400_000;
+const RUN_AGE_MS_MAX = RUN_AGE_DAYS_MAX * DAY_MS;
 const UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 const FIELD =
   /^(event\.name|event\.properties(\.[^.]{1,100})+|contact\.properties(\.[^.]{1,100})+|contact\.[a-z_]+)$/;

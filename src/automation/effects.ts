@@ -8,14 +8,14 @@
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
-import type { ContactCommit } from "../record/contactcommit.ts";
-import type { NewEmail } from "../record/emails.ts";
-import type { ClaimedRun } from "../record/runs.ts";
+import type { ClaimedRun } from "../record/automations/runs.ts";
+import type { ContactCommit } from "../record/contacts/commit.ts";
+import type { NewEmail } from "../record/mail/emails.ts";
+import type { Happening } from "../rules/filters.ts";
 import type { SubmitOwn } from "../submit.ts";
-import type { Shelf, Shelved } from "../template/shelf.ts";
+import type { Shelf, Shelved } from "../template/cache.ts";
 import { turn } from "../turn.ts";
 import type { Move } from "./advance.ts";
-import type { Happening } from "./filters.ts";
 import { writeLetter } from "./letter.ts";
 import type { Plan } from "./plans.ts";
 

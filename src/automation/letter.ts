@@ -8,16 +8,17 @@
 import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Links } from "../audience/links.ts";
 import { derivedId } from "../ids.ts";
-import type { Extra, Head, NewEmail } from "../record/emails.ts";
-import type { ClaimedRun } from "../record/runs.ts";
+import type { ClaimedRun } from "../record/automations/runs.ts";
+import type { Extra, NewEmail } from "../record/mail/emails.ts";
+import type { Head } from "../rules/email.ts";
+import type { Happening, Person } from "../rules/filters.ts";
+import type { Shelved } from "../template/cache.ts";
 import { type Compiled, compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { LETTER_UNITS_MAX } from "../template/meter.ts";
 import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
-import type { Shelved } from "../template/shelf.ts";
 import { turn } from "../turn.ts";
 import { type Automation, DocumentError, type Send, type Step } from "./document.ts";
-import type { Happening, Person } from "./filters.ts";
 
 const SUBJECT_CHARS_MAX = 998;
 

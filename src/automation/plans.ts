@@ -1,6 +1,6 @@
 /** What runs follow: the versions of automations, read and parsed once, of which those used last are kept. */
-import { readDocuments, type VersionKey } from "../record/automations.ts";
-import type { Sql } from "../record/connect.ts";
+import { readDocuments, type VersionKey } from "../record/automations/automations.ts";
+import type { Sql } from "../record/db/connect.ts";
 import type { Compiled } from "../template/compile.ts";
 import { turn } from "../turn.ts";
 import { type Automation, checkDocument, DocumentError, type Send } from "./document.ts";

@@ -9,8 +9,8 @@
  * Refuses: a run that was taken up again and again without a word of what became of it, or whose step Postgres will never
  * keep; it stops, and says so.
  */
-import type { Sql } from "../record/connect.ts";
-import { isFaultOfOne } from "../record/groupcommit.ts";
+
+import { DAY_MS } from "../clock.ts";
 import {
   type ClaimedRun,
   type ContactOfRun,
@@ -19,7 +19,9 @@ import {
   type RunMove,
   readContacts,
   readEvents,
-} from "../record/runs.ts";
+} from "../record/automations/runs.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import { END, type Move, moveFrom } from "./advance.ts";
 import { type EffectParts, Effects, type Result, type Traveller } from "./effects.ts";
 import { Plans } from "./plans.ts";
@@ -38,7 +40,6 @@ const LOOK_MS = { "at once": 0, soon: IDLE_MS, later: RETRY_MS };
 const CLAIMS_MAX = 10;
 /** A run that was taken up more often, and of which nothing was heard, is led alone. */
 const SHARED_CLAIMS_MAX = 2;
-const DAY_MS = 86_400_000;
 
 export type WorkParts = EffectParts & {
   sql: Sql;

@@ -3,7 +3,8 @@
  * changes caps writes the ledger, a row of history with the reason, and the next version of the workspace; Redis is
  * told after that and may lag, since the ledger has the last word.
  */
-import { RESERVED_SHARE } from "../plans.ts";
+
+import type { Sql } from "../record/db/connect.ts";
 import {
   type CapacityRow,
   type CapChange,
@@ -14,8 +15,8 @@ import {
   noteCapUse,
   type Saved,
   saveDecision,
-} from "../record/capacity.ts";
-import type { Sql } from "../record/connect.ts";
+} from "../record/workspaces/caps.ts";
+import { RESERVED_SHARE } from "../rules/plans.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,

@@ -2,8 +2,10 @@
  * The policy run over days that it did not decide: `forecast` over days to come, as they follow from the last ones, and
  * `replay` over days gone by, under caps that another policy would have given. Pure, like the policy itself.
  */
-import type { Plan } from "../plans.ts";
-import { DAY_MS, dayOf, dayPlus } from "./policy/evidence.ts";
+
+import { DAY_MS } from "../clock.ts";
+import type { Plan } from "../rules/plans.ts";
+import { dayOf, dayPlus } from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,

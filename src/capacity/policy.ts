@@ -12,11 +12,12 @@
  * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: what a step
  * was taken on is kept in `judged`, and only what comes on top of it counts again.
  */
-import { CAP_MIN, type Plan } from "../plans.ts";
-import type { DayCounts } from "../record/capacity.ts";
+
+import { DAY_MS } from "../clock.ts";
+import type { DayCounts } from "../record/workspaces/caps.ts";
+import { CAP_MIN, type Plan } from "../rules/plans.ts";
 import {
   ailment,
-  DAY_MS,
   dayOf,
   dayPlus,
   deliveredWithin,
@@ -29,7 +30,7 @@ import {
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
 
-export type { DayCounts } from "../record/capacity.ts";
+export type { DayCounts } from "../record/workspaces/caps.ts";
 export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
 
 /** Counts of so many days, the current one last, are all that `evaluate` ever looks at. */

@@ -1,15 +1,17 @@
 /**
  * One simulated workspace: its mail arrives bin by bin, waits for the caps, goes, bounces and is complained about, and
- * the policy moves its caps. The windows are the ledger of production (record/ledger.ts) and the policy is the policy of
+ * the policy moves its caps. The windows are the ledger of production (rules/ledger.ts) and the policy is the policy of
  * production, on a clock of its own. Mail is counted, never held one by one, so that 60 days take milliseconds.
  *
  * Each bin: evaluate what is known, let mail arrive, let transactional mail go and then automation mail, oldest first,
  * and count what became of it, with what comes late of earlier mail.
  */
-import { RESERVED_SHARE } from "../plans.ts";
-import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../record/ledger.ts";
+
+import { DAY_MS } from "../clock.ts";
+import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
+import { RESERVED_SHARE } from "../rules/plans.ts";
 import { Line } from "./line.ts";
-import { DAY_MS, dayOf, findHarm } from "./policy/evidence.ts";
+import { dayOf, findHarm } from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,

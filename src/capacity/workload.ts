@@ -1,11 +1,11 @@
 /**
- * What a simulated workspace wants to send and what becomes of it: a scenario, as the files under scenarios/ have it,
+ * What a simulated workspace wants to send and what becomes of it: a scenario, as the files under caps/scenarios/ have it,
  * checked and made ready to be asked bin by bin. A bin is the five minutes of a bucket of the hourly cap.
  */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import { CAP_MIN, PLANS } from "../plans.ts";
-import { BUCKET_MS } from "../record/ledger.ts";
+import { BUCKET_MS } from "../rules/ledger.ts";
+import { CAP_MIN, PLANS } from "../rules/plans.ts";
 import { factorAround1, normal, poisson, type Random } from "./random.ts";
 
 export const BINS_PER_HOUR = 3_600_000 / BUCKET_MS;

@@ -1,7 +1,7 @@
 /** `postrider audience create`. */
 import { Command } from "commander";
 import { newId } from "../ids.ts";
-import { insertAudience } from "../record/audiences.ts";
+import { insertAudience } from "../record/contacts/audiences.ts";
 import { CommandError, type Context, type Output, say, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 

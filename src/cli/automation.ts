@@ -9,8 +9,15 @@ import {
   findAutomation,
   listAutomations,
   setAutomationState,
-} from "../record/automations.ts";
-import { countRuns, countSteps, findRun, listRuns, type RunRow, stopRuns } from "../record/runs.ts";
+} from "../record/automations/automations.ts";
+import {
+  countRuns,
+  countSteps,
+  findRun,
+  listRuns,
+  type RunRow,
+  stopRuns,
+} from "../record/automations/runs.ts";
 import { CommandError, type Context, type Output, say, table, time, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 

@@ -10,16 +10,16 @@ import {
   type Policy,
 } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
-import { CAP_MIN, OVERRIDE_MAX } from "../plans.ts";
 import {
   type CapacityRow,
   dailyCounts,
   findCapacity,
   listCapChanges,
   noteCapUse,
-} from "../record/capacity.ts";
-import { advance, sum } from "../record/ledger.ts";
-import { readAccount } from "../record/ledgers.ts";
+} from "../record/workspaces/caps.ts";
+import { readAccount } from "../record/workspaces/ledgers.ts";
+import { advance, sum } from "../rules/ledger.ts";
+import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
 import { CommandError, type Context, type Output, say, table, time, withContext } from "./context.ts";
 import { simulateCommand } from "./simulate.ts";
 import { readId } from "./workspace.ts";

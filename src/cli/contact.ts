@@ -29,11 +29,11 @@ import {
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
-import { type Audience, findAudienceAnywhere } from "../record/audiences.ts";
-import type { Sql } from "../record/connect.ts";
-import type { Consent, Contact, GivenConsent } from "../record/contact.ts";
-import { contactCommit } from "../record/contactcommit.ts";
-import { holdContacts, listConsents, listContacts } from "../record/contacts.ts";
+import { type Audience, findAudienceAnywhere } from "../record/contacts/audiences.ts";
+import { contactCommit } from "../record/contacts/commit.ts";
+import { holdContacts, listConsents, listContacts } from "../record/contacts/contacts.ts";
+import type { Sql } from "../record/db/connect.ts";
+import type { Consent, Contact, GivenConsent } from "../rules/contact.ts";
 import {
   CommandError,
   type Context,

@@ -29,14 +29,20 @@ import {
 } from "../domain/published.ts";
 import { claimDomain } from "../domain/verify.ts";
 import {
-  type Algorithm,
   type DomainKey,
   deleteDomainKeys,
   insertDomainKey,
   listDomainKeys,
   putToUse,
-} from "../record/domains.ts";
-import { findDomain, forgetDomain, listDomains, type Raised, type SenderDomain } from "../record/senders.ts";
+} from "../record/workspaces/domainkeys.ts";
+import {
+  findDomain,
+  forgetDomain,
+  listDomains,
+  type Raised,
+  type SenderDomain,
+} from "../record/workspaces/domains.ts";
+import type { Algorithm } from "../rules/signing.ts";
 import {
   CommandError,
   type Context,

@@ -2,8 +2,8 @@
 import { Command } from "commander";
 import { parseMailbox } from "../address.ts";
 import { isMark, isUuid, workspaceMarker } from "../ids.ts";
-import { type FoundMail, mailOfId, mailTo } from "../record/findmail.ts";
-import { listWorkspaces } from "../record/workspaces.ts";
+import { type FoundMail, mailOfId, mailTo } from "../record/mail/find.ts";
+import { listWorkspaces } from "../record/workspaces/workspaces.ts";
 import {
   CommandError,
   type Context,

@@ -1,8 +1,8 @@
 /** `postrider key`: create, list, revoke. */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { fromBits, isPermission, PERMISSIONS, type Permission, PRESETS } from "../admission/permissions.ts";
-import { cancelScheduled, countScheduled } from "../record/changemail.ts";
-import { listKeys } from "../record/keys.ts";
+import { cancelScheduled, countScheduled } from "../record/mail/change.ts";
+import { listKeys } from "../record/workspaces/keys.ts";
 import {
   CommandError,
   type Context,

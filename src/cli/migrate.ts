@@ -1,8 +1,8 @@
 /** `postrider migrate`: brings the schema up to date. */
 import { Command } from "commander";
-import { connectRecord } from "../record/connect.ts";
-import { migrate } from "../record/migrate.ts";
-import { clockTime } from "../record/time.ts";
+import { connectRecord } from "../record/db/connect.ts";
+import { migrate } from "../record/db/migrate.ts";
+import { clockTime } from "../record/db/time.ts";
 import { CommandError, type Output, say, settings } from "./context.ts";
 
 const MIGRATE_MS_MAX = 600_000;

@@ -1,6 +1,6 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about deferred mail. */
 import { Command } from "commander";
-import { cancelDeferred, type QueueView, retryDeferred, viewQueue } from "../record/queueview.ts";
+import { cancelDeferred, type QueueView, retryDeferred, viewQueue } from "../record/mail/queueview.ts";
 import { type Output, say, table, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 

@@ -1,7 +1,7 @@
 /** `postrider serve`: some roles in this process. */
 import { Command, InvalidArgumentError } from "commander";
-import { runRoles } from "../run.ts";
-import type { Role } from "../serve.ts";
+import { runRoles } from "../process/run.ts";
+import type { Role } from "../process/serve.ts";
 import { complain } from "./print.ts";
 
 /** Every role of the design; those that have nothing to do yet are accepted and say so. */

@@ -16,7 +16,7 @@ import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts"
 import { CommandError, table } from "./context.ts";
 import { print, printJson } from "./print.ts";
 
-const SCENARIOS_FOLDER = fileURLToPath(new URL("../../scenarios/", import.meta.url));
+const SCENARIOS_FOLDER = fileURLToPath(new URL("../../caps/scenarios/", import.meta.url));
 const RUNS_MAX = 100_000;
 const SEED_MAX = 2 ** 31;
 const BAR_CHARS = 30;

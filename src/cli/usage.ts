@@ -1,7 +1,7 @@
 /** `postrider usage`: what a workspace has used of its quota and its caps, and what waits. */
 import { Command } from "commander";
-import { advance, sum } from "../record/ledger.ts";
-import { readAccount } from "../record/ledgers.ts";
+import { readAccount } from "../record/workspaces/ledgers.ts";
+import { advance, sum } from "../rules/ledger.ts";
 import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 

@@ -3,12 +3,12 @@ import { randomBytes } from "node:crypto";
 import { Command, InvalidArgumentError } from "commander";
 import { hashPassword } from "../admission/password.ts";
 import { isUuid, newId } from "../ids.ts";
-import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../plans.ts";
-import { insertCapChange } from "../record/capacity.ts";
-import type { Sql } from "../record/connect.ts";
-import { type Account, expectReleaseNow, readAccount } from "../record/ledgers.ts";
-import { mailNotGone } from "../record/suspension.ts";
-import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { insertCapChange } from "../record/workspaces/caps.ts";
+import { type Account, expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
+import { mailNotGone } from "../record/workspaces/suspension.ts";
+import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces/workspaces.ts";
+import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../rules/plans.ts";
 import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
 
 const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];

@@ -11,12 +11,16 @@ import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
+import { AT_ONCE_CHARS_MAX, compose, type Letter, needsUtf8 } from "../message/compose.ts";
+import type { Attachment } from "../message/tree.ts";
+import { Turns } from "../message/turns.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
-import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
+import type { Outcome } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
-import type { BagRef } from "../queue/line.ts";
-import { BAG_EMAILS_MAX, unqueue } from "../record/bags.ts";
+import type { BagRef } from "../queue/bagqueue.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { within } from "../record/db/groupcommit.ts";
 import {
   adoptUnnamed,
   type Claimed,
@@ -28,21 +32,20 @@ import {
   type OpenEmail,
   releaseBags,
   splitBag,
-} from "../record/claimbag.ts";
-import type { Sql } from "../record/connect.ts";
-import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts";
-import { within } from "../record/groupcommit.ts";
-import { renewGrant } from "../record/keeping.ts";
-import { GRANT_LIVES_MS } from "../record/ledger.ts";
-import type { TallyCounts } from "../record/settle.ts";
-import { AT_ONCE_CHARS_MAX, type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
-import type { Courier, Permit } from "./courier.ts";
+} from "../record/mail/bagleases.ts";
+import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
+import { type AttachmentRef, messageIdOf } from "../record/mail/emails.ts";
+import { renewGrant } from "../record/mail/keeping.ts";
+import type { TallyCounts } from "../record/mail/settle.ts";
+import { endingOf, type Head } from "../rules/email.ts";
+import { GRANT_LIVES_MS } from "../rules/ledger.ts";
+import { toWireInTurns } from "../smtp/dots.ts";
+import type { Permit } from "../smtp/envelope.ts";
+import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { Room } from "./bytesinhand.ts";
+import type { Courier } from "./courier.ts";
 import type { Leases } from "./leases.ts";
-
-import { Room } from "./room.ts";
 import type { Signer } from "./signer.ts";
-import { toWireInTurns } from "./transparency.ts";
-import { Turns } from "./turns.ts";
 
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
@@ -474,7 +477,7 @@ export class Deliverer {
     }
     // a retry is the same mail once more: rates are taken over recipients, each counted once
     if (email.attempts === 0) counts.attempted = answered;
-    const status = statusOf(marks);
+    const status = endingOf(marks) ?? "deferred";
     const isOpen = status === "deferred";
     // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
     const takesTime = wasTried || needsOperator;
@@ -594,15 +597,6 @@ const BOUNCE_COUNT = {
   block: "blocked",
   expired: "softBounced",
 } as const;
-
-/** While any recipient is open the mail is deferred; after that the gravest that occurred. */
-function statusOf(marks: string): Note["status"] {
-  if (marks.includes("o")) return "deferred";
-  if (marks.includes("b")) return "bounced";
-  if (marks.includes("f")) return "failed";
-  if (marks.includes("s")) return "suppressed";
-  return "delivered";
-}
 
 function readPeople({ to, cc, bcc, reply_to }: Head): People {
   const people = { to: mailboxes(to), cc: mailboxes(cc), replyTo: mailboxes(reply_to) };

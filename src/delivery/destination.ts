@@ -15,10 +15,12 @@
  * STARTTLS is taken when offered. Where the handshake fails the same host is talked to in the open for a while, unless TLS
  * is required: nobody checks the certificates of MX hosts, so whoever could break the handshake could also answer it.
  */
-import type { Phase, Reply } from "../outcome/outcome.ts";
-import type { Peer } from "./conversation.ts";
-import type { CourierFigures, Envelope, Permit } from "./courier.ts";
-import { type Limits, type Place, Pool } from "./pool.ts";
+
+import type { Peer } from "../smtp/conversation.ts";
+import type { Envelope, Permit } from "../smtp/envelope.ts";
+import type { PoolFigures } from "../smtp/pool.ts";
+import { type Limits, type Place, Pool } from "../smtp/pool.ts";
+import type { Phase, Reply } from "../smtp/reply.ts";
 import type { Route, Stop } from "./routes.ts";
 
 /** The same for all destinations. */
@@ -118,7 +120,7 @@ export class Destination {
     this.follow(route);
   }
 
-  get figures(): CourierFigures {
+  get figures(): PoolFigures {
     return this.#pool.figures;
   }
 

@@ -7,13 +7,15 @@
  * when their turn comes. No more than a quarter waits long for DNS. Conversations, destinations and what is remembered are bounded.
  */
 import { Resolver } from "node:dns/promises";
-import type { Reply } from "../outcome/outcome.ts";
-import { troubleOf } from "../outcome/outcome.ts";
+import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
+import { ownName } from "../smtp/ownname.ts";
+import type { PoolFigures } from "../smtp/pool.ts";
+import { CLOSING, type Limits } from "../smtp/pool.ts";
+import type { Reply } from "../smtp/reply.ts";
+import { troubleOf } from "../smtp/reply.ts";
 import { mayCarryTo, type Network } from "./addresses.ts";
-import { type Courier, type CourierFigures, dangerOf, type Envelope, type Permit } from "./courier.ts";
+import type { Courier } from "./courier.ts";
 import { Destination, type Manners, type Sockets } from "./destination.ts";
-import { ownName } from "./ownname.ts";
-import { CLOSING, type Limits } from "./pool.ts";
 import { type Route, Routes, type RoutesOptions } from "./routes.ts";
 
 export type DirectOptions = RoutesOptions & {
@@ -97,7 +99,7 @@ export class Direct implements Courier {
     this.#destinationsMax = options.destinationsMax ?? DESTINATIONS_MAX;
   }
 
-  get figures(): CourierFigures {
+  get figures(): PoolFigures {
     const sum = { waiting: 0, conversations: 0, idle: 0, trouble: null };
     for (const { figures } of this.#destinations.values()) {
       sum.waiting += figures.waiting;

@@ -3,8 +3,9 @@
  * renewal is over ten seconds old: by then another worker may soon take the bag. Nor may any of a workspace that is
  * suspended, which the renewal tells; the lease stays, for the answers to what was begun. Time is monotonic here.
  */
-import { type Held, renewLeases } from "../record/claimbag.ts";
-import type { Sql } from "../record/connect.ts";
+
+import type { Sql } from "../record/db/connect.ts";
+import { type Held, renewLeases } from "../record/mail/bagleases.ts";
 
 const RENEW_EVERY_MS = 3_000;
 const FRESH_MS_MAX = 10_000;

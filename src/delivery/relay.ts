@@ -4,10 +4,13 @@
  * A smarthost that is away is not hammered: one attempt at a time, 100 ms to 5 s apart; mails wait meanwhile, and when it
  * is back they flow again by themselves.
  */
-import type { Reply } from "../outcome/outcome.ts";
-import type { Peer } from "./conversation.ts";
-import { type Courier, type CourierFigures, dangerOf, type Envelope, type Permit } from "./courier.ts";
-import { type Place, Pool, type PoolOptions } from "./pool.ts";
+
+import type { Peer } from "../smtp/conversation.ts";
+import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
+import type { PoolFigures } from "../smtp/pool.ts";
+import { type Place, Pool, type PoolOptions } from "../smtp/pool.ts";
+import type { Reply } from "../smtp/reply.ts";
+import type { Courier } from "./courier.ts";
 import { readSmarthost, type SmarthostSettings } from "./smarthost.ts";
 
 export type RelayOptions = PoolOptions & {
@@ -45,7 +48,7 @@ export class Relay implements Courier {
     this.#pool = new Pool(smarthost(options), options);
   }
 
-  get figures(): CourierFigures {
+  get figures(): PoolFigures {
     return this.#pool.figures;
   }
 

@@ -12,8 +12,8 @@
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
-import { type Reply, troubleOf } from "../outcome/outcome.ts";
-import { type Learnt, Memory } from "./memory.ts";
+import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { type Learnt, Memory } from "./cache.ts";
 
 /** What is asked of DNS: the methods of node's Resolver. */
 export type Dns = {

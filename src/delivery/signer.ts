@@ -8,11 +8,11 @@
  */
 import { type Sealer, UnusableKey } from "../domain/key.ts";
 import { upwards } from "../domain/owners.ts";
-import { type Reply, troubleOf } from "../outcome/outcome.ts";
-import type { Sql } from "../record/connect.ts";
-import { type SigningRow, signingKeys } from "../record/domains.ts";
-import { within } from "../record/groupcommit.ts";
-import { type SigningKey, signed } from "./sign.ts";
+import { type SigningKey, signed } from "../message/sign.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { within } from "../record/db/groupcommit.ts";
+import { type SigningRow, signingKeys } from "../record/workspaces/domainkeys.ts";
+import { type Reply, troubleOf } from "../smtp/reply.ts";
 
 const REFRESH_MS = 10_000;
 /** An RSA key takes some KB, and a domain without a key next to nothing. */

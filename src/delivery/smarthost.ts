@@ -8,8 +8,8 @@
  * Throws with words for the operator.
  */
 import { readFileSync } from "node:fs";
-import type { Peer } from "./conversation.ts";
-import { ownName } from "./ownname.ts";
+import type { Peer } from "../smtp/conversation.ts";
+import { ownName } from "../smtp/ownname.ts";
 
 const POOL_DEFAULT = 20;
 const POOL_MAX = 1_000;

@@ -14,7 +14,8 @@ import {
 } from "node:crypto";
 import { promisify } from "node:util";
 import { parseMailbox } from "../address.ts";
-import type { Algorithm, KeyName } from "../record/domains.ts";
+import type { KeyName } from "../record/workspaces/domainkeys.ts";
+import type { Algorithm } from "../rules/signing.ts";
 
 /** Receivers must take up to this size (RFC 8301); each doubling costs eight times the CPU. */
 const RSA_BITS = 2_048;

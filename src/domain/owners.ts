@@ -7,9 +7,9 @@
  * What is refused is asked of the record first, so that a domain that was just verified works at once. All names that are
  * asked for in one turn of the event loop are one query.
  */
-import type { Sql } from "../record/connect.ts";
-import { within } from "../record/groupcommit.ts";
-import { ownersOf } from "../record/senders.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { within } from "../record/db/groupcommit.ts";
+import { ownersOf } from "../record/workspaces/domains.ts";
 
 const KEPT_MS = 10_000;
 const REFRESH_MS = 5_000;

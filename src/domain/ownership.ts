@@ -3,8 +3,8 @@
  * ownership, which holds a token of that workspace alone. Whoever keeps the zone decides: while the proof of the workspace
  * that has the domain is in DNS, nobody else gets it; once it is gone, whoever shows theirs does.
  */
-import type { DomainKey } from "../record/domains.ts";
-import type { SenderDomain } from "../record/senders.ts";
+import type { DomainKey } from "../record/workspaces/domainkeys.ts";
+import type { SenderDomain } from "../record/workspaces/domains.ts";
 import { type AskTxt, type Finding, joinedTexts, lookUp } from "./published.ts";
 
 const TOKEN_PREFIX = "postrider-verification=";

@@ -3,7 +3,7 @@
  * function of the records found, in words for whoever keeps the zone.
  */
 import { createPublicKey, type KeyObject } from "node:crypto";
-import type { Algorithm } from "../record/domains.ts";
+import type { Algorithm } from "../rules/signing.ts";
 
 /** A character-string of DNS holds no more. */
 const STRING_CHARS_MAX = 255;

@@ -1,7 +1,8 @@
 /** Looking up who may write from a domain, and noting it: for a command at once, for the keeper once in a while. */
 
-import type { Sql } from "../record/connect.ts";
-import { listDomainKeys } from "../record/domains.ts";
+import { DAY_MS, HOUR_MS } from "../clock.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { listDomainKeys } from "../record/workspaces/domainkeys.ts";
 import {
   findDomain,
   giveDomain,
@@ -10,12 +11,10 @@ import {
   type Raised,
   type SenderDomain,
   takeDomain,
-} from "../record/senders.ts";
+} from "../record/workspaces/domains.ts";
 import { type Proof, proofOf } from "./ownership.ts";
 import type { AskTxt } from "./published.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const CHECK_EVERY_MS = DAY_MS;
 /** What is missing or could not be asked is asked again sooner. */
 const DOUBTED_EVERY_MS = HOUR_MS;

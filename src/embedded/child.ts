@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import type { Report } from "./leash.ts";
+import type { Report } from "./parent.ts";
 
 /**
  * What every process of ours runs with. Half of the requests and mails of a moment outlive a young generation of 16 MB, and

@@ -4,12 +4,12 @@ import { hashOf, readKey } from "../admission/bearer.ts";
 import { Keyring } from "../admission/keyring.ts";
 import { hashPassword } from "../admission/password.ts";
 import { newId } from "../ids.ts";
-import { insertAudience, listAudiences } from "../record/audiences.ts";
-import { connectRecord, type Sql } from "../record/connect.ts";
-import { findKeyByHash } from "../record/keys.ts";
-import { clockTime } from "../record/time.ts";
-import { insertOwner } from "../record/workspaces.ts";
-import { recordClock } from "../recordclock.ts";
+import { recordClock } from "../process/recordclock.ts";
+import { insertAudience, listAudiences } from "../record/contacts/audiences.ts";
+import { connectRecord, type Sql } from "../record/db/connect.ts";
+import { clockTime } from "../record/db/time.ts";
+import { findKeyByHash } from "../record/workspaces/keys.ts";
+import { insertOwner } from "../record/workspaces/workspaces.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { Home } from "./home.ts";
 

@@ -7,8 +7,8 @@
  */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { onLeashLost, report, type StoresReport } from "./leash.ts";
 import { startMailbox } from "./mailbox.ts";
+import { onLeashLost, report, type StoresReport } from "./parent.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 

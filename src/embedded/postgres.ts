@@ -26,7 +26,7 @@ import {
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { createDatabase } from "../record/create.ts";
+import { createDatabase } from "../record/db/create.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
 import { makeFolder } from "./folder.ts";
 import { withPort } from "./port.ts";

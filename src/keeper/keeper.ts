@@ -8,18 +8,20 @@ import type { Reservations } from "../admission/reserve.ts";
 import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
 import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
-import { atMost, type Clock } from "../clock.ts";
+import { atMost, type Clock, DAY_MS } from "../clock.ts";
 import type { AskTxt } from "../domain/published.ts";
 import { checkAgain } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
-import type { Line, Lining } from "../queue/line.ts";
-import { type Bag, firstRow, noteEpoch, unqueue } from "../record/bags.ts";
-import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/brake.ts";
-import { dropOldCounts } from "../record/capacity.ts";
-import { LEASE_SECONDS } from "../record/claimbag.ts";
-import { dropOldClaims } from "../record/claims.ts";
-import type { Sql, Tx } from "../record/connect.ts";
-import { type EraseSizes, eraseSizes } from "../record/erasures.ts";
+import type { Line, Lining } from "../queue/bagqueue.ts";
+import { dropOldRuns } from "../record/automations/runs.ts";
+import { type EraseSizes, eraseSizes } from "../record/contacts/erasures.ts";
+import type { Sql, Tx } from "../record/db/connect.ts";
+import { isRefusal } from "../record/db/lost.ts";
+import { makePartitions } from "../record/db/partitions.ts";
+import { clockTime, transactionTime } from "../record/db/time.ts";
+import { LEASE_SECONDS } from "../record/mail/bagleases.ts";
+import { type Bag, firstRow, noteEpoch, unqueue } from "../record/mail/bags.ts";
+import { dropOldClaims } from "../record/mail/idempotency.ts";
 import {
   accountsToRelease,
   countQueued,
@@ -30,15 +32,13 @@ import {
   queuedAfter,
   release,
   type TickName,
-} from "../record/keeping.ts";
-import { makePartitions } from "../record/partitions.ts";
-import { dropOldAttachments } from "../record/retention.ts";
-import { dropOldRuns } from "../record/runs.ts";
-import { domainsToCheck, type Raised } from "../record/senders.ts";
-import { isRefusal } from "../record/session.ts";
-import { letGoOn } from "../record/suspension.ts";
-import { clockTime, transactionTime } from "../record/time.ts";
-import { StepSize } from "../stepsize.ts";
+} from "../record/mail/keeping.ts";
+import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/mail/overload.ts";
+import { dropOldAttachments } from "../record/mail/retention.ts";
+import { dropOldCounts } from "../record/workspaces/caps.ts";
+import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
+import { letGoOn } from "../record/workspaces/suspension.ts";
+import { StepSize } from "../rules/stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
 import { Retention, type RetentionDays } from "./retention.ts";
 import { Sight } from "./sight.ts";
@@ -63,7 +63,6 @@ const STEPS_MAX = {
   /** Workspaces whose old counts go. */
   counts: 1_000,
 };
-const DAY_MS = 86_400_000;
 
 export type KeeperParts = {
   sql: Sql;

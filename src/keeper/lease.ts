@@ -6,9 +6,9 @@
  * step of such a tick must be right by itself, and looks at `isHeld` to end early.
  */
 import { randomUUID } from "node:crypto";
-import type { Sql } from "../record/connect.ts";
-import type { TickName } from "../record/keeping.ts";
-import { endTickLease, extendTickLease, takeTickLease } from "../record/ticklease.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { endTickLease, extendTickLease, takeTickLease } from "../record/db/ticklease.ts";
+import type { TickName } from "../record/mail/keeping.ts";
 
 const LEASE_MS = 10_000;
 const EXTEND_EVERY_MS = 3_000;

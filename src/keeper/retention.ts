@@ -5,20 +5,21 @@
  * Promises: no send waits for it. Nothing is locked while a partition is checked; the parent is never locked
  * exclusively. Each partition is a case of its own: what fails or must wait keeps no other, and is tried again.
  */
-import type { Sql } from "../record/connect.ts";
-import { type Finding, PartitionCheck } from "../record/partitioncheck.ts";
-import { dayName, isThere, listPartitions, type Partition } from "../record/partitions.ts";
+
+import { DAY_MS } from "../clock.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { dayName, isThere, listPartitions, type Partition } from "../record/db/partitions.ts";
+import { type Finding, PartitionCheck } from "../record/mail/partitioncheck.ts";
 import {
   attachAgain,
   detachPartition,
   dropDetached,
   finishDetaching,
   holdersOf,
-} from "../record/retention.ts";
-import { isTooMuch } from "../stepsize.ts";
+} from "../record/mail/retention.ts";
+import { isTooMuch } from "../rules/stepsize.ts";
 import type { Lease } from "./lease.ts";
 
-const DAY_MS = 86_400_000;
 /** Of a step that checks a partition: short, for it competes with sends for the disk. */
 const CHECK_SLOW_MS = 250;
 const ATTEMPTS_MAX = 5;

@@ -4,10 +4,10 @@
  * strays. So no workspace waits for ever behind those with lower ids while the line is full.
  */
 import type { Clock } from "../clock.ts";
-import type { Line, Lining } from "../queue/line.ts";
-import type { Sql } from "../record/connect.ts";
-import { strays, unqueueOtherEpochs, workspacesWithStrays } from "../record/keeping.ts";
-import { StepSize } from "../stepsize.ts";
+import type { Line, Lining } from "../queue/bagqueue.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { strays, unqueueOtherEpochs, workspacesWithStrays } from "../record/mail/keeping.ts";
+import { StepSize } from "../rules/stepsize.ts";
 
 const WORKSPACES_MAX = 1_000;
 const BAGS_MAX = 1_000;

@@ -24,7 +24,9 @@
  * same). Hard is said only where the reply is sure of it, since hard means suppression: an enhanced code that says so,
  * or, from a receiver without useful codes, the plain words.
  */
-import type { BounceCategory, Outcome, Phase, Reply } from "./outcome.ts";
+
+import type { Phase, Reply } from "../smtp/reply.ts";
+import type { BounceCategory, Outcome } from "./outcome.ts";
 
 export function classify(
   reply: Reply,

@@ -3,11 +3,12 @@
  * gathers. When notes do not get through, sending must pause: `isHealthy` says so after a second, or when too many are
  * open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
  */
-import type { Held } from "../record/claimbag.ts";
-import type { Sql } from "../record/connect.ts";
-import { isFaultOfOne } from "../record/groupcommit.ts";
-import { type Settled, settle } from "../record/settle.ts";
-import { StepSize } from "../stepsize.ts";
+
+import type { Sql } from "../record/db/connect.ts";
+import { isFaultOfOne } from "../record/db/groupcommit.ts";
+import type { Held } from "../record/mail/bagleases.ts";
+import { type Settled, settle } from "../record/mail/settle.ts";
+import { StepSize } from "../rules/stepsize.ts";
 
 const NOTES_OPEN_MAX = 2_000;
 const NOTE_AGE_MS_MAX = 1_000;

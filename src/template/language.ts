@@ -20,7 +20,7 @@ import {
   textOf,
   texts,
   UNNAMED,
-} from "./price.ts";
+} from "./cost.ts";
 
 /** Where the renderer leaves the time, in ms, for `"now" | date`. */
 export const NOW = "now";

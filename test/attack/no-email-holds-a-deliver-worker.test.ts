@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { parseMailbox } from "../../src/address.ts";
-import { compose, type Letter } from "../../src/delivery/compose.ts";
-import { plaintextInTurns, plaintextOf } from "../../src/delivery/plaintext.ts";
-import { type SigningKey, signed } from "../../src/delivery/sign.ts";
-import { toWire, toWireInTurns } from "../../src/delivery/transparency.ts";
-import { Turns } from "../../src/delivery/turns.ts";
 import { makeKey } from "../../src/domain/key.ts";
+import { compose, type Letter } from "../../src/message/compose.ts";
+import { plaintextInTurns, plaintextOf } from "../../src/message/plaintext.ts";
+import { type SigningKey, signed } from "../../src/message/sign.ts";
+import { Turns } from "../../src/message/turns.ts";
+import { toWire, toWireInTurns } from "../../src/smtp/dots.ts";
 import { heldBy } from "../rig/held.ts";
 
 const HELD_MS_MAX = 50;

@@ -6,10 +6,10 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { migrate } from "../../src/record/migrate.ts";
-import { dayName, isThere, listPartitions, makePartitions } from "../../src/record/partitions.ts";
-import { detachPartition, dropDetached } from "../../src/record/retention.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { migrate } from "../../src/record/db/migrate.ts";
+import { dayName, isThere, listPartitions, makePartitions } from "../../src/record/db/partitions.ts";
+import { detachPartition, dropDetached } from "../../src/record/mail/retention.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
@@ -17,7 +17,7 @@ import { openSink, type Sink } from "../rig/sink.ts";
 import { mail } from "../rig/workspace.ts";
 
 const COMPOSE = read("docker-compose.yml");
-const ROLES = read("deploy/postgres-roles.sql");
+const ROLES = read("ops/postgres-roles.sql");
 const PASSWORDS = { owner: randomBytes(12).toString("hex"), serving: randomBytes(12).toString("hex") };
 const MS_MAX = 30_000;
 /** It is written in pieces, ahead of its e-mail. */

@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import type { Bag } from "../../src/record/bags.ts";
-import { type Committed, type MailCommit, mailCommit, type Submission } from "../../src/record/commit.ts";
-import { connectRecord } from "../../src/record/connect.ts";
-import type { NewEmail } from "../../src/record/emails.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import type { Bag } from "../../src/record/mail/bags.ts";
+import {
+  type Committed,
+  type MailCommit,
+  mailCommit,
+  type Submission,
+} from "../../src/record/mail/commit.ts";
+import type { NewEmail } from "../../src/record/mail/emails.ts";
 import { services } from "../rig/services.ts";
 import { type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

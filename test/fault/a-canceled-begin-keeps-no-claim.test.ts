@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { markBegun } from "../../src/record/begun.ts";
-import { takeClaims } from "../../src/record/claims.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { markBegun } from "../../src/record/db/begun.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { takeClaims } from "../../src/record/mail/idempotency.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const workspaceId = newId(Date.now());

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { createDatabase } from "../../src/record/create.ts";
-import { isMigrated, migrate } from "../../src/record/migrate.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { createDatabase } from "../../src/record/db/create.ts";
+import { isMigrated, migrate } from "../../src/record/db/migrate.ts";
 import { databaseAt, dropDatabase } from "../rig/database.ts";
 import { startProcess } from "../rig/process.ts";
 import { services } from "../rig/services.ts";

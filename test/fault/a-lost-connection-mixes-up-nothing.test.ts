@@ -1,7 +1,7 @@
 /** What postgres.js gets wrong around lost connections and failed statements must reach no caller. */
 import { createServer, type Server } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { listenOn } from "../rig/port.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";

@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Postgres, startPostgres } from "../../src/embedded/postgres.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { GroupCommit } from "../../src/record/groupcommit.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { GroupCommit } from "../../src/record/db/groupcommit.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 
 const TIMEOUT_MS = 20_000;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { Stores } from "../../src/stores.ts";
+import { Stores } from "../../src/process/stores.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { type OwnRedis, ownRedis, services } from "../rig/services.ts";
 

@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { LEASE_SECONDS } from "../../src/record/claimbag.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { LEASE_SECONDS } from "../../src/record/mail/bagleases.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 

@@ -5,8 +5,8 @@ import { type ConfirmationParts, Confirmations } from "../../src/audience/confir
 import { eraseMail } from "../../src/audience/erasure.ts";
 import { Links } from "../../src/audience/links.ts";
 import type { Clock } from "../../src/clock.ts";
-import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
-import { connectRecord } from "../../src/record/connect.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
 import { ownSubmitter } from "../../src/submit.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";

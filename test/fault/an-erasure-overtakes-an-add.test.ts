@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { addressHasher } from "../../src/audience/links.ts";
 import { newId } from "../../src/ids.ts";
-import { lockAudiences } from "../../src/record/audiences.ts";
-import { connectRecord } from "../../src/record/connect.ts";
-import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
-import { keepSuppressed } from "../../src/record/contacts.ts";
+import { lockAudiences } from "../../src/record/contacts/audiences.ts";
+import { type ContactCommit, contactCommit } from "../../src/record/contacts/commit.ts";
+import { keepSuppressed } from "../../src/record/contacts/contacts.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
 

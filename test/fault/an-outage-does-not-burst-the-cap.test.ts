@@ -3,7 +3,7 @@
  * pace of the cap when the smarthost is back, not at once.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";

@@ -1,14 +1,14 @@
 /** What a process with a fast clock left behind before ledgers went by Postgres' time: windows eight hours ahead. */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const FAST_MS = 8 * 3_600_000;
-const MIGRATION = new URL("../../src/record/migrations/0011_clocks.sql", import.meta.url);
+const MIGRATION = new URL("../../src/record/migrations/0010_clocks.sql", import.meta.url);
 
 const clock = new MovableClock(Date.now());
 let database: OwnDatabase;

@@ -1,8 +1,8 @@
 /** Two days of many old e-mails go while others send; whatever is in the way of a partition, sends do not notice. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { floorId } from "../../src/ids.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { dayName, makePartitions } from "../../src/record/partitions.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";

@@ -5,8 +5,8 @@
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { floorId, newId } from "../../src/ids.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { type Settled, settle } from "../../src/record/settle.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { type Settled, settle } from "../../src/record/mail/settle.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 /** Storage that takes a millisecond for each row: a full group can never be written in time, a smaller one can. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectRecord } from "../../src/record/connect.ts";
-import { GroupCommit, type Uncommitted } from "../../src/record/groupcommit.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { GroupCommit, type Uncommitted } from "../../src/record/db/groupcommit.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const TIMEOUT_MS = 1_000;

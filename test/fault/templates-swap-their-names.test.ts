@@ -4,8 +4,8 @@
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { amendTemplate, insertTemplate, type TemplateContent } from "../../src/record/templates.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { amendTemplate, insertTemplate, type TemplateContent } from "../../src/record/mail/templates.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const SWAPS = 200;

@@ -3,11 +3,16 @@
  * into the statement timeout, and so fail for ever, nor do others wait for its locks until it is done.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { contactCommit } from "../../src/record/contactcommit.ts";
-import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
-import { cancelDeferred, retryDeferred } from "../../src/record/queueview.ts";
-import { stopRuns } from "../../src/record/runs.ts";
+import { stopRuns } from "../../src/record/automations/runs.ts";
+import { contactCommit } from "../../src/record/contacts/commit.ts";
+import {
+  beginErasure,
+  emptyDeletedAudience,
+  eraseSizes,
+  eraseStep,
+} from "../../src/record/contacts/erasures.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type SharedContact, SharedRows, type SharedWorkspace } from "../rig/sharedrows.ts";
 

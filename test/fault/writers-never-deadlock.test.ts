@@ -1,6 +1,6 @@
 /**
  * Every two writers of the record may work on the same rows at the same time, and nobody waits for anybody in a ring:
- * each of them locks tables and rows in the one order of record/lockorder.ts. The pairs are made from a list of all
+ * each of them locks tables and rows in the one order of record/db/lockorder.ts. The pairs are made from a list of all
  * writers, and the list is held against the text of src/record.
  */
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ const MEETING_MS = 35_000;
 
 /** Writers that never meet others. */
 const ALONE: Record<string, string> = {
-  "migrate.ts migrate": "runs under an advisory lock of its own, before anybody is served",
+  "db/migrate.ts migrate": "runs under an advisory lock of its own, before anybody is served",
 };
 
 const scan = new RecordScan();
@@ -33,7 +33,8 @@ test("every writer keeps the order of the locks, and no two deadlock", async () 
   const found = await Promise.all(
     (["small tables", "large tables"] as const).map((plans) => meetings(plans, seed)),
   );
-  const advice = "Lock tables in the order of src/record/lockorder.ts, and rows in the order of their keys.";
+  const advice =
+    "Lock tables in the order of src/record/db/lockorder.ts, and rows in the order of their keys.";
   expect(found.flat(), `${advice} Seed ${seed}:\n  ${found.flat().join("\n  ")}\n`).toEqual([]);
 }, 180_000);
 

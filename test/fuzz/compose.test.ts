@@ -10,7 +10,8 @@ import {
   type Mailbox,
   parseMailbox,
 } from "../../src/address.ts";
-import { type Attachment, compose, type Letter, needsUtf8 } from "../../src/delivery/compose.ts";
+import { compose, type Letter, needsUtf8 } from "../../src/message/compose.ts";
+import type { Attachment } from "../../src/message/tree.ts";
 
 const LINE_OCTETS_MAX = 998;
 const ENCODED_LINE_OCTETS_MAX = 76;

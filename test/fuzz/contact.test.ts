@@ -11,7 +11,7 @@ import {
   PROPERTIES_BYTES_MAX,
   type Setting,
   TAGS_MAX,
-} from "../../src/record/contact.ts";
+} from "../../src/rules/contact.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

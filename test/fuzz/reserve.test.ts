@@ -7,7 +7,10 @@ import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Asked, Reservations } from "../../src/admission/reserve.ts";
 import type { Clock } from "../../src/clock.ts";
-import type { Sql } from "../../src/record/connect.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
+import type { Account } from "../../src/record/workspaces/ledgers.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import { keyspace } from "../../src/redis/keyspace.ts";
 import {
   type Allowance,
   advance,
@@ -18,10 +21,7 @@ import {
   judge,
   type Ledger,
   take,
-} from "../../src/record/ledger.ts";
-import type { Account } from "../../src/record/ledgers.ts";
-import { connectRedis } from "../../src/redis/connect.ts";
-import { keyspace } from "../../src/redis/keyspace.ts";
+} from "../../src/rules/ledger.ts";
 import { services } from "../rig/services.ts";
 
 const DAY_MS = 86_400_000;

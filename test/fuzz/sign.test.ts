@@ -1,8 +1,8 @@
 /** Whatever fields and bodies hold, another implementation finds the signature right, and sees when an octet changes. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type SigningKey, signed } from "../../src/delivery/sign.ts";
 import { makeKey } from "../../src/domain/key.ts";
+import { type SigningKey, signed } from "../../src/message/sign.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
 
 const keys: SigningKey[] = [

@@ -1,8 +1,8 @@
 /** Columns that go to Postgres as one parameter come out as they went in. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { plainArray, texts } from "../../src/record/arrays.ts";
-import { connectRecord } from "../../src/record/connect.ts";
+import { plainArray, texts } from "../../src/record/db/arrays.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { services } from "../rig/services.ts";
 
 const text = fc.oneof(

@@ -7,8 +7,17 @@
  * What the client does wrong is noted in the ledger's faults and the talk goes on. No TLS and no AUTH.
  */
 import type { Socket } from "node:net";
+import type { Ledger } from "./ledger.ts";
 import { type Manner, refusalOfSender, replyText } from "./manner.ts";
-import type { Sink } from "./sink.ts";
+
+/** The sink that it is a connection of. */
+export type Host = {
+  readonly ledger: Ledger;
+  readonly options: { keepRaw: boolean; pipelining: boolean; now(): number };
+  readonly weather: { greetingCode: number | null; heloCode: number | null };
+  mannerOf(recipient: string): Manner;
+  mannerOfMessage(): Manner;
+};
 
 type Transaction = {
   from: string;
@@ -32,7 +41,7 @@ const CR = 0x0d;
 const DOT = 0x2e;
 
 export class Conversation {
-  readonly #sink: Sink;
+  readonly #sink: Host;
   readonly #socket: Socket;
   readonly #number: number;
   #mode: "command" | "data" | "deaf" = "command";
@@ -45,7 +54,7 @@ export class Conversation {
   /** The message so far. It begins with the CRLF of the DATA command, so that its first line is like any other. */
   #message: Buffer[] = [];
 
-  constructor(sink: Sink, socket: Socket, number: number) {
+  constructor(sink: Host, socket: Socket, number: number) {
     this.#sink = sink;
     this.#socket = socket;
     this.#number = number;

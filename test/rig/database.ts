@@ -1,7 +1,7 @@
 /** Databases on the server of the test run: migrated once into a template, and cloned from it in 200 ms. */
-import { connectRecord } from "../../src/record/connect.ts";
-import { createDatabase } from "../../src/record/create.ts";
-import { migrate } from "../../src/record/migrate.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { createDatabase } from "../../src/record/db/create.ts";
+import { migrate } from "../../src/record/db/migrate.ts";
 
 const TEMPLATE = "rig_template";
 const SETUP_MS_MAX = 30_000;

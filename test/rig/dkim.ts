@@ -1,8 +1,8 @@
 /** Signatures as a receiver sees them: verified by a library that shares nothing with the signer. */
 import { dkimVerify } from "mailauth/lib/dkim/verify.js";
-import type { SigningKey } from "../../src/delivery/sign.ts";
 import { publicPartOf } from "../../src/domain/key.ts";
 import { type Published, recordName, recordText } from "../../src/domain/published.ts";
+import type { SigningKey } from "../../src/message/sign.ts";
 
 export type Verdict = { result: string; domain: string; selector: string; aligned: boolean };
 

@@ -6,11 +6,11 @@ import pino from "pino";
 import { Keyring } from "../../src/admission/keyring.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type Env, loadConfig } from "../../src/config.ts";
-import type { Overrides, Plan } from "../../src/plans.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { type Role, type Serving, serve } from "../../src/process/serve.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
-import { type Role, type Serving, serve } from "../../src/serve.ts";
+import type { Overrides, Plan } from "../../src/rules/plans.ts";
 import { services } from "./services.ts";
 import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
 

@@ -4,8 +4,8 @@ import { Reservations } from "../../src/admission/reserve.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import type { Clock } from "../../src/clock.ts";
 import { Keeper, type KeeperParts } from "../../src/keeper/keeper.ts";
-import { Line } from "../../src/queue/line.ts";
-import { connectRecord } from "../../src/record/connect.ts";
+import { Line } from "../../src/queue/bagqueue.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 
 const STORE_MS_MAX = 5_000;

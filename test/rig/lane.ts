@@ -1,9 +1,9 @@
 /**
  * A database in which two writers of the record meet again and again, on rows that are put back in between. Counts the
- * deadlocks, also those that the writers got over, and holds every transaction against record/lockorder.ts.
+ * deadlocks, also those that the writers got over, and holds every transaction against record/db/lockorder.ts.
  */
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { GUARDED, LOCK_ORDER } from "../../src/record/lockorder.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { GUARDED, LOCK_ORDER } from "../../src/record/db/lockorder.ts";
 import { locksIn } from "./recordscan.ts";
 import { type Plans, SharedRows } from "./sharedrows.ts";
 import { Watched } from "./watched.ts";

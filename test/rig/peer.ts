@@ -4,9 +4,9 @@
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
-import type { Peer as PeerOptions } from "../../src/delivery/conversation.ts";
-import type { Limits } from "../../src/delivery/pool.ts";
 import { Relay } from "../../src/delivery/relay.ts";
+import type { Peer as PeerOptions } from "../../src/smtp/conversation.ts";
+import type { Limits } from "../../src/smtp/pool.ts";
 import { listenOn } from "./port.ts";
 
 /** One connection, as the script sees it. */

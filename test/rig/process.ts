@@ -5,8 +5,8 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import type { Report } from "../../src/embedded/leash.ts";
-import type { Role } from "../../src/serve.ts";
+import type { Report } from "../../src/embedded/parent.ts";
+import type { Role } from "../../src/process/serve.ts";
 import { type EngineOptions, settingsOf } from "./engine.ts";
 import type { AskLoop, LoopAnswer, LoopReport } from "./loopdelay.ts";
 import type { SetClock } from "./wrongclock.ts";

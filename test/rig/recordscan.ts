@@ -3,6 +3,7 @@
  * through the functions that it calls.
  */
 import { readdirSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
 
 const RECORD = new URL("../../src/record/", import.meta.url);
 
@@ -14,11 +15,15 @@ export class RecordScan {
   readonly #files: Map<string, File>;
 
   constructor() {
-    const names = readdirSync(RECORD).filter((name) => name.endsWith(".ts"));
-    this.#files = new Map(names.map((name) => [name, read(readFileSync(new URL(name, RECORD), "utf8"))]));
+    const names = readdirSync(RECORD, { recursive: true, encoding: "utf8" }).filter((name) =>
+      name.endsWith(".ts"),
+    );
+    this.#files = new Map(
+      names.map((name) => [name, read(name, readFileSync(new URL(name, RECORD), "utf8"))]),
+    );
   }
 
-  /** Every exported function that locks rows, as `file.ts name`. */
+  /** Every exported function that locks rows, as `mail/file.ts name`. */
   get writers(): string[] {
     return [...this.#files].flatMap(([file, { declarations }]) =>
       [...declarations.values()]
@@ -27,7 +32,7 @@ export class RecordScan {
     );
   }
 
-  /** These functions of `file.ts name`, and every one that they lead to. */
+  /** These functions of `mail/file.ts name`, and every one that they lead to. */
   reachedFrom(names: readonly string[]): Set<string> {
     const reached = new Set<string>();
     const visit = (name: string): void => {
@@ -62,7 +67,7 @@ export class RecordScan {
   }
 }
 
-function read(source: string): File {
+function read(path: string, source: string): File {
   const text = source.replace(/^\s*\/\*[\s\S]*?\*\//gm, "").replace(/(^|\s)\/\/ .*$/gm, "");
   const starts = [...text.matchAll(/^(export )?(?:async )?(?:function|class|const) (\w+)/gm)];
   const declarations = starts.map((start, n): Declaration => {
@@ -74,9 +79,14 @@ function read(source: string): File {
       tables: tablesIn(body),
     };
   });
-  const imports = [...text.matchAll(/^import (?:type )?\{([^}]*)\} from "\.\/([\w.]+)"/gm)].flatMap(
+  const imports = [...text.matchAll(/^import (?:type )?\{([^}]*)\} from "(\.[\w./]+)"/gm)].flatMap(
     ([, names, file]) =>
-      (names as string).split(",").map((name) => [name.replace("type ", "").trim(), file as string] as const),
+      (names as string)
+        .split(",")
+        .map(
+          (name) =>
+            [name.replace("type ", "").trim(), posix.join(posix.dirname(path), file as string)] as const,
+        ),
   );
   return { declarations: new Map(declarations.map((one) => [one.name, one])), imports: new Map(imports) };
 }

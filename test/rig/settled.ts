@@ -1,5 +1,5 @@
 /** Waiting until nothing is on its way any more, and counting what became of it. */
-import type { Sql } from "../../src/record/connect.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
 
 const LOOK_EVERY_MS = 100;
 

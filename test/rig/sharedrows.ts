@@ -4,8 +4,8 @@
  */
 import { randomOf } from "../../src/capacity/random.ts";
 import { floorId, newId } from "../../src/ids.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import type { Why } from "../../src/record/due.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import type { Why } from "../../src/record/mail/due.ts";
 
 const SETUP_MS_MAX = 30_000;
 const DAY_MS = 86_400_000;

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll } from "vitest";
 import type { Ready } from "../../src/embedded/home.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/process/start.js", import.meta.url));
 const END_MS_MAX = 20_000;
 const READY = "Ctrl-C stops everything.";
 

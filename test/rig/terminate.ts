@@ -1,5 +1,5 @@
 /** Postgres ends connections of the engine, as an administrator, a failover or a fast shutdown does. */
-import type { Sql } from "../../src/record/connect.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
 
 /** Ends all backends of this database but the one that is asked, `times` times; with how many ended. */
 export async function terminateBackends(sql: Sql, everyMs: number, times: number): Promise<number> {

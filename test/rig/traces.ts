@@ -1,5 +1,5 @@
 /** Looking for what should be nowhere: every table is looked through as text. */
-import type { Sql } from "../../src/record/connect.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
 
 /** The tables in which something matches, in any case. */
 export async function tablesWith(sql: Sql, pattern: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 /** A pool of which every transaction is written down: the texts of its statements, in their order. */
-import type { Sql } from "../../src/record/connect.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
 
 type Statement = { text: string; isFragment: boolean };
 

@@ -8,12 +8,12 @@ import type { Permission } from "../../src/admission/permissions.ts";
 import { type Api, startApi } from "../../src/api/api.ts";
 import type { Route } from "../../src/api/routes.ts";
 import type { Clock } from "../../src/clock.ts";
-import type { Overrides, Plan } from "../../src/plans.ts";
-import { Line } from "../../src/queue/line.ts";
-import { type Bag, firstRow, noteEpoch } from "../../src/record/bags.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { Line } from "../../src/queue/bagqueue.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
+import type { Overrides, Plan } from "../../src/rules/plans.ts";
 import { services } from "./services.ts";
 
 export const SECRET = "a secret of the tests, long enough for any use";

@@ -6,13 +6,28 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
-import { keepLargeAttachments } from "../../src/record/attachments.ts";
-import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
-import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
-import { noteEpoch, unqueue } from "../../src/record/bags.ts";
-import { watchBrake } from "../../src/record/brake.ts";
-import { dropOldCounts, insertCapChange, noteCapUse, saveDecision } from "../../src/record/capacity.ts";
-import { cancel, cancelScheduled, reschedule } from "../../src/record/changemail.ts";
+import { applyAutomation, setAutomationState } from "../../src/record/automations/automations.ts";
+import { type EventCommit, eventCommit } from "../../src/record/automations/events.ts";
+import {
+  type ClaimedRun,
+  claimRuns,
+  dropOldRuns,
+  moveRuns,
+  type RunMove,
+  stopRuns,
+} from "../../src/record/automations/runs.ts";
+import { deleteAudience, insertAudience } from "../../src/record/contacts/audiences.ts";
+import { type ContactCommit, contactCommit } from "../../src/record/contacts/commit.ts";
+import { noteMailed } from "../../src/record/contacts/confirmations.ts";
+import {
+  beginErasure,
+  emptyDeletedAudience,
+  eraseSizes,
+  eraseStep,
+} from "../../src/record/contacts/erasures.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
+import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/db/ticklease.ts";
+import { keepLargeAttachments } from "../../src/record/mail/attachments.ts";
 import {
   adoptUnnamed,
   claimBag,
@@ -22,18 +37,13 @@ import {
   releaseBags,
   renewLeases,
   splitBag,
-} from "../../src/record/claimbag.ts";
-import { dropOldClaims } from "../../src/record/claims.ts";
-import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
-import { noteMailed } from "../../src/record/confirmations.ts";
-import type { Sql } from "../../src/record/connect.ts";
-import type { Change } from "../../src/record/contact.ts";
-import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
-import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/domains.ts";
-import { holdDue } from "../../src/record/due.ts";
-import type { NewEmail } from "../../src/record/emails.ts";
-import { beginErasure, emptyDeletedAudience, eraseSizes, eraseStep } from "../../src/record/erasures.ts";
-import { type EventCommit, eventCommit } from "../../src/record/events.ts";
+} from "../../src/record/mail/bagleases.ts";
+import { noteEpoch, unqueue } from "../../src/record/mail/bags.ts";
+import { cancel, cancelScheduled, reschedule } from "../../src/record/mail/change.ts";
+import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
+import { holdDue } from "../../src/record/mail/due.ts";
+import type { NewEmail } from "../../src/record/mail/emails.ts";
+import { dropOldClaims } from "../../src/record/mail/idempotency.ts";
 import {
   endExpiredLeases,
   onlyOne,
@@ -42,31 +52,37 @@ import {
   release,
   renewGrant,
   unqueueOtherEpochs,
-} from "../../src/record/keeping.ts";
-import { insertKey, markRevoked, noteLastUsed } from "../../src/record/keys.ts";
-import { expectReleaseNow } from "../../src/record/ledgers.ts";
-import { cancelDeferred, retryDeferred } from "../../src/record/queueview.ts";
-import { dropOldAttachments } from "../../src/record/retention.ts";
-import {
-  type ClaimedRun,
-  claimRuns,
-  dropOldRuns,
-  moveRuns,
-  type RunMove,
-  stopRuns,
-} from "../../src/record/runs.ts";
-import { forgetDomain, giveDomain, nameDomain, noteChecked, takeDomain } from "../../src/record/senders.ts";
-import { type Settled, settle } from "../../src/record/settle.ts";
-import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/suspension.ts";
+} from "../../src/record/mail/keeping.ts";
+import { watchBrake } from "../../src/record/mail/overload.ts";
+import { cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
+import { dropOldAttachments } from "../../src/record/mail/retention.ts";
+import { type Settled, settle } from "../../src/record/mail/settle.ts";
 import {
   amendTemplate,
   deleteTemplate,
   insertTemplate,
   putTemplate,
   type TemplateContent,
-} from "../../src/record/templates.ts";
-import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/ticklease.ts";
-import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces.ts";
+} from "../../src/record/mail/templates.ts";
+import {
+  dropOldCounts,
+  insertCapChange,
+  noteCapUse,
+  saveDecision,
+} from "../../src/record/workspaces/caps.ts";
+import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/workspaces/domainkeys.ts";
+import {
+  forgetDomain,
+  giveDomain,
+  nameDomain,
+  noteChecked,
+  takeDomain,
+} from "../../src/record/workspaces/domains.ts";
+import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspaces/keys.ts";
+import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
+import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
+import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
+import type { Change } from "../../src/rules/contact.ts";
 import {
   ATTACHMENT_HASHES,
   CLAIM_KEYS,
@@ -110,14 +126,14 @@ export class Place {
 }
 
 export const WRITERS: readonly Writer[] = [
-  writer("attachments.ts keepLargeAttachments", ({ sql }, rows) => {
+  writer("mail/attachments.ts keepLargeAttachments", ({ sql }, rows) => {
     const ws = rows.workspace();
     const large = rows
       .some(ATTACHMENT_HASHES)
       .map((hash) => ({ workspaceId: ws.id, hash, content: Buffer.alloc(300 * 1024, hash) }));
     return keepLargeAttachments(sql, large, rows.date);
   }),
-  writer("audiences.ts insertAudience", ({ sql }, rows) => {
+  writer("contacts/audiences.ts insertAudience", ({ sql }, rows) => {
     const audience = {
       workspaceId: rows.workspace().id,
       id: newId(rows.now),
@@ -126,70 +142,72 @@ export const WRITERS: readonly Writer[] = [
     };
     return insertAudience(sql, audience, rows.date);
   }),
-  writer("audiences.ts deleteAudience", ({ sql }, rows) => {
+  writer("contacts/audiences.ts deleteAudience", ({ sql }, rows) => {
     const ws = rows.workspace();
     return deleteAudience(sql, ws.id, rows.pick(ws.audiences).id, rows.date);
   }),
-  writer("automations.ts applyAutomation", ({ sql }, rows) => {
+  writer("automations/automations.ts applyAutomation", ({ sql }, rows) => {
     const ws = rows.workspace();
     const { name, audienceId } = rows.pick(ws.automations);
     const terms = { name, audience_id: audienceId, event: EVENT, entry: "every" as const };
     const document = { version: rows.pick([1, 2, 3]) };
     return applyAutomation(sql, ws.id, newId(rows.now), { terms, filters: [], document }, rows.date);
   }),
-  writer("automations.ts setAutomationState", ({ sql }, rows) => {
+  writer("automations/automations.ts setAutomationState", ({ sql }, rows) => {
     const ws = rows.workspace();
     const state = rows.pick(["active", "paused"] as const);
     return setAutomationState(sql, ws.id, rows.pick(ws.automations).id, state, rows.date);
   }),
-  writer("bags.ts noteEpoch", ({ sql }, rows) => noteEpoch(sql, someBags(rows).map(bagRow), "epoch-2")),
-  writer("bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
-  writer("brake.ts watchBrake", ({ sql }, rows) => {
+  writer("mail/bags.ts noteEpoch", ({ sql }, rows) => noteEpoch(sql, someBags(rows).map(bagRow), "epoch-2")),
+  writer("mail/bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
+  writer("mail/overload.ts watchBrake", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
     return sql.begin((tx) => watchBrake(tx, limits, null, rows.date));
   }),
-  writer("capacity.ts noteCapUse", ({ sql }, rows) => noteCapUse(sql, rows.some(rows.workspaces).map(idOf))),
-  writer("capacity.ts saveDecision", ({ sql }, rows) => saveDecision(sql, decision(rows), rows.date)),
-  writer("capacity.ts insertCapChange", ({ sql }, rows) =>
+  writer("workspaces/caps.ts noteCapUse", ({ sql }, rows) =>
+    noteCapUse(sql, rows.some(rows.workspaces).map(idOf)),
+  ),
+  writer("workspaces/caps.ts saveDecision", ({ sql }, rows) => saveDecision(sql, decision(rows), rows.date)),
+  writer("workspaces/caps.ts insertCapChange", ({ sql }, rows) =>
     insertCapChange(sql, rows.workspace().id, CAP_CHANGE, rows.date),
   ),
-  writer("capacity.ts dropOldCounts", ({ sql }, rows) =>
+  writer("workspaces/caps.ts dropOldCounts", ({ sql }, rows) =>
     dropOldCounts(sql, "00000000-0000-0000-0000-000000000000", rows.now, MOST),
   ),
-  writer("changemail.ts reschedule", ({ sql }, rows) => {
+  writer("mail/change.ts reschedule", ({ sql }, rows) => {
     const { workspaceId, id } = anEmail(rows);
     return reschedule(sql, { workspaceId, id, keyId: null }, rows.now, rows.date);
   }),
-  writer("changemail.ts cancel", ({ sql }, rows) => {
+  writer("mail/change.ts cancel", ({ sql }, rows) => {
     const { workspaceId, id } = anEmail(rows);
     return cancel(sql, { workspaceId, id, keyId: null }, rows.date);
   }),
-  writer("claimbag.ts claimBag", ({ sql }, rows) => {
+  writer("mail/bagleases.ts claimBag", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return claimBag(sql, { ...heldOf(bag), token: newId(rows.now) }, 0);
   }),
-  writer("changemail.ts cancelScheduled", ({ sql }, rows) => {
+  writer("mail/change.ts cancelScheduled", ({ sql }, rows) => {
     const ws = rows.workspace();
     return cancelScheduled(sql, { workspaceId: ws.id, keyId: rows.pick(ws.keys) }, rows.date);
   }),
-  writer("claimbag.ts adoptUnnamed", ({ sql }, rows) => {
+  writer("mail/bagleases.ts adoptUnnamed", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return adoptUnnamed(sql, heldOf(bag), rows.some(bag.emailIds));
   }),
-  writer("claimbag.ts narrowBag", ({ sql }, rows) => {
+  writer("mail/bagleases.ts narrowBag", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return narrowBag(sql, heldOf(bag), rows.some(bag.emailIds));
   }),
-  writer("claimbag.ts splitBag", ({ sql }, rows) => {
+  writer("mail/bagleases.ts splitBag", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     const emails = rows.some(bag.emailIds).map((id) => ({ id, bytes: 100 }));
     return splitBag(sql, heldOf(bag), emails, () => newId(rows.now), rows.date);
   }),
-  writer("claimbag.ts renewLeases", ({ sql }, rows) => renewLeases(sql, someBags(rows).map(heldOf))),
-  writer("claimbag.ts releaseBags", ({ sql }, rows) => releaseBags(sql, someBags(rows).map(heldOf))),
-  writer("claimbag.ts deleteBags", ({ sql }, rows) => deleteBags(sql, someBags(rows).map(heldOf))),
-  writer("claims.ts dropOldClaims", ({ sql }, rows) => dropOldClaims(sql, rows.date, MOST)),
-  writer("commit.ts mailCommit", ({ mail }, rows) =>
+  writer("mail/bagleases.ts renewLeases", ({ sql }, rows) => renewLeases(sql, someBags(rows).map(heldOf))),
+  writer("mail/bagleases.ts releaseBags", ({ sql }, rows) => releaseBags(sql, someBags(rows).map(heldOf))),
+  writer("mail/bagleases.ts deleteBags", ({ sql }, rows) => deleteBags(sql, someBags(rows).map(heldOf))),
+  writer("mail/idempotency.ts dropOldClaims", ({ sql }, rows) => dropOldClaims(sql, rows.date, MOST)),
+  writer("mail/commit.ts mailCommit", ({ mail }, rows) =>
     together(3, () => {
       const ws = rows.workspace();
       return mail.submit({
@@ -206,7 +224,7 @@ export const WRITERS: readonly Writer[] = [
       });
     }),
   ),
-  writer("confirmations.ts noteMailed", ({ sql }, rows) => {
+  writer("contacts/confirmations.ts noteMailed", ({ sql }, rows) => {
     const { ws, contact } = aContact(rows);
     const owed = {
       workspaceId: ws.id,
@@ -222,15 +240,15 @@ export const WRITERS: readonly Writer[] = [
     };
     return noteMailed(sql, owed);
   }),
-  writer("contactcommit.ts contactCommit", ({ contacts }, rows) =>
+  writer("contacts/commit.ts contactCommit", ({ contacts }, rows) =>
     together(5, () => changeContact(contacts, rows, aChange(rows))),
   ),
   {
     name: "contactcommit.ts contactCommit, erasures alone",
-    calls: ["contactcommit.ts contactCommit"],
+    calls: ["contacts/commit.ts contactCommit"],
     run: ({ contacts }, rows) => together(5, () => changeContact(contacts, rows, { kind: "erase" })),
   },
-  writer("domains.ts insertDomainKey", ({ sql }, rows) => {
+  writer("workspaces/domainkeys.ts insertDomainKey", ({ sql }, rows) => {
     const key = {
       workspaceId: rows.workspace().id,
       domain: DOMAIN,
@@ -241,46 +259,48 @@ export const WRITERS: readonly Writer[] = [
     };
     return insertDomainKey(sql, key, rows.pick(["waiting", "signing"] as const), rows.date);
   }),
-  writer("domains.ts putToUse", ({ sql }, rows) =>
+  writer("workspaces/domainkeys.ts putToUse", ({ sql }, rows) =>
     putToUse(sql, { workspaceId: rows.workspace().id, domain: DOMAIN, selector: rows.pick(SELECTORS) }),
   ),
-  writer("domains.ts deleteDomainKeys", ({ sql }, rows) =>
+  writer("workspaces/domainkeys.ts deleteDomainKeys", ({ sql }, rows) =>
     deleteDomainKeys(sql, rows.workspace().id, DOMAIN, rows.pick([...SELECTORS, null])),
   ),
-  writer("suspension.ts suspendWorkspace", ({ sql }, rows) =>
+  writer("workspaces/suspension.ts suspendWorkspace", ({ sql }, rows) =>
     suspendWorkspace(sql, rows.workspace().id, "abuse", rows.date),
   ),
-  writer("suspension.ts resumeWorkspace", ({ sql }, rows) =>
+  writer("workspaces/suspension.ts resumeWorkspace", ({ sql }, rows) =>
     resumeWorkspace(sql, rows.workspace().id, rows.date),
   ),
-  writer("suspension.ts letGoOn", ({ sql }, rows) =>
+  writer("workspaces/suspension.ts letGoOn", ({ sql }, rows) =>
     onlyOne(sql, "pack", rows.now, (tx) => letGoOn(tx, rows.pick([1, MOST]))),
   ),
-  writer("due.ts holdDue", ({ sql }, rows) => {
+  writer("mail/due.ts holdDue", ({ sql }, rows) => {
     const ws = rows.workspace();
     const keys = rows.some(ws.emails).map(({ id }) => ({ workspaceId: ws.id, emailId: id }));
     return sql.begin((tx) => holdDue(tx, keys));
   }),
-  writer("senders.ts nameDomain", ({ sql }, rows) =>
+  writer("workspaces/domains.ts nameDomain", ({ sql }, rows) =>
     nameDomain(sql, rows.workspace().id, rows.pick([DOMAIN, `other.${DOMAIN}`]), rows.date),
   ),
-  writer("senders.ts giveDomain", ({ sql }, rows) => {
+  writer("workspaces/domains.ts giveDomain", ({ sql }, rows) => {
     const [to, from] = rows.some(rows.workspaces).map(idOf) as [string, string?];
     const times = { now: rows.date, checkAt: rows.date };
     return giveDomain(sql, DOMAIN, { to, from: from ?? null }, times);
   }),
-  writer("senders.ts takeDomain", ({ sql }, rows) => takeDomain(sql, rows.workspace().id, DOMAIN, rows.date)),
-  writer("senders.ts forgetDomain", ({ sql }, rows) =>
+  writer("workspaces/domains.ts takeDomain", ({ sql }, rows) =>
+    takeDomain(sql, rows.workspace().id, DOMAIN, rows.date),
+  ),
+  writer("workspaces/domains.ts forgetDomain", ({ sql }, rows) =>
     forgetDomain(sql, rows.workspace().id, DOMAIN, rows.date),
   ),
-  writer("senders.ts noteChecked", ({ sql }, rows) => {
+  writer("workspaces/domains.ts noteChecked", ({ sql }, rows) => {
     const checked = { workspaceId: rows.workspace().id, domain: DOMAIN };
     return noteChecked(sql, checked, { checkAt: rows.date, missingSince: rows.pick([null, rows.date]) });
   }),
-  writer("erasures.ts beginErasure", ({ sql }, rows) =>
+  writer("contacts/erasures.ts beginErasure", ({ sql }, rows) =>
     beginErasure(sql, rows.pick([null, rows.workspace().id])),
   ),
-  writer("erasures.ts eraseStep", ({ sql }, rows) => {
+  writer("contacts/erasures.ts eraseStep", ({ sql }, rows) => {
     const { id: workspaceId, erasureId: id } = rows.workspace();
     // looked through for e-mails, or at its end
     const nextDay = rows.chance(0.8) ? Math.floor(rows.now / DAY_MS) : 0;
@@ -291,8 +311,10 @@ export const WRITERS: readonly Writer[] = [
       eraseSizes(1_000),
     );
   }),
-  writer("erasures.ts emptyDeletedAudience", ({ sql }, rows) => emptyDeletedAudience(sql, rows.date, MOST)),
-  writer("events.ts eventCommit", ({ events }, rows) =>
+  writer("contacts/erasures.ts emptyDeletedAudience", ({ sql }, rows) =>
+    emptyDeletedAudience(sql, rows.date, MOST),
+  ),
+  writer("automations/events.ts eventCommit", ({ events }, rows) =>
     together(5, () => {
       const { ws, contact } = aContact(rows);
       const { scope: _, ...claim } = claimIn(rows, ws, "");
@@ -310,24 +332,24 @@ export const WRITERS: readonly Writer[] = [
       });
     }),
   ),
-  writer("keeping.ts packDeferred", ({ sql }, rows) =>
+  writer("mail/keeping.ts packDeferred", ({ sql }, rows) =>
     onlyOne(sql, "pack", rows.now, (tx) => packDeferred(tx, rows.now, MOST, () => newId(rows.now))),
   ),
-  writer("keeping.ts packScheduled", ({ sql }, rows) =>
+  writer("mail/keeping.ts packScheduled", ({ sql }, rows) =>
     onlyOne(sql, "pack", rows.now, (tx) => packScheduled(tx, rows.now, MOST, () => newId(rows.now))),
   ),
-  writer("keeping.ts renewGrant", ({ sql }, rows) => {
+  writer("mail/keeping.ts renewGrant", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return renewGrant(sql, heldOf(bag), rows.some(bag.emailIds), rows.now);
   }),
-  writer("keeping.ts release", ({ sql }, rows) =>
+  writer("mail/keeping.ts release", ({ sql }, rows) =>
     sql.begin((tx) =>
       release(tx, rows.workspace().id, rows.now, rows.pick([2, MOST]), () => newId(rows.now)),
     ),
   ),
-  writer("keeping.ts unqueueOtherEpochs", ({ sql }) => unqueueOtherEpochs(sql, 0, "epoch-3", MOST)),
-  writer("keeping.ts endExpiredLeases", ({ sql }) => endExpiredLeases(sql, new Date(), MOST)),
-  writer("keys.ts insertKey", ({ sql }, rows) => {
+  writer("mail/keeping.ts unqueueOtherEpochs", ({ sql }) => unqueueOtherEpochs(sql, 0, "epoch-3", MOST)),
+  writer("mail/keeping.ts endExpiredLeases", ({ sql }) => endExpiredLeases(sql, new Date(), MOST)),
+  writer("workspaces/keys.ts insertKey", ({ sql }, rows) => {
     const key = {
       workspaceId: rows.workspace().id,
       id: newId(rows.now),
@@ -339,11 +361,11 @@ export const WRITERS: readonly Writer[] = [
     };
     return insertKey(sql, key, rows.date, () => null);
   }),
-  writer("keys.ts markRevoked", ({ sql }, rows) => {
+  writer("workspaces/keys.ts markRevoked", ({ sql }, rows) => {
     const ws = rows.workspace();
     return markRevoked(sql, ws.id, rows.pick(ws.keys), rows.date);
   }),
-  writer("keys.ts noteLastUsed", ({ sql }, rows) =>
+  writer("workspaces/keys.ts noteLastUsed", ({ sql }, rows) =>
     noteLastUsed(
       sql,
       rows.some(
@@ -353,31 +375,33 @@ export const WRITERS: readonly Writer[] = [
       ),
     ),
   ),
-  writer("ledgers.ts expectReleaseNow", ({ sql }, rows) =>
+  writer("workspaces/ledgers.ts expectReleaseNow", ({ sql }, rows) =>
     expectReleaseNow(sql, rows.workspace().id, rows.date),
   ),
-  writer("queueview.ts retryDeferred", ({ sql }, rows) =>
+  writer("mail/queueview.ts retryDeferred", ({ sql }, rows) =>
     retryDeferred(sql, { workspaceId: rows.pick([null, rows.workspace().id]), domain: null }, rows.date),
   ),
-  writer("queueview.ts cancelDeferred", ({ sql }, rows) =>
+  writer("mail/queueview.ts cancelDeferred", ({ sql }, rows) =>
     cancelDeferred(sql, rows.workspace().id, null, rows.date),
   ),
-  writer("retention.ts dropOldAttachments", ({ sql }) => sql.begin((tx) => dropOldAttachments(tx, MOST))),
-  writer("runs.ts claimRuns", ({ sql }, rows) =>
+  writer("mail/retention.ts dropOldAttachments", ({ sql }) =>
+    sql.begin((tx) => dropOldAttachments(tx, MOST)),
+  ),
+  writer("automations/runs.ts claimRuns", ({ sql }, rows) =>
     claimRuns(sql, { now: rows.now, leaseMs: 1_000, staleAt: 0, most: rows.pick([3, MOST]) }),
   ),
-  writer("runs.ts moveRuns", ({ sql }, rows) => moveRuns(sql, someMoves(rows))),
-  writer("runs.ts stopRuns", ({ sql }, rows) => {
+  writer("automations/runs.ts moveRuns", ({ sql }, rows) => moveRuns(sql, someMoves(rows))),
+  writer("automations/runs.ts stopRuns", ({ sql }, rows) => {
     const ws = rows.workspace();
     const which = rows.chance(0.5)
       ? { automationId: rows.pick(ws.automations).id }
       : { runId: rows.pick(ws.runs).id };
     return stopRuns(sql, ws.id, which, "stopped", rows.date);
   }),
-  writer("runs.ts dropOldRuns", ({ sql }, rows) =>
+  writer("automations/runs.ts dropOldRuns", ({ sql }, rows) =>
     sql.begin((tx) => dropOldRuns(tx, new Date(rows.now - DAY_MS), MOST)),
   ),
-  writer("settle.ts settle", ({ sql }, rows) => {
+  writer("mail/settle.ts settle", ({ sql }, rows) => {
     const bags = rows.some(rows.workspaces.flatMap(bagsOf).filter(({ bag }) => bag.token));
     const notes = bags.flatMap(({ ws, bag }) =>
       rows.some(bag.emailIds).map((emailId) => noteOf(rows, heldOf({ ws, bag }), emailId)),
@@ -385,41 +409,41 @@ export const WRITERS: readonly Writer[] = [
     const finished = bags.map((bag) => ({ bag: heldOf(bag), isDoubtful: rows.chance(0.5) }));
     return settle(sql, WORKER, rows.some(notes), finished);
   }),
-  writer("templates.ts putTemplate", ({ sql }, rows) => {
+  writer("mail/templates.ts putTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
     const { externalId } = rows.pick(ws.templates);
     return putTemplate(sql, { workspaceId: ws.id, id: newId(rows.now), externalId }, LETTER, rows.date);
   }),
-  writer("templates.ts insertTemplate", ({ sql }, rows) => {
+  writer("mail/templates.ts insertTemplate", ({ sql }, rows) => {
     const externalId = rows.pick(["letter-0", "letter-1", "letter-2", null]);
     const template = { workspaceId: rows.workspace().id, id: newId(rows.now), externalId };
     return insertTemplate(sql, template, LETTER, rows.date);
   }),
-  writer("templates.ts amendTemplate", ({ sql }, rows) => {
+  writer("mail/templates.ts amendTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
     const rename = rows.pick(["letter-0", "letter-1", "letter-2", null]);
     return amendTemplate(sql, ws.id, rows.pick(ws.templates).id, rename, () => LETTER, rows.date);
   }),
-  writer("templates.ts deleteTemplate", ({ sql }, rows) => {
+  writer("mail/templates.ts deleteTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
     return deleteTemplate(sql, ws.id, rows.pick(ws.templates).id);
   }),
-  writer("ticklease.ts takeTickLease", ({ sql }, rows) =>
+  writer("db/ticklease.ts takeTickLease", ({ sql }, rows) =>
     takeTickLease(sql, "erase", rows.pick(TOKENS), rows.pick([1, 1_000])),
   ),
-  writer("ticklease.ts extendTickLease", ({ sql }, rows) =>
+  writer("db/ticklease.ts extendTickLease", ({ sql }, rows) =>
     extendTickLease(sql, "erase", rows.pick(TOKENS), 1_000),
   ),
-  writer("ticklease.ts endTickLease", ({ sql }, rows) => endTickLease(sql, "erase", rows.pick(TOKENS))),
-  writer("workspaces.ts insertWorkspace", ({ sql }, rows) => {
+  writer("db/ticklease.ts endTickLease", ({ sql }, rows) => endTickLease(sql, "erase", rows.pick(TOKENS))),
+  writer("workspaces/workspaces.ts insertWorkspace", ({ sql }, rows) => {
     const id = newId(rows.now);
     const workspace = { id, handle: id, name: "new", plan: "pro" as const, limits: {} };
     return insertWorkspace(sql, workspace, rows.date);
   }),
-  writer("workspaces.ts changeWorkspace", ({ sql }, rows) =>
+  writer("workspaces/workspaces.ts changeWorkspace", ({ sql }, rows) =>
     changeWorkspace(sql, rows.workspace().id, { plan: rows.pick(["pro", "standard"] as const) }, rows.date),
   ),
-  writer("workspaces.ts insertOwner", ({ sql }, rows) => {
+  writer("workspaces/workspaces.ts insertOwner", ({ sql }, rows) => {
     const email = `${rows.workspace().handle}@owner.example`;
     const owner = { id: newId(rows.now), workspaceId: rows.workspace().id, email, passwordHash: "-" };
     return insertOwner(sql, owner, rows.date);

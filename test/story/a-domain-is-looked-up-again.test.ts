@@ -1,7 +1,7 @@
 /** A verified domain is asked about once a day; one that DNS no longer shows lapses after a week, and mail tells. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ownershipName, ownershipText } from "../../src/domain/ownership.ts";
-import { findDomain, giveDomain, nameDomain } from "../../src/record/senders.ts";
+import { findDomain, giveDomain, nameDomain } from "../../src/record/workspaces/domains.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";

@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
 import { Signer } from "../../src/delivery/signer.ts";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../../src/domain/key.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { insertDomainKey } from "../../src/record/domains.ts";
-import { insertWorkspace } from "../../src/record/workspaces.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { insertDomainKey } from "../../src/record/workspaces/domainkeys.ts";
+import { insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
 import { services } from "../rig/services.ts";
 
 const MESSAGE = Buffer.from("From: a@example.com\r\n\r\nHi\r\n");

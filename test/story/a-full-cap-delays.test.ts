@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Keeper } from "../../src/keeper/keeper.ts";
-import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";

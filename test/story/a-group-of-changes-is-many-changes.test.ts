@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { addressHasher } from "../../src/audience/links.ts";
 import { newId } from "../../src/ids.ts";
-import { connectRecord } from "../../src/record/connect.ts";
-import type { Change, Fields } from "../../src/record/contact.ts";
-import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
+import { type ContactCommit, contactCommit } from "../../src/record/contacts/commit.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import type { Change, Fields } from "../../src/rules/contact.ts";
 import { services } from "../rig/services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { insertAudience } from "../../src/record/audiences.ts";
+import { insertAudience } from "../../src/record/contacts/audiences.ts";
 import { mail, type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
 
 let api: TestApi;

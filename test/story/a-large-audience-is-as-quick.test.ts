@@ -4,16 +4,16 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { lockAudiences } from "../../src/record/audiences.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import type { Contact } from "../../src/record/contact.ts";
+import { lockAudiences } from "../../src/record/contacts/audiences.ts";
 import {
   findContact,
   holdContacts,
   insertContacts,
   listContacts,
   updateContacts,
-} from "../../src/record/contacts.ts";
+} from "../../src/record/contacts/contacts.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import type { Contact } from "../../src/rules/contact.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const CONTACTS = 200_000;

@@ -44,7 +44,7 @@ test("a table, and assertions that decide the exit status", async () => {
 });
 
 test("JSON and a report that loads nothing, of two policies, one parameter swept", async () => {
-  const policy = JSON.parse(readFileSync(new URL("../../policy.json", import.meta.url), "utf8"));
+  const policy = JSON.parse(readFileSync(new URL("../../caps/policy.json", import.meta.url), "utf8"));
   writeFileSync(join(folder, "fast.json"), JSON.stringify({ ...policy, growth: 1.8 }));
   const files = ["--json", "out.json", "--html", "out.html"];
   const both = ["--versus", "fast.json", "--sweep", "growth=1.1..2.0/4"];

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Line, type Lining, WORKSPACE_BAGS_MAX } from "../../src/queue/line.ts";
+import { Line, type Lining, WORKSPACE_BAGS_MAX } from "../../src/queue/bagqueue.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { type OwnRedis, ownRedis } from "../rig/services.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectRecord } from "../../src/record/connect.ts";
-import { Shelf } from "../../src/template/shelf.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { Shelf } from "../../src/template/cache.ts";
 import { services } from "../rig/services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { arrayTypes } from "../../src/record/arraytypes.ts";
-import { connectRecord } from "../../src/record/connect.ts";
+import { arrayTypes } from "../../src/record/db/arraytypes.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { services } from "../rig/services.ts";
 
 const RECORD = fileURLToPath(new URL("../../src/record/", import.meta.url));

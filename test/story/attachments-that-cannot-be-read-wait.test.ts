@@ -1,6 +1,6 @@
 /** What is attached is read when the mail leaves: while it cannot be, the mail waits; when it is gone, the mail fails. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectRecord } from "../../src/record/connect.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";

@@ -2,8 +2,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { setOverride } from "../../src/capacity/caps.ts";
 import { DEFAULT_POLICY, type Override } from "../../src/capacity/policy.ts";
-import { type CapacityRow, findCapacity, listCapChanges, saveDecision } from "../../src/record/capacity.ts";
-import { makePartitions } from "../../src/record/partitions.ts";
+import { makePartitions } from "../../src/record/db/partitions.ts";
+import {
+  type CapacityRow,
+  findCapacity,
+  listCapChanges,
+  saveDecision,
+} from "../../src/record/workspaces/caps.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";

@@ -1,8 +1,8 @@
 /** Double opt-in, consent, unsubscribing by link: nobody is subscribed against their word, and what they said is kept. */
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { addressHasher, Links } from "../../src/audience/links.ts";
-import { listConsents } from "../../src/record/contacts.ts";
-import { makePartitions } from "../../src/record/partitions.ts";
+import { listConsents } from "../../src/record/contacts/contacts.ts";
+import { makePartitions } from "../../src/record/db/partitions.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Client, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

@@ -1,6 +1,6 @@
 /** A receiver that is dead, slow or particular concerns its own mail only. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Reply } from "../../src/outcome/outcome.ts";
+import type { Reply } from "../../src/smtp/reply.ts";
 import { type DirectUnderTest, inShort, openWorld, type World } from "../rig/direct.ts";
 
 let world: World;

@@ -1,8 +1,8 @@
 /** Mail of a workspace whose domain has a key is signed with it, as the receiver sees it; nobody else's mail is. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { SigningKey } from "../../src/delivery/sign.ts";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../../src/domain/key.ts";
-import { deleteDomainKeys, insertDomainKey } from "../../src/record/domains.ts";
+import type { SigningKey } from "../../src/message/sign.ts";
+import { deleteDomainKeys, insertDomainKey } from "../../src/record/workspaces/domainkeys.ts";
 import { unstuffed } from "../rig/conversation.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
 import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";

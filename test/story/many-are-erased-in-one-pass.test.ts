@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { emptyAudiences, eraseMail } from "../../src/audience/erasure.ts";
 import { newId } from "../../src/ids.ts";
-import type { Sql } from "../../src/record/connect.ts";
-import type { Contact } from "../../src/record/contact.ts";
-import { insertContacts } from "../../src/record/contacts.ts";
-import { beginErasure, insertErasures } from "../../src/record/erasures.ts";
+import { insertContacts } from "../../src/record/contacts/contacts.ts";
+import { beginErasure, insertErasures } from "../../src/record/contacts/erasures.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
+import type { Contact } from "../../src/rules/contact.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { gone } from "../rig/gone.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/process/start.js", import.meta.url));
 const READY_MS_MAX = 20_000;
 const STOP_MS_MAX = 10_000;
 const ORPHANS_MS_MAX = 5_000;

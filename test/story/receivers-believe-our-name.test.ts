@@ -1,6 +1,6 @@
 /** Before anything is sent: whether our name and our address say the same, as receivers will check. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type CredenceSettings, doubtAboutUs } from "../../src/delivery/credence.ts";
+import { type CredenceSettings, doubtAboutUs } from "../../src/delivery/namecheck.ts";
 import { type DnsServer, openDns } from "../rig/dns.ts";
 
 let dns: DnsServer;

@@ -1,6 +1,6 @@
 /** The relay reports per recipient what the receiver said, and speaks proper SMTP while it does. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Reply } from "../../src/outcome/outcome.ts";
+import type { Reply } from "../../src/smtp/reply.ts";
 import { ALWAYS, mailTo, openPeer, type RelayUnderTest, relayTo } from "../rig/peer.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fc from "fast-check";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { toWire } from "../../src/delivery/transparency.ts";
+import { toWire } from "../../src/smtp/dots.ts";
 import { unstuffed } from "../rig/conversation.ts";
 import { ALWAYS, mailTo, type RelayUnderTest, relayTo } from "../rig/peer.ts";
 import { openSink, type Sink } from "../rig/sink.ts";

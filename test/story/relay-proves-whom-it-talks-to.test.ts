@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Peer } from "../../src/delivery/conversation.ts";
 import { readSmarthost } from "../../src/delivery/smarthost.ts";
-import type { Reply } from "../../src/outcome/outcome.ts";
+import type { Peer } from "../../src/smtp/conversation.ts";
+import type { Reply } from "../../src/smtp/reply.ts";
 import {
   ALWAYS,
   CERTIFICATE,

@@ -1,6 +1,6 @@
 /** Connections are kept, used again, and given up in time; a dead one costs no mail an attempt. */
 import { afterEach, expect, test } from "vitest";
-import type { Reply } from "../../src/outcome/outcome.ts";
+import type { Reply } from "../../src/smtp/reply.ts";
 import {
   ALWAYS,
   mailTo,

@@ -1,8 +1,8 @@
 /** Every send is answered once, at the right place of the conversation, however the peer behaves. */
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
-import type { Limits } from "../../src/delivery/pool.ts";
-import type { Reply } from "../../src/outcome/outcome.ts";
+import type { Limits } from "../../src/smtp/pool.ts";
+import type { Reply } from "../../src/smtp/reply.ts";
 import {
   ALWAYS,
   mailTo,

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { floorId } from "../../src/ids.ts";
 import { Retention } from "../../src/keeper/retention.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
-import { PartitionCheck } from "../../src/record/partitioncheck.ts";
-import { dayName, makePartitions } from "../../src/record/partitions.ts";
-import { dropOldAttachments } from "../../src/record/retention.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
+import { PartitionCheck } from "../../src/record/mail/partitioncheck.ts";
+import { dropOldAttachments } from "../../src/record/mail/retention.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 
 const DAY_MS = 86_400_000;

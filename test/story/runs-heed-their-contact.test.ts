@@ -1,8 +1,8 @@
 /** What becomes of runs, and of what they mailed, when their contact or their automation changes. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { setAutomationState } from "../../src/record/automations.ts";
-import { claimBag, loadOpen } from "../../src/record/claimbag.ts";
-import { dropOldRuns, stopRuns } from "../../src/record/runs.ts";
+import { setAutomationState } from "../../src/record/automations/automations.ts";
+import { dropOldRuns, stopRuns } from "../../src/record/automations/runs.ts";
+import { claimBag, loadOpen } from "../../src/record/mail/bagleases.ts";
 import { type Flows, type Shop, startFlows, told } from "../rig/flows.ts";
 
 const HOUR_MS = 3_600_000;

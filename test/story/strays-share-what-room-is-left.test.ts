@@ -1,8 +1,8 @@
 /** When the line of a shard is nearly full, the room that is left goes to every workspace with strays in turn. */
 import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
-import { SHARD_BAGS_MAX } from "../../src/queue/line.ts";
-import { connectRecord, type Sql } from "../../src/record/connect.ts";
+import { SHARD_BAGS_MAX } from "../../src/queue/bagqueue.ts";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { keyspace } from "../../src/redis/keyspace.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { type BrakeLimits, freeBytesOf, watchBrake } from "../../src/record/brake.ts";
+import { type BrakeLimits, freeBytesOf, watchBrake } from "../../src/record/mail/overload.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis, services } from "../rig/services.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";

@@ -1,7 +1,7 @@
 /** Automations and confirmation mails obey too: a sender the workspace may write as, or the operator's words. */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Owners } from "../../src/domain/owners.ts";
-import { giveDomain, nameDomain, takeDomain } from "../../src/record/senders.ts";
+import { giveDomain, nameDomain, takeDomain } from "../../src/record/workspaces/domains.ts";
 import { type Flows, startFlows, told } from "../rig/flows.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 

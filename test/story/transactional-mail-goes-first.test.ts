@@ -1,10 +1,10 @@
 /** Automation mail beside callers' mail: it leaves them a share, goes after them, and waits for the month where they are refused. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
-import { connectRecord } from "../../src/record/connect.ts";
-import { BUCKET_MS, HOUR_BUCKETS } from "../../src/record/ledger.ts";
-import { makePartitions } from "../../src/record/partitions.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { makePartitions } from "../../src/record/db/partitions.ts";
+import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
+import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";

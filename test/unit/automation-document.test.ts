@@ -1,7 +1,7 @@
 /** What a document may say, and how it is told what is wrong. */
 import { describe, expect, test } from "vitest";
 import { checkDocument, STEPS_MAX } from "../../src/automation/document.ts";
-import { momentAfter, momentKind, parseSpan } from "../../src/automation/spans.ts";
+import { momentAfter, momentKind, parseSpan } from "../../src/rules/spans.ts";
 
 const SEND = { from: "a@example.com", subject: "s", text: "t" };
 const document = (more: object = {}) => ({

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { changes, compared, summary } from "../../bench/compare.ts";
+import { figure } from "../../bench/figure.ts";
 import { addFigures, emptyResults, type Results } from "../../bench/results.ts";
-import { figure } from "../../bench/scenario.ts";
 import { normal, randomOf } from "../../src/capacity/random.ts";
 
 /** Of one machine with other work on it: two of the same commit, and one with 20 us burnt in the api and 30 us in delivery for each e-mail. */

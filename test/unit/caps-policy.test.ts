@@ -14,7 +14,7 @@ import {
   policyVersion,
   startState,
 } from "../../src/capacity/policy.ts";
-import { CAP_MIN, PLANS } from "../../src/plans.ts";
+import { CAP_MIN, PLANS } from "../../src/rules/plans.ts";
 
 const DAY_MS = 86_400_000;
 const START = Date.UTC(2027, 2, 1, 12);

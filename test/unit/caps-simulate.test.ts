@@ -15,7 +15,7 @@ const SEEDS = 16;
 const SIMULATION_MS_MAX = 60_000;
 
 const json = (path: string): unknown => JSON.parse(readFileSync(new URL(path, ROOT), "utf8"));
-const scenario = (name: string): Scenario => checkScenario(json(`scenarios/${name}.json`));
+const scenario = (name: string): Scenario => checkScenario(json(`caps/scenarios/${name}.json`));
 
 function runs(name: string, seeds = SEEDS): Run[] {
   const read = scenario(name);
@@ -128,10 +128,10 @@ describe("a simulated workspace", () => {
 });
 
 describe("the files", () => {
-  test("policy.json is the policy we ship, and its schema is beside it", () => {
-    const { $schema: _schema, description: _description, ...policy } = checkPolicy(json("policy.json"));
+  test("caps/policy.json is the policy we ship, and its schema is beside it", () => {
+    const { $schema: _schema, description: _description, ...policy } = checkPolicy(json("caps/policy.json"));
     expect(policy).toEqual(DEFAULT_POLICY);
-    const { $schema: _dialect, ...schema } = json("policy.schema.json") as Record<string, unknown>;
+    const { $schema: _dialect, ...schema } = json("caps/policy.schema.json") as Record<string, unknown>;
     expect(schema).toEqual(JSON.parse(JSON.stringify(PolicyFile)));
   });
 
@@ -141,7 +141,7 @@ describe("the files", () => {
   });
 
   test("every scenario is valid", () => {
-    const names = readdirSync(new URL("scenarios/", ROOT)).map((file) => file.replace(".json", ""));
+    const names = readdirSync(new URL("caps/scenarios/", ROOT)).map((file) => file.replace(".json", ""));
     expect(names.length).toBeGreaterThanOrEqual(11);
     for (const name of names) expect(scenario(name).description).not.toBe("");
   });

@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { classify, concernsOperator } from "../../src/outcome/classify.ts";
-import { type Outcome, type Phase, replyOf, troubleOf } from "../../src/outcome/outcome.ts";
+import type { Outcome } from "../../src/outcome/outcome.ts";
+import { type Phase, replyOf, troubleOf } from "../../src/smtp/reply.ts";
 
 const PHASES: Phase[] = [
   "route",

@@ -1,7 +1,7 @@
 import PostalMime from "postal-mime";
 import { describe, expect, test } from "vitest";
 import { type Mailbox, parseMailbox } from "../../src/address.ts";
-import { compose, type Letter, needsUtf8, UnwritableLetter } from "../../src/delivery/compose.ts";
+import { compose, type Letter, needsUtf8, UnwritableLetter } from "../../src/message/compose.ts";
 
 function mailboxOf(text: string): Mailbox {
   const mailbox = parseMailbox(text);

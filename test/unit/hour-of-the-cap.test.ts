@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { advance, emptyLedger, GRANT_LIVES_MS, take } from "../../src/record/ledger.ts";
+import { advance, emptyLedger, GRANT_LIVES_MS, take } from "../../src/rules/ledger.ts";
 
 const HOUR_MS = 3_600_000;
 const START = Date.UTC(2026, 10, 18, 12);

@@ -9,7 +9,7 @@ import {
   judge,
   type Ledger,
   roomNow,
-} from "../../src/record/ledger.ts";
+} from "../../src/rules/ledger.ts";
 
 const HOUR_MS = 3_600_000;
 const BUCKET_MS = 300_000;

@@ -1,6 +1,6 @@
 /** What was learnt by asking: kept, asked for once, outlasting failures, and bounded. */
 import { expect, test } from "vitest";
-import { type Learnt, Memory } from "../../src/delivery/memory.ts";
+import { type Learnt, Memory } from "../../src/delivery/cache.ts";
 
 const KEEP_MS = 1_000;
 const STALE_MS = 3_600_000;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { plaintextOf } from "../../src/delivery/plaintext.ts";
+import { plaintextOf } from "../../src/message/plaintext.ts";
 import { costOf } from "../rig/held.ts";
 
 describe("plain text of HTML", () => {

@@ -1,6 +1,6 @@
 /** The clock of a process follows Postgres, whatever the wall clock says, and tells when that is wrong. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { apart, corrected, RecordClock } from "../../src/recordclock.ts";
+import { apart, corrected, RecordClock } from "../../src/process/recordclock.ts";
 
 const NOON = Date.UTC(2026, 10, 18, 12);
 

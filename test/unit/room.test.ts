@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Room } from "../../src/delivery/room.ts";
+import { Room } from "../../src/delivery/bytesinhand.ts";
 
 /** Somebody inside, until told to leave. */
 function visit(

@@ -1,9 +1,9 @@
 import { createHash, createPublicKey, verify } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { parseMailbox } from "../../src/address.ts";
-import { compose, type Letter } from "../../src/delivery/compose.ts";
-import { relaxedBody, relaxedField, type SigningKey, signed } from "../../src/delivery/sign.ts";
 import { makeKey } from "../../src/domain/key.ts";
+import { compose, type Letter } from "../../src/message/compose.ts";
+import { relaxedBody, relaxedField, type SigningKey, signed } from "../../src/message/sign.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
 import { costOf } from "../rig/held.ts";
 

@@ -1,7 +1,7 @@
 /** The size of a repeated step follows what the store can do. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isTooMuch, StepSize } from "../../src/stepsize.ts";
+import { isTooMuch, StepSize } from "../../src/rules/stepsize.ts";
 
 const TIMEOUT_MS = 2_000;
 const SLOW_MS = TIMEOUT_MS / 2;

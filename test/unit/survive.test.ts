@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { isOfStoreClient } from "../../src/survive.ts";
+import { isOfStoreClient } from "../../src/process/survive.ts";
 
 const named = (name: string, more: object = {}, message = "x") =>
   Object.assign(new Error(message), { name }, more);
@@ -60,7 +60,7 @@ test.each([
 
 /** What a process said, and with which status it ended, that does this without catching anything. */
 function processThat(does: string): { status: number | null; said: string[] } {
-  const survive = fileURLToPath(new URL("../../src/survive.ts", import.meta.url));
+  const survive = fileURLToPath(new URL("../../src/process/survive.ts", import.meta.url));
   const program = `
     import pino from "pino";
     import { survive } from ${JSON.stringify(survive)};

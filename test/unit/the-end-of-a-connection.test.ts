@@ -1,9 +1,9 @@
 /** However the end of a connection is called, what it ended is told as lost, and a mistake of ours is not. */
 import { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { fateOf } from "../../src/record/lost.ts";
-import { Session } from "../../src/record/session.ts";
-import type { Client, Unsent } from "../../src/record/statement.ts";
+import { fateOf } from "../../src/record/db/lost.ts";
+import { Session } from "../../src/record/db/session.ts";
+import type { Client, Unsent } from "../../src/record/db/statement.ts";
 
 type Hooks = Parameters<ConstructorParameters<typeof Session>[0]["client"]>[0];
 

@@ -3,10 +3,11 @@
  * Harm is read from Wilson lower bounds (what is surely so), health from posterior means (what is probably so): a
  * workspace of 200 e-mails a day could not prove itself free of complaints for two weeks, so growth cannot ask for proof.
  */
-import type { DayCounts } from "../../record/capacity.ts";
+
+import { DAY_MS } from "../../clock.ts";
+import type { DayCounts } from "../../record/workspaces/caps.ts";
 import type { Policy } from "./file.ts";
 
-export const DAY_MS = 86_400_000;
 const LATE_SHARE_MIN = 1e-4;
 
 /** Events among so many. */

@@ -1,12 +1,12 @@
 /**
  * The policy file: what an SRE may tune about sending caps, each field with what it means, and the values we ship.
  * Promises that a `Policy` in hand is complete and makes sense as a whole; a file that does not is refused with the
- * name of the field and the reason. `scenarios/`, the simulator and the keeper read the same file.
+ * name of the field and the reason. `caps/scenarios/`, the simulator and the keeper read the same file.
  */
 import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import { CAP_DAY_START, CAP_HOUR_START, CAP_MIN, PLANS } from "../../plans.ts";
+import { CAP_DAY_START, CAP_HOUR_START, CAP_MIN, PLANS } from "../../rules/plans.ts";
 
 const CAP_MAX = 2_000_000_000;
 const VERSION_CHARS = 8;

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { type Postgres, startPostgres } from "../../../src/embedded/postgres.ts";
 import { type RedisServer, startRedis } from "../../../src/embedded/redis.ts";
-import { connectRecord, type Sql } from "../../../src/record/connect.ts";
+import { connectRecord, type Sql } from "../../../src/record/db/connect.ts";
 import { pause } from "../../rig/pause.ts";
 
 export type { Sql };

@@ -1,0 +1,35 @@
+/**
+ * Whether receivers will believe the name we give: it has an address, and the PTR record of that address says the name.
+ * Large receivers refuse or throttle senders of whom that is not true (RFC 1912, 2.1).
+ */
+import { Resolver } from "node:dns/promises";
+import { ownName } from "../smtp/ownname.ts";
+import { DNS_TIMEOUT_MS, DNS_TRIES } from "./direct.ts";
+
+export type CredenceSettings = {
+  ehloName: string | null;
+  dnsServers: readonly string[];
+  directSourceAddress: string | null;
+};
+
+/** null when they will, else why not. */
+export async function doubtAboutUs({
+  ehloName,
+  dnsServers,
+  directSourceAddress,
+}: CredenceSettings): Promise<string | null> {
+  const name = ehloName ?? ownName();
+  if (name === null) return "EHLO_NAME is not set, and this machine has no full name";
+  const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
+  if (dnsServers.length > 0) dns.setServers(dnsServers);
+  const nothing = (): string[] => [];
+  const [v4, v6] = await Promise.all([dns.resolve4(name).catch(nothing), dns.resolve6(name).catch(nothing)]);
+  const addresses = [...v4, ...v6];
+  if (addresses.length === 0) return `${name} has no address`;
+  if (directSourceAddress !== null && !addresses.includes(directSourceAddress))
+    return `${name} is not the name of ${directSourceAddress}`;
+  for (const address of directSourceAddress === null ? addresses : [directSourceAddress])
+    if (!(await dns.reverse(address).catch(nothing)).some((one) => one.toLowerCase() === name.toLowerCase()))
+      return `the PTR record of ${address} does not say ${name}`;
+  return null;
+}

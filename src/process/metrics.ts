@@ -1,0 +1,113 @@
+/**
+ * Metrics for Prometheus on a port of their own, which is not the callers'. Read from the record when they are asked
+ * for, at most once a second; what is said of single workspaces is bounded to the busiest. They name workspaces and what
+ * these send, so that on an address that others reach they are told under a token only.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { createServer } from "node:http";
+import { isIPv4 } from "node:net";
+import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import type { Clock } from "../clock.ts";
+import { overdueRuns } from "../record/automations/runs.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { busiestCaps, totalWaiting } from "../record/workspaces/caps.ts";
+
+const WORKSPACES_SHOWN = 50;
+const FRESH_MS = 1_000;
+const OVERDUE_COUNTED_MAX = 10_000;
+
+export type MetricsParts = {
+  sql: Sql;
+  clock: Clock;
+  host: string;
+  port: number;
+  /** null: whoever reaches the port may read. */
+  token: string | null;
+  onFault(error: unknown): void;
+};
+
+export async function startMetrics(parts: MetricsParts): Promise<{ port: number; stop(): Promise<void> }> {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const refresh = gauges(registry, parts);
+  let freshUntil = 0;
+  const server = createServer((request, response) => {
+    if (parts.token !== null && !isBearer(request.headers.authorization ?? "", parts.token)) {
+      response.writeHead(401, { "WWW-Authenticate": "Bearer" }).end();
+      return;
+    }
+    if (request.url !== "/metrics") {
+      response.writeHead(404).end();
+      return;
+    }
+    const isFresh = performance.now() < freshUntil;
+    if (!isFresh) freshUntil = performance.now() + FRESH_MS;
+    (isFresh ? Promise.resolve() : refresh())
+      .then(() => registry.metrics())
+      .then(
+        (text) => response.writeHead(200, { "Content-Type": registry.contentType }).end(text),
+        (error) => {
+          parts.onFault(error);
+          response.writeHead(503).end();
+        },
+      );
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(parts.port, parts.host, resolve);
+  });
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address ? address.port : parts.port,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** Whether nobody but this machine reaches what listens there. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+}
+
+/** In a time that says nothing of how much of it is right. */
+function isBearer(authorization: string, token: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(authorization.replace(/^bearer +/i, "")), digest(token));
+}
+
+function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise<void> {
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge({ name: `postrider_${name}`, help, labelNames, registers: [registry] });
+  const cap = gauge("cap", "Recipients that a workspace may send to, by window", ["workspace", "window"]);
+  const used = gauge("cap_used", "Recipients granted today", ["workspace"]);
+  const waiting = gauge("waiting", "E-mails that wait for a cap or the month", ["workspace"]);
+  const oldest = gauge("waiting_oldest_seconds", "How long the oldest of them has waited", ["workspace"]);
+  const allWaiting = gauge("waiting_total", "E-mails that wait, of all workspaces");
+  const held = gauge("workspaces_waiting", "Workspaces with mail that waits");
+  const overdue = gauge("runs_overdue", `Runs whose time has come, counted up to ${OVERDUE_COUNTED_MAX}`);
+  const lag = gauge("runs_overdue_seconds", "How long the first of them has been due");
+  return async () => {
+    const now = clock.now();
+    const [rows, total, runs] = await Promise.all([
+      busiestCaps(sql, now, WORKSPACES_SHOWN),
+      totalWaiting(sql),
+      overdueRuns(sql, new Date(now), OVERDUE_COUNTED_MAX),
+    ]);
+    for (const one of [cap, used, waiting, oldest]) one.reset();
+    for (const row of rows) {
+      const workspace = row.workspaceId;
+      cap.set({ workspace, window: "day" }, row.capDay);
+      cap.set({ workspace, window: "hour" }, row.capHour);
+      used.set({ workspace }, row.used);
+      waiting.set({ workspace }, row.waiting);
+      oldest.set({ workspace }, row.oldest ? (now - row.oldest.getTime()) / 1_000 : 0);
+    }
+    allWaiting.set(total.waiting);
+    held.set(total.workspaces);
+    overdue.set(runs.count);
+    lag.set(runs.since ? (now - runs.since.getTime()) / 1_000 : 0);
+  };
+}

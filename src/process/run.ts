@@ -1,0 +1,76 @@
+/**
+ * A process that serves some roles, from its settings to its end: says in one line why it cannot start, logs JSON,
+ * stops in order on a signal or when its leash is lost, and never hangs while stopping.
+ */
+import pino from "pino";
+import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
+import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
+import { onLeashLost, report } from "../embedded/parent.ts";
+import type { Role, Serving } from "./serve.ts";
+import { survive } from "./survive.ts";
+
+const STOP_MS_MAX = 6_000;
+const LEASH_LOST_MS_MAX = 3_500;
+
+/** Serves until it is told to stop; hands back the exit status when it could not start. */
+export async function runRoles(roles: readonly Role[]): Promise<number | null> {
+  try {
+    const config = loadConfig();
+    const log = pino(
+      { level: config.logLevel, base: { roles: roles.join(",") }, serializers: { err: errorOf } },
+      pino.destination({ sync: false, minLength: 0 }),
+    );
+    allowLargeHeaders();
+    if (checkServerBinary() === "not recorded")
+      log.warn({ package: packageOfBinary() }, "nobody has recorded the native binary for this platform");
+    const { serve } = await import("./serve.ts");
+    survive(log);
+    const serving = await serve(config, roles, log);
+    untilStopped(serving, log);
+    log.info({ port: serving.port }, "serving");
+    report({ kind: "ready", port: serving.port });
+    return null;
+  } catch (error) {
+    const reason = reasonOf(error);
+    report({ kind: "failed", reason });
+    process.stderr.write(`${reason}\n`);
+    return error instanceof ConfigError ? CONFIG_EXIT : 1;
+  }
+}
+
+function untilStopped(serving: Serving, log: pino.Logger): void {
+  let isStopping = false;
+  const stop = (why: string, ms: number): void => {
+    if (isStopping) return;
+    isStopping = true;
+    log.info({ why }, "stopping");
+    setTimeout(() => process.exit(1), ms).unref();
+    serving.stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error({ err: error }, "stopping failed");
+        process.exit(1);
+      },
+    );
+  };
+  process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
+  process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
+  onLeashLost(() => stop("the root is gone", LEASH_LOST_MS_MAX));
+}
+
+/** What is logged of an error: never the values a store complains about, which may be somebody's mail. */
+function errorOf(error: unknown): object {
+  if (!(error instanceof Error)) return { message: String(error) };
+  const { name, message, stack } = error;
+  const { code } = error as { code?: unknown };
+  const cause = error.cause === undefined ? undefined : errorOf(error.cause);
+  return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
+}
+
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof WrongBinary) return message;
+  if (/uWebSockets|@uwsjs/.test(message))
+    return `uWebSockets.js has no binary for Node ${process.versions.node} on ${process.platform}-${process.arch}: use Node 20 or 22 (after a change of Node, run npm ci again).`;
+  return message;
+}

@@ -1,0 +1,414 @@
+/**
+ * One process with some roles: opens the connections, builds the parts by hand and hands them down, and takes them
+ * apart when what is under way is finished, or has had its time.
+ */
+import { randomUUID } from "node:crypto";
+import { Resolver } from "node:dns/promises";
+import { hostname } from "node:os";
+import type { Logger } from "pino";
+import { parseMailbox } from "../address.ts";
+import { Keyring } from "../admission/keyring.ts";
+import { Reservations } from "../admission/reserve.ts";
+import { startApi } from "../api/api.ts";
+import { defaultSender } from "../audience/confirm.ts";
+import { addressHasher, Links } from "../audience/links.ts";
+import { Worker } from "../automation/work.ts";
+import { PolicyInForce } from "../capacity/policyfile.ts";
+import { atMost, type Clock } from "../clock.ts";
+import type { Config } from "../config.ts";
+import type { Courier } from "../delivery/courier.ts";
+import { Deliverer } from "../delivery/deliver.ts";
+import { directCourier } from "../delivery/direct.ts";
+import { Leases } from "../delivery/leases.ts";
+import { relayCourier } from "../delivery/relay.ts";
+import { Signer } from "../delivery/signer.ts";
+import { Sealer } from "../domain/key.ts";
+import { Owners } from "../domain/owners.ts";
+import type { AskTxt } from "../domain/published.ts";
+import { workspaceMarker } from "../ids.ts";
+import { Keeper } from "../keeper/keeper.ts";
+import { Settler } from "../outcome/settler.ts";
+import { Line } from "../queue/bagqueue.ts";
+import { Departures } from "../queue/finished.ts";
+import { work } from "../queue/worker.ts";
+import { contactCommit } from "../record/contacts/commit.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { migrate } from "../record/db/migrate.ts";
+import { type Bag, firstRow, noteEpoch } from "../record/mail/bags.ts";
+import { mailCommit } from "../record/mail/commit.ts";
+import { Brake } from "../record/mail/overload.ts";
+import type { RedisClient } from "../redis/scripts.ts";
+import { SHARDS } from "../rules/shards.ts";
+import { ownSubmitter } from "../submit.ts";
+import { Shelf } from "../template/cache.ts";
+import { warmUp } from "../template/warmup.ts";
+import { isLoopback, startMetrics } from "./metrics.ts";
+import { StartError, Stores } from "./stores.ts";
+
+export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "console"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
+const API_STOP_MS = 3_000;
+const DELIVER_STOP_MS = 2_500;
+const NOTES_STOP_MS = 3_300;
+const KEEPER_STOP_MS = 1_500;
+/** For what the queue is told last; it finds out by itself. */
+const GOODBYE_MS = 400;
+const DELIVER_JOBS = 24;
+const RUN_CHECK_MS = 1_000;
+const DNS_MS_MAX = 3_000;
+const DNS_TRIES = 2;
+
+/** Roles that make keys known again, write links, or open the keys that sign mail. */
+const SIGNING: readonly Role[] = ["api", "deliver", "automate"];
+
+export type Serving = { port: number | null; stop(): Promise<void> };
+
+export async function serve(
+  config: Config,
+  roles: readonly Role[],
+  log: Logger,
+  otherClock: Clock | null = null,
+): Promise<Serving> {
+  const { databaseUrl, redisUrl, secret } = required(config, roles);
+  expectMetricsToken(config);
+  const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
+  const stops: (() => Promise<void>)[] = [];
+  try {
+    const recordClock = await stores.ready();
+    const clock = otherClock ?? recordClock;
+    const setup = stores.sql("setup");
+    await stores.persevere(() =>
+      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated")),
+    );
+    const onFault = (error: unknown) => log.error({ err: error }, "fault");
+    let port: number | null = null;
+    if (roles.includes("api")) {
+      const api = await startApiRole(config, secret, stores, clock, log);
+      port = api.port;
+      stops.push(api.stop);
+    }
+    stops.push(await tellMetrics(config, stores, clock, log, onFault));
+    const policy = openPolicy(config, log);
+    stops.push(async () => policy.stop());
+    if (roles.includes("deliver"))
+      stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
+    if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
+    if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
+    if (roles.includes("api") || roles.includes("automate")) warmUp();
+    return {
+      port,
+      async stop() {
+        await Promise.all(stops.map((stop) => stop()));
+        await stores.close();
+      },
+    };
+  } catch (error) {
+    for (const stop of stops) await stop();
+    await stores.close();
+    throw error;
+  }
+}
+
+async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+  const redis = await stores.redis("admission");
+  const reads = stores.sql("reads");
+  const line = new Line(await stores.redis("queue"), SHARDS);
+  const hints = stores.sql("hints");
+  const lineUp = (bags: Bag[]) =>
+    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+  const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
+  const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
+  const api = await startApi({
+    redis,
+    connectCommits: () => stores.sql("commits"),
+    reads,
+    clock,
+    serverSecret,
+    requireVerifiedDomains: config.requireVerifiedDomains,
+    publicUrl: config.publicUrl,
+    mailFrom: operatorSender(config),
+    trustProxy: config.trustProxy,
+    timeoutMs: config.storeTimeoutMs,
+    bodyBytesInFlightMax: config.bodyBytesInFlightMax,
+    host: config.host,
+    port: config.port,
+    sharesPort: config.sharedPort,
+    brake: () => brake.reason,
+    onBags: lineUp,
+    isReady: () => stores.check(),
+    log: {
+      answered: (exchange, ms) => {
+        const { requestId, method, path, status } = exchange;
+        log.debug({ request_id: requestId, method, path, status, ms: Math.round(ms * 10) / 10 }, "answered");
+      },
+      fault: (exchange, error) => log.error({ request_id: exchange?.requestId, err: error }, "fault"),
+    },
+  });
+  return {
+    port: api.port,
+    async stop() {
+      await atMost(API_STOP_MS, api.stop());
+      watch.stop();
+      brake.stop();
+      await atMost(GOODBYE_MS, line.close());
+    },
+  };
+}
+
+/** Of several processes under one setting the first tells them: the record is the same for all. */
+async function tellMetrics(
+  { host, metricsPort: port, metricsToken: token }: Config,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+  onFault: (error: unknown) => void,
+): Promise<() => Promise<void>> {
+  if (port === null) return async () => {};
+  try {
+    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port, token, onFault });
+    return metrics.stop;
+  } catch (error) {
+    log.warn({ err: error, port }, "this process tells no metrics");
+    return async () => {};
+  }
+}
+
+function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
+  try {
+    return new PolicyInForce(capsPolicy, (error) =>
+      log.error({ err: error }, "the policy of sending caps is refused; the one before stays in force"),
+    );
+  } catch (error) {
+    throw new StartError(`CAPS_POLICY: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+/** Nobody sends to the internet by accident: `direct` has to be asked for, and nothing else with it. */
+function openCourier(config: Config, onFault: (error: unknown) => void): Courier {
+  const { courier, smtpUrl } = config;
+  if (courier === "direct") {
+    if (smtpUrl !== null)
+      throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set: unset one of them");
+    try {
+      return directCourier(config);
+    } catch (error) {
+      throw new StartError(error instanceof Error ? error.message : String(error));
+    }
+  }
+  if (smtpUrl === null)
+    throw new StartError(
+      "SMTP_URL must name the smarthost that takes the mail (or COURIER=direct: the receivers' own hosts)",
+    );
+  return relayCourier(smtpUrl, config, onFault);
+}
+
+async function startDeliverRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  policy: PolicyInForce,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+) {
+  const courier = openCourier(config, onFault);
+  const sql = stores.sql("delivery");
+  const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const settler = new Settler(stores.sql("settling"), worker, onFault);
+  const line = new Line(await stores.redis("queue"), SHARDS);
+  const departures = new Departures(line, onFault);
+  const deliverer = new Deliverer({
+    sql,
+    signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
+    // it was judged when it was accepted: only a domain that is somebody else's by now keeps it back
+    owners: new Owners({ sql, isRequired: false, onFault }),
+    markOf: workspaceMarker(serverSecret),
+    operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
+    courier,
+    settler,
+    leases: new Leases(stores.sql("leases"), onFault),
+    clock,
+    retrySchedule: config.retrySchedule,
+    lifetimeMs: config.emailLifetimeHours * 3_600_000,
+    emailsInFlightMax: config.deliveryConcurrency,
+    hasFeedback: (domain) => policy.hasFeedback(domain),
+    onFault,
+  });
+  const working = work({
+    redis: await stores.redis("worker"),
+    shards: SHARDS,
+    concurrency: DELIVER_JOBS,
+    handle: async (bag) => {
+      try {
+        await deliverer.deliver(bag);
+      } finally {
+        departures.note(bag);
+      }
+    },
+    onFault,
+  });
+  return async () => {
+    const stopped = working.stop(DELIVER_STOP_MS);
+    await deliverer.close({ courierMs: DELIVER_STOP_MS, notesMs: NOTES_STOP_MS });
+    await stopped;
+    await atMost(
+      GOODBYE_MS,
+      departures.flush().then(() => line.close()),
+    );
+  };
+}
+
+async function startAutomateRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+) {
+  const onFault = (error: unknown) => log.error({ err: error }, "fault");
+  const reads = stores.sql("reads");
+  const line = new Line(await stores.redis("queue"), SHARDS);
+  const hints = stores.sql("hints");
+  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+  const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
+  const commit = mailCommit(commits, (bags) => {
+    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+  });
+  const contacts = contactCommit(commits, addressHasher(serverSecret));
+  const worker = new Worker({
+    sql: stores.sql("runs"),
+    submitOwn: ownSubmitter({
+      reservations: new Reservations(await stores.redis("admission"), reads, clock),
+      commit,
+      clock,
+      brake: () => brake.reason,
+      onLag: (error) => log.warn({ err: error }, "Redis was not told"),
+    }),
+    contacts,
+    shelf: new Shelf(reads, config.storeTimeoutMs),
+    owners: new Owners({ sql: reads, isRequired: config.requireVerifiedDomains, onFault }),
+    links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
+    clock,
+    retentionDays: config.retentionDays,
+    onFault,
+  });
+  worker.start();
+  return async () => {
+    await worker.stop();
+    brake.stop();
+    await commit.close();
+    await contacts.close();
+    await line.close();
+  };
+}
+
+async function startKeeperRole(
+  config: Config,
+  stores: Stores,
+  policy: PolicyInForce,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+) {
+  const sql = stores.sql("keeper");
+  const line = new Line(await stores.redis("queue"), SHARDS);
+  const redis = await stores.redis("admission");
+  const reservations = new Reservations(redis, sql, clock);
+  const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
+  const keeper = new Keeper({
+    sql,
+    timeoutMs: config.storeTimeoutMs,
+    line,
+    shards: SHARDS,
+    reservations,
+    clock,
+    policy: () => policy.policy,
+    capsEverySeconds: config.capsEverySeconds,
+    askTxt: textAsker(config.dnsServers),
+    onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
+    onCaps: async ({ handle, version }) => {
+      await keyring.forget(handle, version);
+      await reservations.forget(handle);
+    },
+    retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    retentionSql: stores.sql("retention"),
+    brake: {
+      backlogMax: config.backlogMax,
+      diskFreeMinBytes: config.diskFreeMinMb * 1024 * 1024,
+      dataFolder: config.postgresDataFolder,
+    },
+    onFault,
+  });
+  keeper.start();
+  return async () => {
+    await keeper.stop(KEEPER_STOP_MS);
+    await atMost(GOODBYE_MS, line.close());
+  };
+}
+
+/** Who writes confirmation mails in the operator's words. */
+function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
+  return mailFrom ?? defaultSender(publicUrl ?? `http://${host}:${port}`);
+}
+
+/** Asks DNS for the records of verified domains. */
+function textAsker(servers: Config["dnsServers"]): AskTxt {
+  const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
+  if (servers && servers.length > 0) resolver.setServers(servers);
+  return (name) => resolver.resolveTxt(name);
+}
+
+/** Bags that were just committed go in line; what fails here the keeper finds. */
+async function putInLine(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
+  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
+    if (queued.length > 0) await noteEpoch(sql, queued, epoch);
+}
+
+/** A Redis that comes back as another run may hold old keys: what changed lately is told again. */
+function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger): { stop(): void } {
+  let known: string | null = null;
+  const look = async () => {
+    const info = String(await redis.info("server"));
+    const run = /^run_id:(\S+)/m.exec(info)?.[1] ?? null;
+    if (run === known) return;
+    if (known !== null) {
+      log.warn({ run }, "Redis is another run: recent changes are told again");
+      await replay();
+    }
+    known = run;
+  };
+  const onReady = () =>
+    void look().catch((error: unknown) => log.warn({ err: error }, "Redis could not be asked for its run"));
+  redis.on("ready", onReady);
+  const timer = setInterval(onReady, RUN_CHECK_MS);
+  onReady();
+  return {
+    stop: () => {
+      clearInterval(timer);
+      redis.off("ready", onReady);
+    },
+  };
+}
+
+function expectMetricsToken({ host, metricsPort, metricsToken }: Config): void {
+  if (metricsPort !== null && metricsToken === null && !isLoopback(host))
+    throw new StartError(
+      `METRICS_TOKEN must be set: metrics would be open to whoever reaches ${host}. Set it to a secret of at least ` +
+        "16 characters that Prometheus sends as a bearer token, or unset METRICS_PORT.",
+    );
+}
+
+function required(config: Config, roles: readonly Role[]) {
+  const { databaseUrl, redisUrl, secret } = config;
+  const missing = [
+    databaseUrl === null && "DATABASE_URL",
+    redisUrl === null && "REDIS_URL",
+    secret === null && roles.some((role) => SIGNING.includes(role)) && "POSTRIDER_SECRET",
+  ].filter(Boolean);
+  if (databaseUrl === null || redisUrl === null || missing.length > 0)
+    throw new StartError(
+      `${missing.join(" and ")} must be set to serve (or use \`npm start\`, which brings its own)`,
+    );
+  return { databaseUrl, redisUrl, secret: secret ?? "" };
+}

@@ -1,0 +1,271 @@
+/**
+ * The root of `npm start`: everything on one machine, for development. Brings what the environment does not name,
+ * makes a demo workspace on the first run, runs each role as a process of its own, says how to send the first mail,
+ * and ends all of it with itself. A role that dies is started again; one that keeps dying ends the whole.
+ */
+import { fileURLToPath } from "node:url";
+import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";
+import { banner } from "../embedded/banner.ts";
+import { type Child, StartError, startChild } from "../embedded/child.ts";
+import { type Demo, demoWorkspace } from "../embedded/demo.ts";
+import { Home, type Place } from "../embedded/home.ts";
+import type { Report, StoresReport } from "../embedded/parent.ts";
+import { freePort, isPortFree } from "../embedded/port.ts";
+import { endProcess } from "../embedded/process.ts";
+
+const ROLES = ["api", "deliver", "automate", "keeper"] as const;
+type Role = (typeof ROLES)[number];
+
+const READY_MS_MAX = 10_000;
+const READY_POLL_MS = 25;
+const DEATHS_MAX = 5;
+const DEATHS_WITHIN_MS = 60_000;
+const RESTART_MS_MIN = 100;
+/** The api stops taking requests before the others stop; all of it takes less than 10 s. */
+const API_HEAD_START_MS = 1_000;
+const ROLE_STOP_MS_MAX = 5_000;
+const STORES_STOP_MS_MAX = 3_000;
+
+class Root {
+  readonly #config: Config;
+  readonly #home: Home;
+  readonly #children = new Map<string, Child>();
+  #env: Record<string, string> = {};
+  #place: Place | null = null;
+  #isStopping = false;
+
+  constructor(config: Config) {
+    this.#config = config;
+    this.#home = new Home(homeFolder(config));
+  }
+
+  async start(): Promise<void> {
+    const { host, port, secret } = this.#config;
+    await this.#home.enter(say);
+    await expectListenable(port, host);
+    const stores = await this.#startStores();
+    const found = {
+      ...stores.env,
+      POSTRIDER_SECRET: secret ?? this.#home.secret(),
+      // named here, since one that the system picks for the api could not be taken again soon after it died
+      PORT: String(port === 0 ? await freePort(host) : port),
+    };
+    this.#env = childEnv(found, { REQUIRE_VERIFIED_DOMAINS: "false" });
+
+    say("Starting the engine");
+    const [baseUrl] = await Promise.all(ROLES.map((role) => this.#startRole(role)));
+    const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
+    const demo = await demoWorkspace({
+      databaseUrl: DATABASE_URL as string,
+      redisUrl: REDIS_URL as string,
+      secret: POSTRIDER_SECRET as string,
+      home: this.#home,
+      say,
+    });
+    this.#place = placeOf(baseUrl as string, demo, stores, SMTP_URL ?? null);
+    this.#home.announce(this.#place);
+    process.stdout.write(banner(this.#place, this.#home.folder, this.#writesAsAny()));
+  }
+
+  /** Whether mail may have any sender, as development assumes. */
+  #writesAsAny(): boolean {
+    return !loadConfig(this.#env).requireVerifiedDomains;
+  }
+
+  fail(reason: string): void {
+    if (this.#isStopping) return;
+    process.stderr.write(`${reason}\n`);
+    this.stop(1);
+  }
+
+  async stop(status: number): Promise<void> {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    this.#home.withdraw();
+    if (this.#children.size > 0) say("Stopping");
+    const end = (name: string, msMax: number) => this.#children.get(name)?.end(msMax);
+    const api = end("api", ROLE_STOP_MS_MAX);
+    await Promise.race([api, after(API_HEAD_START_MS)]);
+    await Promise.all([api, ...ROLES.slice(1).map((role) => end(role, ROLE_STOP_MS_MAX))]);
+    await end("stores", STORES_STOP_MS_MAX);
+    // the next start deals with what cannot be ended
+    await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${reasonOf(error)}\n`));
+    this.#home.leave();
+    process.exit(status);
+  }
+
+  async #startStores(): Promise<StoresReport> {
+    const { databaseUrl, redisUrl, smtpUrl, courier } = this.#config;
+    const given = { env: {}, databaseUrl, redisUrl, mailboxUrl: null, pids: {} };
+    const missing = [
+      ...(databaseUrl === null ? ["postgres"] : []),
+      ...(redisUrl === null ? ["redis"] : []),
+      ...(smtpUrl === null && courier === "relay" ? ["mailbox"] : []),
+    ];
+    if (missing.length === 0) return given;
+    const args = ["--role", "stores", this.#home.folder, missing.join(",")];
+    const child = this.#spawn("stores", "../embedded/guard.js", args, childEnv({}));
+    const report = await child.started;
+    if (report.kind !== "stores") throw new StartError("The stores did not start.");
+    child.ended.then((why) => this.fail(`The stores ended (${why}).`));
+    const { stores } = report;
+    for (const [name, pid] of Object.entries(stores.pids)) this.#home.note(name, pid);
+    return {
+      ...stores,
+      databaseUrl: databaseUrl ?? stores.databaseUrl,
+      redisUrl: redisUrl ?? stores.redisUrl,
+    };
+  }
+
+  /** Its first start must succeed; after that it is kept running. Hands back where the api answers. */
+  async #startRole(role: Role): Promise<string | null> {
+    const child = this.#spawnRole(role);
+    const report = await child.started;
+    this.#keep(role, child).catch((error: unknown) => this.fail(reasonOf(error)));
+    return role === "api" ? this.#apiAnswers(report) : null;
+  }
+
+  async #keep(role: Role, first: Child): Promise<void> {
+    let deaths: number[] = [];
+    for (let child = first; ; ) {
+      const why = await child.ended;
+      if (this.#isStopping) return;
+      if (role === "api") this.#home.withdraw();
+      const now = performance.now();
+      deaths = [...deaths.filter((at) => now - at < DEATHS_WITHIN_MS), now];
+      if (deaths.length > DEATHS_MAX) {
+        this.fail(`The ${role} process keeps ending (${why}). See ${this.#home.logFile(role)}`);
+        return;
+      }
+      say(`The ${role} process ended (${why}): starting it again`);
+      await after(RESTART_MS_MIN * 2 ** deaths.length);
+      if (this.#isStopping) return;
+      child = this.#spawnRole(role);
+      if (role === "api") this.#announceAgain(child);
+    }
+  }
+
+  async #announceAgain(api: Child): Promise<void> {
+    try {
+      await this.#apiAnswers(await api.started);
+      if (this.#place && !this.#isStopping) this.#home.announce(this.#place);
+    } catch {
+      await api.end(ROLE_STOP_MS_MAX); // and whoever keeps it running starts it once more
+    }
+  }
+
+  /** Resolves with the url when the api takes requests. */
+  async #apiAnswers(report: Report): Promise<string> {
+    if (report.kind !== "ready" || report.port === null) throw new StartError("The api has no port.");
+    const { host } = this.#config;
+    const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
+    const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;
+    const deadline = performance.now() + READY_MS_MAX;
+    for (;;) {
+      const missing = await missingAt(baseUrl);
+      if (missing === "") return baseUrl;
+      if (performance.now() > deadline)
+        throw new StartError(
+          `The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`,
+        );
+      await after(READY_POLL_MS);
+    }
+  }
+
+  #spawnRole(role: Role): Child {
+    return this.#spawn(role, "../cli/postrider.js", ["serve", "--role", role], this.#env);
+  }
+
+  #spawn(name: string, script: string, args: string[], env: Record<string, string>): Child {
+    if (this.#isStopping) throw new StartError("Postrider is stopping.");
+    const logFile = this.#home.logFile(name);
+    const path = fileURLToPath(new URL(script, import.meta.url));
+    const child = startChild({ name, script: path, args, env, logFile, say });
+    this.#children.set(name, child);
+    this.#home.note(name, child.pid);
+    return child;
+  }
+
+  /** Whoever holds the stores may have been killed before it could end them. */
+  async #endUnheld(): Promise<void> {
+    const [postgres, redis] = [this.#home.running("postgres"), this.#home.running("redis")];
+    await Promise.all([
+      postgres && endProcess(postgres, "SIGQUIT"), // the next start recovers
+      redis && endProcess(redis, "SIGKILL"),
+    ]);
+  }
+}
+
+async function expectListenable(port: number, host: string): Promise<void> {
+  const isFree = await isPortFree(port, host).catch((error: unknown) => {
+    throw new StartError(
+      `The API cannot listen on ${host}, port ${port}: ${reasonOf(error)}. Set HOST or PORT.`,
+    );
+  });
+  if (!isFree)
+    throw new StartError(
+      `Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`,
+    );
+}
+
+function placeOf(
+  baseUrl: string,
+  demo: Demo,
+  { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
+  smtpUrl: string | null,
+): Place {
+  return {
+    base_url: baseUrl,
+    api_key: demo.apiKey,
+    workspace_id: demo.workspaceId,
+    audience_id: demo.audienceId,
+    console_url: null,
+    console_email: null,
+    console_password: null,
+    mailbox_url: mailboxUrl,
+    database_url: databaseUrl,
+    redis_url: redisUrl,
+    smtp_url: smtpUrl,
+  };
+}
+
+/** What keeps the api from being ready, in words; nothing when it is. */
+async function missingAt(baseUrl: string): Promise<string> {
+  try {
+    const answer = await fetch(`${baseUrl}/readyz`, { signal: AbortSignal.timeout(READY_MS_MAX) });
+    if (answer.ok) return "";
+    const { checks } = (await answer.json()) as { checks: Record<string, string> };
+    const failed = Object.entries(checks).filter(([, state]) => state !== "ok");
+    return failed.map(([name, state]) => `${name}: ${state}`).join(", ") || "it does not say why";
+  } catch {
+    return "it does not answer";
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function after(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line} ...\n`);
+}
+
+function open(): Root {
+  try {
+    return new Root(loadConfig());
+  } catch (error) {
+    process.stderr.write(`${reasonOf(error)}\n`);
+    process.exit(error instanceof ConfigError ? CONFIG_EXIT : 1);
+  }
+}
+
+// `npm start | head` may stop listening to us: that is no reason to end
+process.stdout.on("error", () => {});
+process.stderr.on("error", () => {});
+const root = open();
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
+root.start().catch((error: unknown) => root.fail(reasonOf(error)));

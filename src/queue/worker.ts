@@ -1,0 +1,57 @@
+/**
+ * Taking bags from the line. A bag job never fails: whatever happens to its e-mails is settled in the record, and what
+ * throws here is our own fault, said to `onFault`; the record finds the bag again by its lease.
+ */
+import { Worker } from "bullmq";
+import { atMost } from "../clock.ts";
+import type { RedisClient } from "../redis/scripts.ts";
+import { type BagJob, type BagRef, queueName } from "./bagqueue.ts";
+
+const LOCK_MS = 30_000;
+
+export type WorkParts = {
+  redis: RedisClient;
+  shards: number;
+  concurrency: number;
+  handle(bag: BagRef): Promise<void>;
+  onFault(error: unknown): void;
+};
+
+export type Work = {
+  /** Takes no more bags; resolves when those in hand are done, or at the deadline. */
+  stop(deadlineMs: number): Promise<void>;
+};
+
+export function work({ redis, shards, concurrency, handle, onFault }: WorkParts): Work {
+  const workers = Array.from({ length: shards }, (_, shard) => {
+    const worker = new Worker<BagJob>(
+      queueName(shard),
+      async ({ data: { w, b, g } }) => {
+        try {
+          await handle({ workspaceId: w, id: b, generation: g, shard });
+        } catch (error) {
+          onFault(error);
+        }
+      },
+      {
+        connection: redis,
+        concurrency,
+        lockDuration: LOCK_MS,
+        skipVersionCheck: true,
+        removeOnComplete: { count: 0 },
+        removeOnFail: { count: 0 },
+        drainDelay: 5,
+      },
+    );
+    worker.on("error", onFault);
+    return worker;
+  });
+  return {
+    async stop(deadlineMs) {
+      const closing = Promise.all(workers.map((worker) => worker.close()));
+      await atMost(deadlineMs, closing);
+      // a Redis that is away for good is waited for without end, and what a worker would tell it the record knows
+      for (const worker of workers) worker.disconnect().catch(onFault);
+    },
+  };
+}

@@ -1,0 +1,154 @@
+/** Automations and their versions: a version is written once and never changed. */
+import { parseSpan } from "../../rules/spans.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+
+export const AUTOMATIONS_MAX = 200;
+
+/** What decides who enters, as far as the record has to know it. */
+export type Terms = {
+  name: string;
+  audience_id: string;
+  event: string;
+  entry: "once" | "one_active" | "every" | { cooldown: string };
+};
+
+export type AutomationRow = {
+  id: string;
+  name: string;
+  audienceId: string;
+  event: string;
+  entry: string;
+  cooldownMs: number | null;
+  version: number;
+  state: "active" | "paused";
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+export type Applied =
+  | { kind: "created" | "changed" | "unchanged"; id: string; version: number }
+  | { kind: "no audience" }
+  | { kind: "too many" };
+
+/** Makes the automation of this name, or its next version; runs that are under way keep theirs. */
+export async function applyAutomation(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+  { terms, filters, document }: { terms: Terms; filters: unknown; document: unknown },
+  now: Date,
+): Promise<Applied> {
+  const { name, audience_id: audienceId, event, entry } = terms;
+  const entryName = typeof entry === "object" ? "cooldown" : entry;
+  const cooldownMs = typeof entry === "object" ? parseSpan(entry.cooldown) : null;
+  const filtersText = JSON.stringify(filters);
+  const text = JSON.stringify(document);
+  return sql.begin(async (tx): Promise<Applied> => {
+    const [audience] = await tx`
+      select 1 from audience where workspace_id = ${workspaceId} and id = ${audienceId} and deleted_at is null
+      for key share`;
+    if (!audience) return { kind: "no audience" };
+    // one apply at a time in a workspace: the count below would not hold otherwise
+    await tx`select 1 from workspace where id = ${workspaceId} for no key update`;
+    const [known] = await tx<{ id: string; version: number; document: string }[]>`
+      select a.id, a.version, v.document::text from automation a
+      join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
+      where a.workspace_id = ${workspaceId} and a.name = ${name}`;
+    if (known?.document === text) return { kind: "unchanged", id: known.id, version: known.version };
+    if (!known) {
+      const [count] = await tx<{ n: number }[]>`
+        select count(*)::int as n from automation where workspace_id = ${workspaceId}`;
+      if ((count?.n ?? 0) >= AUTOMATIONS_MAX) return { kind: "too many" };
+    }
+    const version = (known?.version ?? 0) + 1;
+    const automationId = known?.id ?? id;
+    await tx`
+      insert into automation (workspace_id, id, name, audience_id, event, entry, cooldown_ms, filters, version, state,
+                              created_at, updated_at)
+      values (${workspaceId}, ${automationId}, ${name}, ${audienceId}, ${event}, ${entryName}, ${cooldownMs},
+              ${filtersText}::text::json, ${version}, 'active', ${now}, ${now})
+      on conflict (workspace_id, id) do update set audience_id = excluded.audience_id, event = excluded.event,
+        entry = excluded.entry, cooldown_ms = excluded.cooldown_ms, filters = excluded.filters,
+        version = excluded.version, updated_at = excluded.updated_at`;
+    await tx`
+      insert into automation_version (workspace_id, automation_id, version, document, created_at)
+      values (${workspaceId}, ${automationId}, ${version}, ${text}::text::json, ${now})`;
+    return { kind: known ? "changed" : "created", id: automationId, version };
+  });
+}
+
+export async function listAutomations(sql: Sql, workspaceId: string): Promise<AutomationRow[]> {
+  return sql<AutomationRow[]>`
+    select ${columns(sql)} from automation a where a.workspace_id = ${workspaceId} order by a.id desc`;
+}
+
+/** By its id or its name. */
+export async function findAutomation(
+  sql: Sql,
+  workspaceId: string,
+  ref: string,
+): Promise<(AutomationRow & { document: unknown }) | null> {
+  const [row] = await sql<(AutomationRow & { document: unknown })[]>`
+    select ${columns(sql)}, v.document from automation a
+    join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
+    where a.workspace_id = ${workspaceId} and (a.id::text = lower(${ref}) or a.name = ${ref})
+    order by a.id::text = lower(${ref}) desc limit 1`;
+  return row ?? null;
+}
+
+/** A paused automation starts no runs; those under way go on. */
+export async function setAutomationState(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+  state: "active" | "paused",
+  now: Date,
+): Promise<void> {
+  await sql`update automation set state = ${state}, updated_at = ${now}
+    where workspace_id = ${workspaceId} and id = ${id} and state <> ${state}`;
+}
+
+export type VersionKey = { workspaceId: string; automationId: string; version: number };
+
+export async function readDocuments(
+  sql: Sql,
+  keys: readonly VersionKey[],
+): Promise<(VersionKey & { document: unknown })[]> {
+  return sql`
+    select v.workspace_id as "workspaceId", v.automation_id as "automationId", v.version, v.document
+    from automation_version v
+    join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.automationId)}::uuid[],
+                ${keys.map((k) => k.version)}::int[]) as k(workspace_id, automation_id, version)
+      using (workspace_id, automation_id, version)`;
+}
+
+/** An active automation that an event may start, as the event's commit sees it. */
+export type Listener = {
+  workspaceId: string;
+  audienceId: string;
+  event: string;
+  id: string;
+  version: number;
+  entry: "once" | "one_active" | "every" | "cooldown";
+  cooldownMs: number | null;
+  filters: unknown;
+};
+
+export async function findListeners(
+  tx: Tx | Sql,
+  events: readonly { workspaceId: string; audienceId: string; name: string }[],
+): Promise<Listener[]> {
+  return tx<Listener[]>`
+    select a.workspace_id as "workspaceId", a.audience_id as "audienceId", a.event, a.id, a.version, a.entry,
+           a.cooldown_ms::float8 as "cooldownMs", a.filters
+    from unnest(${events.map((e) => e.workspaceId)}::uuid[], ${events.map((e) => e.audienceId)}::uuid[],
+                ${events.map((e) => e.name)}::text[]) as e(workspace_id, audience_id, name)
+    join automation a on a.workspace_id = e.workspace_id and a.audience_id = e.audience_id and a.event = e.name
+    where a.state = 'active'
+    order by a.id`.execute();
+}
+
+function columns(sql: Sql) {
+  return sql`a.id, a.name, a.audience_id as "audienceId", a.event, a.entry, a.cooldown_ms::float8 as "cooldownMs", a.version,
+    a.state, a.created_at as "createdAt", a.updated_at as "updatedAt"`;
+}

@@ -1,0 +1,412 @@
+/**
+ * Runs of automations: rows that sleep until their time. A worker claims those that are due in sets, and moves each by
+ * one conditional update per step: the number it read must still be the run's.
+ *
+ * Promises: a run is moved by one worker at a time; one whose worker died is taken up by another, at the same step and
+ * with the same recorded time of that step, so that what the step does has the same name again. Runs are locked before
+ * entries, both in the order of their keys.
+ */
+import type { Person, Value } from "../../rules/filters.ts";
+import { plainArray, texts } from "../db/arrays.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
+import type { Page } from "../mail/read.ts";
+
+const ID_FIRST = "00000000-0000-0000-0000-000000000000";
+
+export type ClaimedRun = {
+  workspaceId: string;
+  handle: string;
+  id: string;
+  automationId: string;
+  version: number;
+  audienceId: string;
+  contactId: string;
+  eventId: string;
+  position: string;
+  seq: number;
+  /** How often it was taken up since somebody last said what became of it. */
+  claims: number;
+  steppedAt: Date;
+  createdAt: Date;
+};
+
+/** `isHeld`: its workspace is suspended, so that it was not taken up but set aside. */
+export type FoundRun = ClaimedRun & { isHeld: boolean };
+
+/** Takes up runs that are due, oldest first. A step that was begun before `staleAt` begins anew. */
+export async function claimRuns(
+  sql: Sql,
+  { now, leaseMs, staleAt, most }: { now: number; leaseMs: number; staleAt: number; most: number },
+): Promise<FoundRun[]> {
+  const at = new Date(now);
+  return sql<FoundRun[]>`
+    with ready as (
+      select workspace_id, id from run where wake_at <= ${at} and not is_held order by wake_at limit ${most} for update skip locked
+    )
+    update run r set seq = r.seq + 1, is_held = w.suspended_at is not null,
+      claims = r.claims + case when w.suspended_at is null then 1 else 0 end,
+      wake_at = case when w.suspended_at is null then ${new Date(now + leaseMs)} else r.wake_at end,
+      stepped_at = case when r.stepped_at > ${new Date(staleAt)} then r.stepped_at else ${at} end
+    from ready, workspace w
+    where r.workspace_id = ready.workspace_id and r.id = ready.id and w.id = r.workspace_id
+    returning r.workspace_id as "workspaceId", w.handle, r.id, r.automation_id as "automationId", r.version,
+      r.audience_id as "audienceId", r.contact_id as "contactId", r.event_id as "eventId", r.position, r.seq, r.claims,
+      r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
+}
+
+export type StepNote = { kind: string; result: string; detail: string | null };
+
+/** Where a run goes on; a note says what its step did. */
+export type RunMove = {
+  run: ClaimedRun;
+  note: StepNote | null;
+  at: number;
+  /** `on`: at once, by the same worker; `sleep`: at a time; `retry`: the same step, at a time. */
+  to:
+    | { kind: "on"; position: string }
+    | { kind: "sleep"; position: string; wakeAt: number }
+    | { kind: "retry"; wakeAt: number }
+    | { kind: "end"; state: "finished" | "stopped"; reason: string | null };
+};
+
+/**
+ * Moves the runs that nobody else has moved meanwhile; hands back the ids of these. One that goes on at once keeps its
+ * lease as it is: no index holds anything else of it, so that its steps stay heap-only updates.
+ */
+export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set<string>> {
+  const rows = moves.map(rowOf);
+  const of = (pick: (row: MoveRow) => string | number | boolean | null): string => plainArray(rows.map(pick));
+  const textsOf = (pick: (row: MoveRow) => string | null) => texts(sql, rows.map(pick));
+  const moved = await sql<{ id: string }[]>`
+    with given as (
+      select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[], ${of((m) => m.seq)}::int[],
+        ${of((m) => m.at)}::timestamptz[], ${textsOf((m) => m.position)}, ${textsOf((m) => m.next)},
+        ${of((m) => m.isOn)}::bool[], ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[],
+        ${of((m) => m.state)}::text[], ${textsOf((m) => m.reason)}, ${of((m) => m.kind)}::text[],
+        ${textsOf((m) => m.result)}, ${textsOf((m) => m.detail)}, ${of((m) => m.beganAt)}::timestamptz[])
+        as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
+    ), held as (
+      select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id and r.seq = g.seq
+      order by r.workspace_id, r.id for update of r
+    ), moved as (
+      update run r set seq = r.seq + 1, position = g.next, stepped_at = g.stepped_at,
+        wake_at = case when g.is_on then r.wake_at else g.wake_at end, claims = 0, state = g.state, reason = g.reason,
+        ended_at = case when g.state <> 'active' then g.at end
+      from given g, held
+      where r.workspace_id = held.workspace_id and r.id = held.id and g.workspace_id = held.workspace_id and g.id = held.id
+      returning r.workspace_id, r.id, r.automation_id, r.contact_id, r.state
+    ), noted as (
+      insert into run_step (workspace_id, run_id, seq, position, kind, result, detail, began_at, ended_at)
+      select g.workspace_id, g.id, g.seq, g.position, g.kind, g.result, g.detail, g.began_at, g.at
+      from given g join moved m on m.workspace_id = g.workspace_id and m.id = g.id where g.kind is not null
+    ), ${closing(sql)}
+    select id from moved`;
+  return new Set(moved.map(({ id }) => id));
+}
+
+const STOPPED_MAX = 2_000;
+const FORGOTTEN_MAX = 10_000;
+/** To stop a run costs as much as to delete so many events. */
+const RUN_EVENTS = 5;
+
+/** Ends runs that are under way: one alone, or all of one automation, some at a time so that no lock is held for long. */
+export async function stopRuns(
+  sql: Sql,
+  workspaceId: string,
+  which: { automationId: string } | { runId: string },
+  reason: string,
+  now: Date,
+): Promise<number> {
+  if ("runId" in which) return stopSome(sql, workspaceId, [which.runId], reason, now);
+  let stopped = 0;
+  for (let after = ID_FIRST; ; ) {
+    const some = await sql<{ id: string }[]>`
+      select id from run
+      where workspace_id = ${workspaceId} and automation_id = ${which.automationId} and id > ${after} and wake_at is not null
+      order by id limit ${STOPPED_MAX}`;
+    const ids = some.map(({ id }) => id);
+    stopped += await stopSome(sql, workspaceId, ids, reason, now);
+    if (ids.length < STOPPED_MAX) return stopped;
+    after = ids.at(-1) as string;
+  }
+}
+
+async function stopSome(
+  sql: Sql,
+  workspaceId: string,
+  ids: readonly string[],
+  reason: string,
+  now: Date,
+): Promise<number> {
+  const those = sql`r.workspace_id = ${workspaceId} and r.id = any(${[...ids]}::uuid[])`;
+  return (await stopThose(sql, those, STOPPED_MAX, reason, now)).length;
+}
+
+/**
+ * Nothing of what erased contacts did stays: their runs end, their events and entries go. One transaction deletes at
+ * most so many events; `isRemembered` says of whom something is left, and the erasure of their mail goes on with that.
+ */
+export function forgetContacts(
+  tx: Sql | Tx,
+  contacts: readonly { workspaceId: string; id: string }[],
+  now: Date,
+  most = FORGOTTEN_MAX,
+): Statement[] {
+  const gone = () => tx`
+    unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
+  const those = tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`;
+  return [
+    stopThose(tx, those, Math.ceil(most / RUN_EVENTS), "contact erased", now),
+    tx`
+      with held as (
+        select e.workspace_id, e.automation_id, e.contact_id
+        from ${gone()} join automation a on a.workspace_id = g.workspace_id
+        join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = g.contact_id
+        limit ${most} for update of e skip locked
+      )
+      delete from entry e using held
+      where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id and e.contact_id = held.contact_id`,
+    tx`
+      with held as (
+        select e.workspace_id, e.contact_id, e.id from ${gone()}
+        join event e on e.workspace_id = g.workspace_id and e.contact_id = g.contact_id
+        limit ${most} for update of e skip locked
+      )
+      delete from event e using held
+      where e.workspace_id = held.workspace_id and e.contact_id = held.contact_id and e.id = held.id`,
+  ];
+}
+
+/** Whether anything is left of what contact `c` did. */
+export function isRemembered(sql: Sql | Tx) {
+  return sql`(
+    exists (select from event e where e.workspace_id = c.workspace_id and e.contact_id = c.id)
+    or exists (select from run r where r.workspace_id = c.workspace_id and r.contact_id = c.id and r.wake_at is not null)
+    or exists (
+      select from automation a
+      join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = c.id
+      where a.workspace_id = c.workspace_id))`;
+}
+
+function stopThose(sql: Sql | Tx, those: Statement, most: number, reason: string, now: Date): Statement {
+  return sql`
+    with found as materialized (
+      select r.workspace_id, r.id from run r where r.wake_at is not null and ${those} limit ${most}
+    ), held as (
+      select r.workspace_id, r.id from run r join found f on r.workspace_id = f.workspace_id and r.id = f.id
+      where r.wake_at is not null order by r.workspace_id, r.id for update of r
+    ), moved as (
+      update run r set seq = r.seq + 1, wake_at = null, state = 'stopped', reason = ${reason}, ended_at = ${now}
+      from held where r.workspace_id = held.workspace_id and r.id = held.id
+      returning r.workspace_id, r.id, r.automation_id, r.contact_id, r.state
+    ), ${closing(sql)}
+    select id from moved`;
+}
+
+/** A run that has ended leaves its place to the next, under an entry policy that waits for that. */
+function closing(sql: Sql | Tx) {
+  return sql`ended as (
+      select e.workspace_id, e.automation_id, e.contact_id from entry e
+      join moved m on e.workspace_id = m.workspace_id and e.automation_id = m.automation_id and e.contact_id = m.contact_id
+        and e.run_id = m.id
+      where m.state <> 'active' order by 1, 2, 3 for update of e
+    ), closed as (
+      update entry e set is_open = false from ended
+      where e.workspace_id = ended.workspace_id and e.automation_id = ended.automation_id and e.contact_id = ended.contact_id
+    )`;
+}
+
+type MoveRow = {
+  workspaceId: string;
+  id: string;
+  seq: number;
+  at: string;
+  position: string;
+  next: string;
+  isOn: boolean;
+  wakeAt: string | null;
+  steppedAt: string | null;
+  state: string;
+  reason: string | null;
+  kind: string | null;
+  result: string | null;
+  detail: string | null;
+  beganAt: string;
+};
+
+function rowOf({ run, note, at, to }: RunMove): MoveRow {
+  const { workspaceId, id, seq, position, steppedAt } = run;
+  const isOn = to.kind === "on";
+  const wakeAt = "wakeAt" in to ? to.wakeAt : null;
+  const stepped = isOn ? new Date(at) : to.kind === "retry" ? steppedAt : null;
+  return {
+    workspaceId,
+    id,
+    seq,
+    at: new Date(at).toISOString(),
+    position,
+    next: "position" in to ? to.position : position,
+    isOn,
+    wakeAt: wakeAt === null ? null : new Date(wakeAt).toISOString(),
+    steppedAt: stepped?.toISOString() ?? null,
+    state: to.kind === "end" ? to.state : "active",
+    reason: to.kind === "end" ? to.reason : null,
+    kind: note?.kind ?? null,
+    result: note?.result ?? null,
+    detail: note?.detail ?? null,
+    beganAt: steppedAt.toISOString(),
+  };
+}
+
+export type EventOfRun = {
+  workspaceId: string;
+  id: string;
+  name: string;
+  properties: { [key: string]: Value } | null;
+};
+
+export async function readEvents(sql: Sql, runs: readonly ClaimedRun[]): Promise<EventOfRun[]> {
+  return sql<EventOfRun[]>`
+    select e.workspace_id as "workspaceId", e.id, e.name, e.properties from event e
+    join unnest(${runs.map((r) => r.workspaceId)}::uuid[], ${runs.map((r) => r.contactId)}::uuid[],
+                ${runs.map((r) => r.eventId)}::text[]) as r(workspace_id, contact_id, id) using (workspace_id, contact_id, id)`;
+}
+
+export type ContactOfRun = Person & { workspaceId: string; isArchived: boolean };
+
+/** The contacts as they are now, archived ones too; erased ones are missing. */
+export async function readContacts(
+  sql: Sql,
+  wanted: readonly { workspaceId: string; contactId: string }[],
+): Promise<ContactOfRun[]> {
+  return sql<ContactOfRun[]>`
+    select c.workspace_id as "workspaceId", c.id, c.email, c.first_name, c.last_name, c.status, c.tags, c.properties,
+           c.archived_at is not null as "isArchived"
+    from contact c
+    join unnest(${wanted.map((r) => r.workspaceId)}::uuid[], ${wanted.map((r) => r.contactId)}::uuid[]) as r(workspace_id, id)
+      using (workspace_id, id)
+    join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null`;
+}
+
+export type RunRow = {
+  id: string;
+  automationId: string;
+  version: number;
+  contactId: string;
+  eventId: string;
+  state: "active" | "finished" | "stopped";
+  reason: string | null;
+  position: string;
+  wakeAt: Date | null;
+  createdAt: Date;
+  endedAt: Date | null;
+};
+
+/** Of one automation, newest first: a page and one more row. */
+export async function listRuns(
+  sql: Sql,
+  workspaceId: string,
+  automationId: string,
+  { after, limit, state }: Pick<Page, "after" | "limit"> & { state: string | null },
+): Promise<RunRow[]> {
+  return sql<RunRow[]>`
+    select ${runColumns(sql)} from run r
+    where r.workspace_id = ${workspaceId} and r.automation_id = ${automationId}
+      ${after === null ? sql`` : sql`and r.id < ${after}`} ${state === null ? sql`` : sql`and r.state = ${state}`}
+    order by r.id desc limit ${limit + 1}`;
+}
+
+export type StepRow = {
+  position: string;
+  kind: string;
+  result: string;
+  detail: string | null;
+  beganAt: Date;
+  endedAt: Date;
+};
+
+/** A run with what each of its steps did, in order. */
+export async function findRun(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+): Promise<(RunRow & { steps: StepRow[] }) | null> {
+  const [row] = await sql<RunRow[]>`
+    select ${runColumns(sql)} from run r where r.workspace_id = ${workspaceId} and r.id = ${id}`;
+  if (!row) return null;
+  const steps = await sql<StepRow[]>`
+    select position, kind, result, detail, began_at as "beganAt", ended_at as "endedAt" from run_step
+    where workspace_id = ${workspaceId} and run_id = ${id} order by seq`;
+  return { ...row, steps };
+}
+
+/** How many runs of an automation are in each state. */
+export async function countRuns(
+  sql: Sql,
+  workspaceId: string,
+  automationId: string,
+): Promise<Record<RunRow["state"], number>> {
+  const rows = await sql<{ state: RunRow["state"]; n: number }[]>`
+    select state, count(*)::int as n from run
+    where workspace_id = ${workspaceId} and automation_id = ${automationId} group by state`;
+  return {
+    active: 0,
+    finished: 0,
+    stopped: 0,
+    ...Object.fromEntries(rows.map(({ state, n }) => [state, n])),
+  };
+}
+
+export type StepCount = { position: string; kind: string; result: string; count: number };
+
+/** What the steps of a version's runs did, and how often. */
+export async function countSteps(
+  sql: Sql,
+  workspaceId: string,
+  automationId: string,
+  version: number,
+): Promise<StepCount[]> {
+  return sql<StepCount[]>`
+    select s.position, s.kind, s.result, count(*)::int from run r
+    join run_step s on s.workspace_id = r.workspace_id and s.run_id = r.id
+    where r.workspace_id = ${workspaceId} and r.automation_id = ${automationId} and r.version = ${version}
+    group by 1, 2, 3 order by 1, 2, 3`;
+}
+
+/** Runs that have ended and events that no run needs, older than `before`; says how many rows went. */
+export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Promise<number> {
+  const runs = await sql`
+    with old as (
+      delete from run where (workspace_id, id) in (
+        select workspace_id, id from run where ended_at < ${before} order by ended_at limit ${most} for update skip locked)
+      returning workspace_id, id
+    ), steps as (
+      delete from run_step s using old where s.workspace_id = old.workspace_id and s.run_id = old.id
+    )
+    select 1 from old`;
+  const events = await sql`
+    delete from event where (workspace_id, contact_id, id) in (
+      select e.workspace_id, e.contact_id, e.id from event e
+      where e.created_at < ${before} and not exists (
+        select from run r where r.workspace_id = e.workspace_id and r.contact_id = e.contact_id and r.event_id = e.id
+          and r.wake_at is not null)
+      limit ${most} for update of e skip locked) returning 1`;
+  return Math.max(runs.length, events.length);
+}
+
+function runColumns(sql: Sql) {
+  return sql`r.id, r.automation_id as "automationId", r.version, r.contact_id as "contactId", r.event_id as "eventId",
+    r.state, r.reason, r.position, r.wake_at as "wakeAt", r.created_at as "createdAt", r.ended_at as "endedAt"`;
+}
+
+/** How many runs are overdue, up to a bound, and since when the first of them is: what tells that workers lag. */
+export async function overdueRuns(
+  sql: Sql,
+  now: Date,
+  most: number,
+): Promise<{ count: number; since: Date | null }> {
+  const [row] = await sql<{ count: number; since: Date | null }[]>`
+    select count(*)::int, min(wake_at) as since
+    from (select wake_at from run where wake_at <= ${now} and not is_held order by wake_at limit ${most}) as due`;
+  return row ?? { count: 0, since: null };
+}

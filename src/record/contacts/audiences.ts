@@ -1,0 +1,83 @@
+/**
+ * Audiences of a workspace. A deleted one is seen by nobody from that moment on; its contacts are erased in groups,
+ * and its row goes with the last of them.
+ */
+import type { Sql, Tx } from "../db/connect.ts";
+import type { Page } from "../mail/read.ts";
+
+export type Audience = {
+  workspaceId: string;
+  id: string;
+  name: string;
+  doubleOptIn: boolean;
+  /** Of somebody who was erased from it a keyed hash may be kept: only then is anybody looked for there. */
+  suppresses: boolean;
+  createdAt: Date;
+};
+
+export async function insertAudience(
+  sql: Sql,
+  audience: Omit<Audience, "createdAt" | "suppresses">,
+  now: Date,
+): Promise<boolean> {
+  const rows = await sql`
+    insert into audience (workspace_id, id, name, double_opt_in, created_at)
+    select id, ${audience.id}, ${audience.name}, ${audience.doubleOptIn}, ${now} from workspace
+    where id = ${audience.workspaceId} returning id`;
+  return rows.length > 0;
+}
+
+export async function findAudience(sql: Tx | Sql, workspaceId: string, id: string): Promise<Audience | null> {
+  const [row] = await sql<Audience[]>`
+    select ${columns(sql)} from audience
+    where workspace_id = ${workspaceId} and id = ${id} and deleted_at is null`;
+  return row ?? null;
+}
+
+/** For operators, who know an audience and not whose it is. */
+export async function findAudienceAnywhere(sql: Sql, id: string): Promise<Audience | null> {
+  const [row] = await sql<Audience[]>`
+    select ${columns(sql)} from audience where id = ${id} and deleted_at is null`;
+  return row ?? null;
+}
+
+/** A page and one more row; `ids` narrows to what a restricted key sees. */
+export async function listAudiences(
+  sql: Sql,
+  workspaceId: string,
+  ids: readonly string[] | null,
+  { after, before, limit }: Page,
+): Promise<Audience[]> {
+  const visible = ids === null ? sql`` : sql`and id = any(${[...ids]}::uuid[])`;
+  const position =
+    before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
+  return sql<Audience[]>`
+    select ${columns(sql)} from audience
+    where workspace_id = ${workspaceId} and deleted_at is null ${visible} ${position}
+    order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
+}
+
+export async function deleteAudience(sql: Sql, workspaceId: string, id: string, now: Date): Promise<boolean> {
+  const rows = await sql`
+    update audience set deleted_at = ${now}
+    where workspace_id = ${workspaceId} and id = ${id} and deleted_at is null returning id`;
+  return rows.length > 0;
+}
+
+/** Locks audiences in the order of their ids: while they are held nobody else changes their contacts. */
+export async function lockAudiences(
+  tx: Tx | Sql,
+  wanted: readonly { workspaceId: string; audienceId: string }[],
+): Promise<Audience[]> {
+  const each = [...new Map(wanted.map((one) => [one.workspaceId + one.audienceId, one])).values()];
+  return await tx<Audience[]>`
+    select ${columns(tx)} from audience
+    where (workspace_id, id) in (
+        select * from unnest(${each.map((w) => w.workspaceId)}::uuid[], ${each.map((w) => w.audienceId)}::uuid[]))
+      and deleted_at is null
+    order by workspace_id, id for no key update`.execute();
+}
+
+function columns(sql: Tx | Sql) {
+  return sql`workspace_id as "workspaceId", id, name, double_opt_in as "doubleOptIn", suppresses, created_at as "createdAt"`;
+}

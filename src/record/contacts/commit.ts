@@ -1,0 +1,221 @@
+/**
+ * Committing changes of contacts: those of many requests in one transaction of the group commit.
+ *
+ * Promises: a change is decided on the contact as it is then, under the lock of its audience; several changes of one
+ * contact in one group happen one after the other. A mail that asks for confirmation is owed from the moment the
+ * change is committed.
+ */
+import { newId } from "../../ids.ts";
+import { type Change, type Changed, type Contact, change, type Held } from "../../rules/contact.ts";
+import type { Sql, Statement } from "../db/connect.ts";
+import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
+import { type Audience, lockAudiences } from "./audiences.ts";
+import {
+  deleteContacts,
+  findSuppressed,
+  type HeldKey,
+  heldName,
+  holdContacts,
+  insertConsents,
+  insertContacts,
+  keepSuppressed,
+  type NewConsent,
+  saveConfirmations,
+  updateContacts,
+  type Who,
+} from "./contacts.ts";
+import { insertErasures } from "./erasures.ts";
+
+export type ContactEntry = {
+  workspaceId: string;
+  audienceId: string;
+  who: Who;
+  change: Change;
+  keyId: string | null;
+  /** The time that a test gives, in ms; 0: that of the transaction. */
+  given: number;
+  /** Of the request, for the bound of a group. */
+  bytes: number;
+};
+
+export type ContactVerdict = Changed | { kind: "no audience" };
+export type ContactCommit = GroupCommit<ContactEntry, ContactVerdict>;
+
+/** `hashOf` is the keyed hash under which an erased address stays known. */
+export function contactCommit(
+  options: GroupCommitOptions,
+  hashOf: (identity: string) => Buffer,
+): ContactCommit {
+  return new GroupCommit(
+    {
+      open: (group) => new ContactTransaction(group, hashOf),
+      rowsOf: () => 1,
+      bytesOf: ({ bytes }) => bytes,
+    },
+    options,
+  );
+}
+
+class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
+  readonly #group: readonly ContactEntry[];
+  readonly #hashOf: (identity: string) => Buffer;
+  readonly #given: number;
+  readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
+  readonly #lists = new Map<string, List>();
+  readonly #touched = new Set<Held>();
+
+  constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
+    this.#group = group;
+    this.#hashOf = hashOf;
+    this.#given = Math.max(...group.map(({ given }) => given));
+  }
+
+  async read(tx: Sql): Promise<void> {
+    const [audiences, held] = await settled([lockAudiences(tx, this.#group), holdContacts(tx, this.#group)]);
+    for (const audience of audiences)
+      this.#lists.set(audience.workspaceId + audience.id, {
+        audience,
+        byId: new Map(),
+        byIdentity: new Map(),
+        suppressed: new Set(),
+      });
+    for (const one of held) {
+      const list = this.#listOf(one.contact);
+      if (list) keep(list, one);
+    }
+    const newcomers = this.#group.flatMap((entry) => this.#newcomerOf(entry) ?? []);
+    if (newcomers.length === 0) return;
+    const suppressed = await findSuppressed(tx, newcomers);
+    for (const one of newcomers)
+      if (suppressed.has(heldName(one))) this.#listOf(one)?.suppressed.add(one.identity);
+  }
+
+  write(tx: Sql, transactionTime: number): Statement[] {
+    const now = new Date(this.#given || transactionTime);
+    for (const entry of this.#group) this.#verdicts.set(entry, this.#decide(entry, now));
+    const touched = [...this.#touched];
+    const kept = touched.filter(({ isErased }) => !isErased);
+    const fresh = kept.filter(({ isNew }) => isNew);
+    const known = kept.filter(({ isNew }) => !isNew);
+    const erased = touched.filter(({ isErased }) => isErased);
+    const consents = kept.flatMap((held) => consentsOf(held, now));
+    const confirmations = kept.flatMap(({ contact: { workspaceId, id: contactId }, confirmation }) =>
+      confirmation ? [{ workspaceId, contactId, ...confirmation }] : [],
+    );
+    const writes: Statement[] = [];
+    // an address that was erased and added again in one group is inserted after it is deleted
+    if (erased.length > 0) writes.push(...this.#erase(tx, erased, now));
+    if (fresh.length > 0)
+      writes.push(
+        insertContacts(
+          tx,
+          fresh.map(({ contact }) => contact),
+        ),
+      );
+    if (known.length > 0)
+      writes.push(
+        updateContacts(
+          tx,
+          known.map(({ contact }) => contact),
+        ),
+      );
+    if (consents.length > 0) writes.push(insertConsents(tx, consents));
+    if (confirmations.length > 0) writes.push(saveConfirmations(tx, confirmations));
+    // last, as everywhere: others wait for it
+    if (erased.length > 0)
+      writes.push(
+        insertErasures(
+          tx,
+          erased.map(({ contact }) => contact),
+          now,
+        ),
+      );
+    return writes;
+  }
+
+  verdictOf(entry: ContactEntry): ContactVerdict {
+    return this.#verdicts.get(entry) as ContactVerdict;
+  }
+
+  committed(): void {}
+
+  #decide(entry: ContactEntry, now: Date): ContactVerdict {
+    const { who, change: asked, keyId } = entry;
+    const list = this.#listOf(entry);
+    if (!list) return { kind: "no audience" };
+    const { audience, byId, byIdentity, suppressed } = list;
+    const held = ("id" in who ? byId.get(who.id) : byIdentity.get(who.identity)) ?? null;
+    const isSuppressed = asked.kind === "add" && suppressed.has(asked.identity);
+    const setting = { audience, isSuppressed, keyId, now };
+    const verdict = change(held, asked, setting, (added) => {
+      keep(list, added);
+      this.#touched.add(added);
+    });
+    if (verdict.kind !== "changed") return verdict;
+    if (held) this.#touched.add(held);
+    if (asked.kind === "erase") noteErased(list, verdict.contact);
+    return verdict;
+  }
+
+  #listOf({ workspaceId, audienceId }: Pick<ContactEntry, "workspaceId" | "audienceId">): List | null {
+    return this.#lists.get(workspaceId + audienceId) ?? null;
+  }
+
+  /** Who is added, and may be one of those that were erased and must not be written to. The hash costs 6 us. */
+  #newcomerOf(entry: ContactEntry): (HeldKey & { identity: string }) | null {
+    const { workspaceId, audienceId, change: asked } = entry;
+    if (asked.kind !== "add") return null;
+    const list = this.#listOf(entry);
+    if (!list?.audience.suppresses || list.byIdentity.has(asked.identity)) return null;
+    return { workspaceId, audienceId, identity: asked.identity, hash: this.#hashOf(asked.identity) };
+  }
+
+  #erase(tx: Sql, erased: readonly Held[], now: Date): Statement[] {
+    const contacts = erased.map(({ contact }) => contact);
+    // of one who was erased twice in the group, the last word
+    const last = new Map(
+      contacts.map((contact) => [
+        `${contact.workspaceId} ${contact.audienceId} ${contact.identity}`,
+        contact,
+      ]),
+    );
+    const keys = [...last.values()].map(({ workspaceId, audienceId, identity, status }) => ({
+      workspaceId,
+      audienceId,
+      hash: this.#hashOf(identity),
+      isUnsubscribed: status === "unsubscribed",
+    }));
+    return [...deleteContacts(tx, contacts, now), ...keepSuppressed(tx, keys, now)];
+  }
+}
+
+function consentsOf({ contact, consents }: Held, recordedAt: Date): NewConsent[] {
+  const { workspaceId, id: contactId } = contact;
+  return consents.map((consent) => ({
+    ...consent,
+    workspaceId,
+    contactId,
+    id: newId(recordedAt.getTime()),
+    recordedAt,
+  }));
+}
+
+/** An audience that is locked, and who of it the group is about. */
+type List = {
+  audience: Audience;
+  byId: Map<string, Held>;
+  byIdentity: Map<string, Held>;
+  /** By identity. */
+  suppressed: Set<string>;
+};
+
+function keep({ byId, byIdentity }: List, held: Held): void {
+  byId.set(held.contact.id, held);
+  byIdentity.set(held.contact.identity, held);
+}
+
+/** Who is added again in the same group comes back as in the next one. */
+function noteErased({ suppressed }: List, { identity, status }: Contact): void {
+  if (status === "unsubscribed") suppressed.add(identity);
+  else suppressed.delete(identity);
+}

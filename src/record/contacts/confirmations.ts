@@ -1,0 +1,46 @@
+/** Confirmation mails that are owed: asked for by a committed change, and not yet written. */
+import type { Sql } from "../db/connect.ts";
+
+export type OwedConfirmation = {
+  workspaceId: string;
+  handle: string;
+  audienceId: string;
+  audienceName: string;
+  contactId: string;
+  email: string;
+  firstName: string | null;
+  lastName: string | null;
+  askedAt: Date;
+};
+
+/** Of one contact, or of all whose mail was asked for in this span. */
+export async function owedConfirmations(
+  sql: Sql,
+  of: { workspaceId: string; contactId: string } | { after: Date; before: Date },
+  most: number,
+): Promise<OwedConfirmation[]> {
+  const wanted =
+    "contactId" in of
+      ? sql`f.workspace_id = ${of.workspaceId} and f.contact_id = ${of.contactId}`
+      : sql`f.asked_at > ${of.after} and f.asked_at < ${of.before}`;
+  return sql<OwedConfirmation[]>`
+    select f.workspace_id as "workspaceId", w.handle, c.audience_id as "audienceId", a.name as "audienceName",
+           f.contact_id as "contactId", c.email, c.first_name as "firstName", c.last_name as "lastName", f.asked_at as "askedAt"
+    from confirmation f
+    join workspace w on w.id = f.workspace_id
+    join contact c on c.workspace_id = f.workspace_id and c.id = f.contact_id
+    join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id
+    where not f.is_mailed and f.is_open and ${wanted} and c.archived_at is null and a.deleted_at is null
+      and w.suspended_at is null
+    order by f.asked_at limit ${most}`;
+}
+
+/** The mail is committed; one that was asked for since then is still owed. */
+export async function noteMailed(
+  sql: Sql,
+  { workspaceId, contactId, askedAt }: OwedConfirmation,
+): Promise<void> {
+  await sql`
+    update confirmation set is_mailed = true
+    where workspace_id = ${workspaceId} and contact_id = ${contactId} and asked_at = ${askedAt}`;
+}

@@ -1,0 +1,250 @@
+/** Contact rows: read, and written in sets. What a change does to one is decided in contact.ts. */
+
+import type { Confirmation, Consent, Contact, Held } from "../../rules/contact.ts";
+import { forgetContacts } from "../automations/runs.ts";
+import { plainArray, texts } from "../db/arrays.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
+import type { Page } from "../mail/read.ts";
+
+export type Who = { identity: string } | { id: string };
+type Wanted = { workspaceId: string; audienceId: string; who: Who };
+
+const ID_FIRST = "00000000-0000-0000-0000-000000000000";
+const ID_LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+type HeldRow = Contact & { asked: number | null } & Omit<Confirmation, "asked">;
+
+/** What a transaction that has locked the audiences holds of these contacts, archived or not. */
+export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Promise<Held[]> {
+  const byIdentity = wanted.flatMap(({ who, ...of }) =>
+    "identity" in who ? [{ ...of, value: who.identity }] : [],
+  );
+  const byId = wanted.flatMap(({ who, ...of }) => ("id" in who ? [{ ...of, value: who.id }] : []));
+  const select = async (some: typeof byId, match: ReturnType<Sql>): Promise<HeldRow[]> =>
+    some.length === 0
+      ? []
+      : await tx<HeldRow[]>`
+          select ${columns(tx)}, f.asked, f.asked_at as "askedAt", f.is_open as "isOpen", f.is_mailed as "isMailed"
+          from unnest(${some.map((w) => w.workspaceId)}::uuid[], ${some.map((w) => w.audienceId)}::uuid[],
+                      ${some.map((w) => w.value)}::text[]) as w(workspace_id, audience_id, value)
+          join contact c on c.workspace_id = w.workspace_id and c.audience_id = w.audience_id and ${match}
+          left join confirmation f on f.workspace_id = c.workspace_id and f.contact_id = c.id`.execute();
+  const found = await Promise.all([
+    select(byIdentity, tx`c.identity = w.value`),
+    select(byId, tx`c.id = w.value::uuid`),
+  ]);
+  return found.flat().map(heldOf);
+}
+
+/**
+ * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being committed.
+ * Call it before any ledger is locked.
+ */
+export async function keepContacts(
+  tx: Tx | Sql,
+  wanted: readonly { workspaceId: string; id: string }[],
+): Promise<Set<string>> {
+  const rows = await tx<{ id: string }[]>`
+    select c.id from contact c
+    join unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.id)}::uuid[]) as w(workspace_id, id)
+      on c.workspace_id = w.workspace_id and c.id = w.id
+    order by c.workspace_id, c.id for key share of c`.execute();
+  return new Set(rows.map(({ id }) => id));
+}
+
+export async function findContact(
+  sql: Sql,
+  { workspaceId, audienceId, who }: Wanted,
+): Promise<Contact | null> {
+  const [row] = await sql<Contact[]>`
+    select ${columns(sql)} from contact c
+    where c.workspace_id = ${workspaceId} and c.audience_id = ${audienceId} and c.archived_at is null
+      and ${"id" in who ? sql`c.id = ${who.id}` : sql`c.identity = ${who.identity}`}`;
+  return row ?? null;
+}
+
+/**
+ * A page and one more row. Bounded and ordered by audience and id together: were the audience an equality, the planner
+ * could as well walk the primary key and skip the contacts of every other audience on the way.
+ */
+export async function listContacts(
+  sql: Sql,
+  workspaceId: string,
+  audienceId: string,
+  { after, before, limit }: Page,
+): Promise<Contact[]> {
+  const direction = before === null ? sql`desc` : sql`asc`;
+  return sql<Contact[]>`
+    select ${columns(sql)} from contact c
+    where c.workspace_id = ${workspaceId} and c.archived_at is null
+      and (c.audience_id, c.id) > (${audienceId}::uuid, ${before ?? ID_FIRST}::uuid)
+      and (c.audience_id, c.id) < (${audienceId}::uuid, ${after ?? ID_LAST}::uuid)
+    order by c.audience_id ${direction}, c.id ${direction} limit ${limit + 1}`;
+}
+
+export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
+  const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
+  const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
+  return tx`
+    insert into contact (workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
+                         created_at, updated_at, archived_at)
+    select workspace_id, id, audience_id, identity, email, first_name, last_name, properties::jsonb, tags::text[], status,
+           created_at, updated_at, archived_at
+    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${of((c) => c.audienceId)}::uuid[],
+                ${textsOf((c) => c.identity)}, ${textsOf((c) => c.email)}, ${textsOf((c) => c.firstName)},
+                ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
+                ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
+                ${of((c) => c.createdAt.toISOString())}::timestamptz[], ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
+                ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])
+      as c(workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
+           created_at, updated_at, archived_at)`;
+}
+
+export function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
+  const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
+  const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
+  return tx`
+    update contact c set first_name = v.first_name, last_name = v.last_name, properties = v.properties::jsonb,
+      tags = v.tags::text[], status = v.status, updated_at = v.updated_at, archived_at = v.archived_at
+    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${textsOf((c) => c.firstName)},
+                ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
+                ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
+                ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
+                ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])
+      as v(workspace_id, id, first_name, last_name, properties, tags, status, updated_at, archived_at)
+    where c.workspace_id = v.workspace_id and c.id = v.id`;
+}
+
+export type NewConsent = Consent & { workspaceId: string; contactId: string; id: string; recordedAt: Date };
+
+export function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): Statement {
+  const of = (pick: (consent: NewConsent) => string | null): string => plainArray(consents.map(pick));
+  const textsOf = (pick: (consent: NewConsent) => string | null) => texts(tx, consents.map(pick));
+  return tx`
+    insert into consent (workspace_id, contact_id, id, kind, source, captured_at, ip_address, user_agent, wording,
+                         text_version, key_id, recorded_at)
+    select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.contactId)}::uuid[], ${of((c) => c.id)}::uuid[],
+      ${of((c) => c.kind)}::text[], ${textsOf((c) => c.source)}, ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
+      ${textsOf((c) => c.ipAddress)}, ${textsOf((c) => c.userAgent)}, ${textsOf((c) => c.wording)},
+      ${textsOf((c) => c.textVersion)}, ${of((c) => c.keyId)}::uuid[],
+      ${of((c) => c.recordedAt.toISOString())}::timestamptz[])`;
+}
+
+/** The whole record of what a contact agreed to, oldest first. */
+export async function listConsents(
+  sql: Sql,
+  workspaceId: string,
+  contactId: string,
+): Promise<(Consent & { id: string; recordedAt: Date })[]> {
+  return sql`
+    select id, kind, source, captured_at as "capturedAt", ip_address as "ipAddress", user_agent as "userAgent", wording,
+           text_version as "textVersion", key_id as "keyId", recorded_at as "recordedAt"
+    from consent where workspace_id = ${workspaceId} and contact_id = ${contactId} order by id`;
+}
+
+export function saveConfirmations(
+  tx: Tx | Sql,
+  confirmations: readonly (Confirmation & { workspaceId: string; contactId: string })[],
+): Statement {
+  const of = (pick: (one: (typeof confirmations)[number]) => string | number | boolean): string =>
+    plainArray(confirmations.map(pick));
+  return tx`
+    insert into confirmation (workspace_id, contact_id, asked, asked_at, is_open, is_mailed)
+    select * from unnest(${of((f) => f.workspaceId)}::uuid[], ${of((f) => f.contactId)}::uuid[], ${of((f) => f.asked)}::int[],
+      ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => f.isOpen)}::bool[],
+      ${of((f) => f.isMailed)}::bool[])
+    on conflict (workspace_id, contact_id) do update set asked = excluded.asked, asked_at = excluded.asked_at,
+      is_open = excluded.is_open, is_mailed = excluded.is_mailed`;
+}
+
+export type HeldKey = { workspaceId: string; audienceId: string; hash: Buffer };
+
+/** An address of one audience, as a hash. */
+export function heldName({ workspaceId, audienceId, hash }: HeldKey): string {
+  return `${workspaceId} ${audienceId} ${hash.toString("hex")}`;
+}
+
+/** Which of these addresses must not be written to, by `heldName`. */
+export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Promise<Set<string>> {
+  const rows = await tx<HeldKey[]>`
+    select s.workspace_id as "workspaceId", s.audience_id as "audienceId", s.address_hash as hash from suppression s
+    join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.audienceId)}::uuid[],
+                ${keys.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)
+      on s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`.execute();
+  return new Set(rows.map(heldName));
+}
+
+/** Keeps who was unsubscribed, and lets go of who was not. Whoever calls has locked the audiences. */
+export function keepSuppressed(
+  tx: Tx | Sql,
+  keys: readonly (HeldKey & { isUnsubscribed: boolean })[],
+  now: Date,
+): Statement[] {
+  const columnsOf = (some: readonly HeldKey[]) => tx`
+    unnest(${some.map((k) => k.workspaceId)}::uuid[], ${some.map((k) => k.audienceId)}::uuid[],
+           ${some.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)`;
+  const out = keys.filter(({ isUnsubscribed }) => isUnsubscribed);
+  const free = keys.filter(({ isUnsubscribed }) => !isUnsubscribed);
+  const statements: Statement[] = [];
+  if (out.length > 0)
+    statements.push(
+      tx`
+        insert into suppression (workspace_id, audience_id, address_hash, reason, since)
+        select workspace_id, audience_id, decode(hash, 'hex'), 'unsubscribed', ${now} from ${columnsOf(out)}
+        on conflict do nothing`,
+      tx`
+        update audience a set suppresses = true from ${columnsOf(out)}
+        where a.workspace_id = k.workspace_id and a.id = k.audience_id and not a.suppresses`,
+    );
+  if (free.length > 0)
+    statements.push(tx`
+      delete from suppression s using ${columnsOf(free)}
+      where s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`);
+  return statements;
+}
+
+/**
+ * Removes contacts and everything kept about them; the mail to them is the erasure's business. They are locked in the
+ * order of their ids, as by everyone who keeps several from being erased.
+ */
+export function deleteContacts(
+  tx: Tx | Sql,
+  contacts: readonly { workspaceId: string; id: string }[],
+  now: Date,
+): Statement[] {
+  const gone = () => tx`
+    unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, id)`;
+  return [
+    // in the order of their keys, as events keep contacts from being erased
+    tx`
+      with held as materialized (
+        select t.workspace_id, t.id from contact t join ${gone()} on t.workspace_id = g.workspace_id and t.id = g.id
+        order by t.workspace_id, t.id for update of t
+      )
+      delete from contact t using held g where t.workspace_id = g.workspace_id and t.id = g.id`,
+    tx`delete from consent t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
+    tx`delete from confirmation t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
+    ...forgetContacts(tx, contacts, now),
+  ];
+}
+
+function columns(sql: Tx | Sql) {
+  return sql`c.workspace_id as "workspaceId", c.id, c.audience_id as "audienceId", c.identity, c.email,
+    c.first_name as "firstName", c.last_name as "lastName", c.properties, c.tags, c.status, c.created_at as "createdAt",
+    c.updated_at as "updatedAt", c.archived_at as "archivedAt"`;
+}
+
+function heldOf({ asked, askedAt, isOpen, isMailed, ...contact }: HeldRow): Held {
+  return {
+    contact,
+    confirmation: asked === null ? null : { asked, askedAt, isOpen, isMailed },
+    isNew: false,
+    isErased: false,
+    consents: [],
+  };
+}
+
+/** A Postgres array as text, for arrays in arrays of differing lengths. */
+function arrayText(values: readonly string[]): string {
+  return `{${values.map((value) => `"${value.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
+}

@@ -1,0 +1,44 @@
+/**
+ * What an error says about a statement whose answer was lost: that it was certainly not done, or that nobody knows. Of a
+ * transaction nothing is done before its commit was sent; of a connection that Postgres never let in, nothing at all.
+ */
+
+const undone = new WeakSet<object>();
+const lost = new WeakSet<object>();
+
+/** Marks an error: what it ended was certainly not done. */
+export function asUndone<E>(error: E): E {
+  if (typeof error === "object" && error !== null) undone.add(error);
+  return error;
+}
+
+/** Marks an error: it came with the end of its connection, whatever the client and Node call it. */
+export function asLost(error: unknown): void {
+  if (typeof error === "object" && error !== null) lost.add(error);
+}
+
+/** What the client and Node call a connection that cannot be made, or is lost. */
+const CONNECTION_CODES =
+  /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|E(CONN(RESET|REFUSED|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
+/** A statement took too long, or a lock: Postgres has undone it. */
+const TOO_SLOW = new Set(["57014", "55P03", "40P01", "40001", "53100", "53200", "53300"]);
+
+/** null: the error is about something else than a store that does not answer. */
+export function fateOf(error: unknown): "not done" | "unknown" | null {
+  if (!(error instanceof Error)) return null;
+  const { code = "" } = error as Error & { code?: unknown };
+  if (isRefusal(error)) return TOO_SLOW.has(error.code) ? "not done" : null;
+  const isOfConnection =
+    lost.has(error) || error.name === "PostgresError" || CONNECTION_CODES.test(String(code));
+  if (!isOfConnection) return null;
+  return undone.has(error) ? "not done" : "unknown";
+}
+
+/** Postgres refuses a statement, and the connection goes on: the severity is never translated. */
+export function isRefusal(error: unknown): error is Error & { code: string } {
+  return (
+    error instanceof Error &&
+    error.name === "PostgresError" &&
+    (error as { severity?: string }).severity === "ERROR"
+  );
+}

@@ -1,0 +1,98 @@
+/**
+ * Partitions of `email` and `body`: one per UTC day of the id's time, made ahead by any role, dropped by retention.
+ * An id outside every partition cannot be written, so the days ahead are made long before they are needed.
+ *
+ * Promises: neither making nor dropping one waits for readers or writers of the parent, nor lets them wait. `create
+ * table ... partition of` and a plain `detach` would lock the parent exclusively: while they wait for one reader, every
+ * send waits behind them. Attaching, and detaching concurrently, only keep out other changes of the schema.
+ */
+
+import { DAY_MS } from "../../clock.ts";
+import { floorId } from "../../ids.ts";
+import type { Sql, Tx } from "./connect.ts";
+
+export const PARTITION_DAYS_AHEAD = 7;
+/** Yesterday too: ids never run backwards in one process, but clocks of two may differ. */
+const PARTITION_DAYS_BEHIND = 1;
+const PARTITION_LOCK = 7_165_002;
+
+const TABLES = ["email", "body"] as const;
+const STORAGE = {
+  email: "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1)",
+  body: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
+} as const;
+
+export type Partition = {
+  /** `email_20261118` */
+  name: string;
+  table: (typeof TABLES)[number];
+  /** `20261118` */
+  day: string;
+  /** `pending`: its detaching was begun and broken off; queries of the parent do not see it any more. */
+  state: "attached" | "pending" | "detached";
+};
+
+/** All that there are, and those that are no partitions any more and wait to be dropped; oldest first. */
+export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
+  return sql<Partition[]>`
+    select relname as name, split_part(relname, '_', 1) as table, split_part(relname, '_', 2) as day,
+           case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
+    from pg_class c left join pg_inherits on inhrelid = c.oid
+    where relkind = 'r' and pg_table_is_visible(c.oid) and relname ~ '^(email|body)_[0-9]{8}$'
+    order by 3, 1`;
+}
+
+/** Whether there is a table of this name, attached or not. */
+export async function isThere(sql: Sql | Tx, name: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`select to_regclass(${name}) is not null as found`;
+  return row?.found ?? false;
+}
+
+/** Makes the partitions of the days around `now` that are not there yet; says how many it made. */
+export async function makePartitions(sql: Sql | Tx, now: number): Promise<number> {
+  const today = Math.floor(now / DAY_MS);
+  const attached = new Set(
+    (await listPartitions(sql)).filter(({ state }) => state === "attached").map(({ name }) => name),
+  );
+  let made = 0;
+  for (let day = today - PARTITION_DAYS_BEHIND; day <= today + PARTITION_DAYS_AHEAD; day++) {
+    for (const table of TABLES) {
+      if (attached.has(`${table}_${dayName(day)}`)) continue;
+      await sql.unsafe(makingOf(table, day));
+      made++;
+    }
+  }
+  return made;
+}
+
+/** Whoever else makes it at the same time waits for us, and finds it. */
+function makingOf(table: Partition["table"], day: number): string {
+  const name = `${table}_${dayName(day)}`;
+  return `do $$ begin
+    perform pg_advisory_xact_lock(${PARTITION_LOCK});
+    create table if not exists ${name} (like ${table} including all) ${STORAGE[table]};
+    if not exists (select from pg_inherits where inhrelid = '${name}'::regclass) then
+      ${attachingOf(table, day)};
+    end if;
+  end $$`;
+}
+
+export function attachingOf(table: Partition["table"], day: number): string {
+  const [from, to] = [floorId(day * DAY_MS), floorId((day + 1) * DAY_MS)];
+  return `alter table ${table} attach partition ${table}_${dayName(day)} for values from ('${from}') to ('${to}')`;
+}
+
+export function dayName(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10).replaceAll("-", "");
+}
+
+/** In days since 1970. */
+export function dayNumber(name: string): number {
+  return Date.UTC(Number(name.slice(0, 4)), Number(name.slice(4, 6)) - 1, Number(name.slice(6))) / DAY_MS;
+}
+
+/** The first day of which there is a partition of the table. */
+export async function oldestDay(sql: Sql | Tx, table: Partition["table"]): Promise<number> {
+  const oldest = (await listPartitions(sql)).find((one) => one.table === table && one.state === "attached");
+  return dayNumber(oldest?.day ?? "20000101");
+}

@@ -1,0 +1,218 @@
+/**
+ * A pool of sessions. A statement goes over an idle session, over a new one while there are fewer than allowed, or else
+ * behind the statements of the least busy one. A transaction has its session alone, until it is committed or rolled
+ * back: nothing is said to a connection that the transaction did not begin on.
+ */
+import { retried } from "./conflict.ts";
+import { asUndone, isRefusal } from "./lost.ts";
+import { ConnectionLost, Session, type SessionParts } from "./session.ts";
+import {
+  type Reserved,
+  type Rows,
+  type Sql,
+  type Tx,
+  type Unsent,
+  type Unwrapped,
+  writing,
+} from "./statement.ts";
+
+const PIPELINED_MAX = 100;
+/** Backends keep what they learnt of tables and statements: they are replaced from time to time. */
+const LIFETIME_MS_MIN = 30 * 60_000;
+const LIFETIME_MS_SPREAD = 30 * 60_000;
+const REOPEN_MS_FIRST = 50;
+const REOPEN_MS_MAX = 1_000;
+
+type Waiting = { use(session: Session): void; refuse(error: Error): void };
+
+export function openPool(connectionsMax: number, parts: Omit<SessionParts, "onChange">): Sql {
+  const pool = new Pool(connectionsMax, parts);
+  return Object.assign(
+    writing((statement) => retried(() => pool.run(statement))),
+    {
+      begin: <T>(work: (tx: Tx) => T | Promise<T>) => retried(() => pool.begin(work)),
+      reserve: () => pool.reserve(),
+      end: (options?: { timeout?: number }) => pool.end(options),
+    },
+  );
+}
+
+class Pool {
+  readonly #max: number;
+  readonly #parts: SessionParts;
+  #sessions: Session[] = [];
+  #waiting: Waiting[] = [];
+  #isEnding = false;
+  readonly #onIdle: (() => void)[] = [];
+  readonly #lifetimeMs = LIFETIME_MS_MIN + Math.random() * LIFETIME_MS_SPREAD;
+  /** Attempts to connect that failed in a row, and when the next may be made. */
+  #failures = 0;
+  #reopenAt = 0;
+  #reopening: NodeJS.Timeout | undefined;
+
+  constructor(max: number, parts: Omit<SessionParts, "onChange">) {
+    this.#max = max;
+    this.#parts = { ...parts, onChange: (session) => this.#changed(session) };
+  }
+
+  run(statement: Unsent): Promise<Rows> {
+    return new Promise((resolve, reject) => {
+      this.#ask({ use: (session) => resolve(session.run(statement)), refuse: reject });
+    });
+  }
+
+  reserve(): Promise<Reserved> {
+    return new Promise((resolve, reject) => {
+      this.#ask({ use: (session) => resolve(this.#reserved(session)), refuse: reject });
+    });
+  }
+
+  begin<T>(work: (tx: Tx) => T | Promise<T>): Promise<Unwrapped<T>> {
+    return new Promise((resolve, reject) => {
+      const use = (session: Session) => {
+        const connection = this.#reserved(session);
+        resolve(inTransaction(connection, session, work).finally(() => connection.release()));
+      };
+      this.#ask({ use, refuse: reject });
+    });
+  }
+
+  async end({ timeout }: { timeout?: number } = {}): Promise<void> {
+    this.#isEnding = true;
+    clearTimeout(this.#reopening);
+    for (const { refuse } of this.#waiting.splice(0)) refuse(ended());
+    await this.#untilIdle(timeout);
+    await Promise.all(this.#sessions.map((session) => session.end()));
+  }
+
+  #ask(one: Waiting): void {
+    if (this.#isEnding) {
+      one.refuse(ended());
+      return;
+    }
+    this.#waiting.push(one);
+    this.#serve();
+  }
+
+  /** In turn, as far as there are sessions. */
+  #serve(): void {
+    while (this.#waiting.length > 0) {
+      const session = this.#pick();
+      if (!session) break;
+      this.#waiting.shift()?.use(session);
+    }
+    if (this.#waiting.length > 0 && this.#sessions.length < this.#max) this.#serveLater();
+  }
+
+  #serveLater(): void {
+    clearTimeout(this.#reopening);
+    this.#reopening = setTimeout(() => this.#serve(), this.#reopenAt - performance.now());
+  }
+
+  #pick(): Session | null {
+    const shared = this.#sessions.filter((session) => !session.isReserved);
+    const idle = shared.find((session) => session.inFlight === 0);
+    if (idle) return idle;
+    if (this.#sessions.length < this.#max && performance.now() >= this.#reopenAt) return this.#open();
+    const [leastBusy] = shared.sort((one, other) => one.inFlight - other.inFlight);
+    return leastBusy && leastBusy.inFlight < PIPELINED_MAX ? leastBusy : null;
+  }
+
+  #open(): Session {
+    const session = new Session(this.#parts);
+    this.#sessions.push(session);
+    return session;
+  }
+
+  #reserved(session: Session): Reserved {
+    session.isReserved = true;
+    let isReleased = false;
+    const send = (statement: Unsent) =>
+      isReleased ? Promise.reject(new Error("this connection was released")) : session.run(statement);
+    const release = () => {
+      if (isReleased) return;
+      isReleased = true;
+      session.isReserved = false;
+      this.#changed(session);
+    };
+    return Object.assign(writing(send), { backend: session, release, drop: () => session.drop() });
+  }
+
+  #changed(session: Session): void {
+    if (session.isOver) this.#forget(session);
+    else if (session.hasAnswered) this.#failures = 0;
+    if (isIdle(session) && performance.now() - session.openedAt > this.#lifetimeMs) this.#retire(session);
+    if (!this.#isEnding) this.#serve();
+    else if (this.#sessions.every(isIdle)) for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+
+  #forget(session: Session): void {
+    if (!this.#sessions.includes(session)) return;
+    this.#sessions = this.#sessions.filter((one) => one !== session);
+    // those that were opened together count as one attempt
+    if (session.hasAnswered || session.openedAt < this.#reopenAt) return;
+    this.#reopenAt = performance.now() + Math.min(REOPEN_MS_FIRST * 2 ** this.#failures++, REOPEN_MS_MAX);
+  }
+
+  #retire(session: Session): void {
+    this.#sessions = this.#sessions.filter((one) => one !== session);
+    session.end().catch(() => {});
+  }
+
+  async #untilIdle(timeout: number | undefined): Promise<void> {
+    if (this.#sessions.every(isIdle)) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#onIdle.push(resolve);
+      if (timeout !== undefined) timer = setTimeout(resolve, timeout * 1000);
+    });
+    clearTimeout(timer);
+  }
+}
+
+async function inTransaction<T>(
+  connection: Tx,
+  session: Session,
+  work: (tx: Tx) => T | Promise<T>,
+): Promise<Unwrapped<T>> {
+  await connection`begin`.catch((error: unknown) => {
+    throw asUndone(error);
+  });
+  let failure: unknown = null;
+  let isOver = false;
+  const tx = writing((statement) => {
+    const answer = isOver ? Promise.reject(new Error("this transaction is over")) : session.run(statement);
+    answer.catch((error) => {
+      failure ??= error;
+    });
+    return answer;
+  });
+  let result: Unwrapped<T>;
+  try {
+    const done = await work(tx);
+    result = (Array.isArray(done) ? await Promise.all(done) : done) as Unwrapped<T>;
+    isOver = true;
+    if (failure) throw failure;
+  } catch (error) {
+    isOver = true;
+    // without an answer nobody knows what state the session is in
+    await connection`rollback`.catch((silent: unknown) => session.drop(silent));
+    throw asUndone(isOfAborted(error) ? (failure ?? error) : error);
+  }
+  const { command } = await connection`commit`;
+  if (command !== "COMMIT") throw new Error(`the commit was answered ${command}`);
+  return result;
+}
+
+/** What Postgres says to each statement after the one that failed. */
+function isOfAborted(error: unknown): boolean {
+  return isRefusal(error) && error.code === "25P02";
+}
+
+function isIdle({ isReserved, inFlight }: Session): boolean {
+  return !isReserved && inFlight === 0;
+}
+
+function ended(): ConnectionLost {
+  return new ConnectionLost("these connections to Postgres were ended");
+}

@@ -1,0 +1,170 @@
+/**
+ * One connection to Postgres: a client of postgres.js that connects once and is thrown away with its connection.
+ *
+ * postgres.js 3.4.9 reuses a client whose connection was lost, and carries its state over: unsent bytes go out before
+ * the greeting of the next connection, an old error rejects the next statement, rows are counted on from the lost
+ * result, a statement can be answered with the rows of another, and what a transaction still says to a lost connection
+ * throws where nobody can catch it. A client that never connects again can do none of this.
+ *
+ * Promises: every statement is answered or rejected, at the latest when the connection is lost.
+ */
+import { Socket } from "node:net";
+import { asLost, asUndone, isRefusal } from "./lost.ts";
+import type { Client, Row, Rows, Unsent } from "./statement.ts";
+
+const LOOKS_IN_SILENCE = 3;
+/** After its farewell a connection has this long to close by itself. */
+const FAREWELL_MS = 500;
+
+/** The connection is lost: what was under way may have been done or not. */
+export class ConnectionLost extends Error {
+  override readonly name = "ConnectionLost";
+  readonly code = "CONNECTION_CLOSED";
+}
+
+/** As the client read them in its url; the first of each counts. */
+type Address = { host: string[]; port: number[] };
+
+export type SessionParts = {
+  /** The client calls `socket` when it has something to send, and `onLost` when its connection is lost. */
+  client(hooks: { socket(address: Address): Socket; onLost(): void }): Client;
+  /** A socket that has started to connect. */
+  connect(address: Address): Socket;
+  /** So long Postgres may say nothing while a statement is under way; null: as long as it likes. */
+  silenceMsMax: number | null;
+  /** A statement is done, or the connection is lost. */
+  onChange(session: Session): void;
+};
+
+export class Session {
+  readonly #client: Client;
+  readonly #parts: SessionParts;
+  readonly openedAt = performance.now();
+  /** It was let in by Postgres. */
+  hasAnswered = false;
+  /** Somebody uses it alone. */
+  isReserved = false;
+  /** It takes no more statements. */
+  isOver = false;
+  inFlight = 0;
+  #socket: Socket | null = null;
+  #cause: unknown;
+  #watch: NodeJS.Timeout | null = null;
+  #bytesHeard = 0;
+  #silentLooks = 0;
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+    this.#client = parts.client({
+      socket: (address) => this.#connect(address),
+      onLost: () => this.drop(),
+    });
+  }
+
+  async run(statement: Unsent): Promise<Rows> {
+    if (this.isOver) throw asUndone(this.#lost());
+    const query = statement.writtenBy(this.#client);
+    this.inFlight++;
+    this.#watchSilence();
+    try {
+      const rows = await query.execute();
+      this.hasAnswered = true;
+      return withoutHoles(rows);
+    } catch (error) {
+      if (isRefusal(error)) this.hasAnswered = true;
+      else {
+        if (this.isOver || this.#socket?.destroyed) asLost(error);
+        // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
+        this.drop(error);
+      }
+      const explained = this.#explained(error);
+      throw this.hasAnswered ? explained : asUndone(explained);
+    } finally {
+      this.inFlight--;
+      this.#parts.onChange(this);
+    }
+  }
+
+  /** Cuts the connection; whatever is under way is rejected. */
+  drop(cause?: unknown): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#cause = cause;
+    this.#socket?.destroy();
+    // the client rejects what it holds when its socket closes, but not what it was given in between
+    setImmediate(() => this.#client.end({ timeout: 0 }).catch(() => {}));
+    this.#parts.onChange(this);
+  }
+
+  /** Says goodbye. Whoever still waits for an answer gets none. */
+  async end(): Promise<void> {
+    if (this.isOver) return;
+    this.isOver = true;
+    await this.#client.end({ timeout: 0 });
+    if (this.#socket) await closed(this.#socket);
+  }
+
+  /** A peer that vanished without a word would leave its statements waiting until the system gives up, a quarter of an hour. */
+  #watchSilence(): void {
+    const { silenceMsMax } = this.#parts;
+    if (silenceMsMax === null || this.#watch) return;
+    this.#watch = setTimeout(() => this.#look(), silenceMsMax / LOOKS_IN_SILENCE).unref();
+  }
+
+  #look(): void {
+    this.#watch = null;
+    const bytesHeard = this.#socket?.bytesRead ?? 0;
+    const isSilent = this.inFlight > 0 && bytesHeard === this.#bytesHeard;
+    this.#silentLooks = isSilent ? this.#silentLooks + 1 : 0;
+    this.#bytesHeard = bytesHeard;
+    if (this.#silentLooks >= LOOKS_IN_SILENCE) this.drop(new Error("Postgres said nothing for too long"));
+    else if (this.inFlight > 0) this.#watchSilence();
+  }
+
+  #connect(address: Address): Socket {
+    // a second connection would carry on where the first was lost
+    if (this.#socket || this.isOver) return refusing(this.#lost());
+    const socket = this.#parts.connect(address);
+    this.#socket = socket;
+    // the client listens some turns later, and an error may come before
+    socket.on("error", (error) => this.drop(error));
+    socket.once("close", () => this.drop());
+    return socket;
+  }
+
+  /** The client only says that the connection is closed. */
+  #explained(error: unknown): unknown {
+    if (error instanceof Error && error !== this.#cause) error.cause ??= this.#cause;
+    return error;
+  }
+
+  #lost(): ConnectionLost {
+    return new ConnectionLost("the connection to Postgres is lost", { cause: this.#cause });
+  }
+}
+
+/** The client counts rows on from a result that broke off with an error: the first rows are missing then. */
+function withoutHoles(rows: Rows): Rows {
+  let holes = 0;
+  while (holes < rows.length && !(holes in rows)) holes++;
+  if (holes > 0) (rows as Row[]).splice(0, holes);
+  return rows;
+}
+
+function refusing(error: Error): Socket {
+  const socket = new Socket();
+  setImmediate(() => socket.destroy(error)); // the client listens by then
+  return socket;
+}
+
+async function closed(socket: Socket): Promise<void> {
+  if (socket.closed) return;
+  if (socket.connecting) socket.destroy();
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(() => socket.destroy(), FAREWELL_MS);
+    socket.once("close", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,193 @@
+/**
+ * The lease on a bag. Whoever holds it (token and generation) may send what is open in it, and renews it every few
+ * seconds. When it has run out by the clock of Postgres, the keeper ends it and queues another generation.
+ */
+
+import type { Head } from "../../rules/email.ts";
+import { GRANT_LIVES_MS } from "../../rules/ledger.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { nowIn } from "../db/time.ts";
+import { type Extra, lockEmails } from "./emails.ts";
+
+export const LEASE_SECONDS = 20;
+
+export type BagKey = { workspaceId: string; id: string; generation: number };
+export type Held = BagKey & { token: string };
+
+/** An e-mail of a bag that is still open, with all that is needed to send it. */
+export type OpenEmail = {
+  id: string;
+  head: Head;
+  bytes: number;
+  /** One letter per recipient. */
+  marks: string;
+  attempts: number;
+  /** When the first attempt began, in ms; null: no receiver was asked so far. */
+  sentAt: number | null;
+  /** From when on it has been tried, in ms: its first attempt, or the end of a suspension that came after it. */
+  triedSince: number | null;
+  html: string | null;
+  plain: string | null;
+  extra: Extra | null;
+  /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
+  barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
+};
+
+export type Claimed = {
+  emailIds: string[];
+  /** How often the bag was taken, this time included. */
+  claims: number;
+  /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
+  lapsesInMs: number;
+};
+
+/**
+ * Takes the lease of a bag that nobody holds and whose workspace is not suspended. A lease that has run out is ended by the keeper, which knows whether its
+ * holder was able to renew it; nobody else may take it. `given`: the time that a test says it is, in ms; 0: Postgres'.
+ */
+export async function claimBag(
+  sql: Sql,
+  { workspaceId, id, generation, token }: Held,
+  given: number,
+): Promise<Claimed | null> {
+  const [row] = await sql<Claimed[]>`
+    update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
+    where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
+      and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
+    returning email_ids as "emailIds", claims,
+      round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
+  return row ?? null;
+}
+
+/** The open e-mails of a bag: those whose rows say that they travel in it. */
+export async function loadOpen(
+  sql: Sql,
+  { workspaceId, id: bagId }: Pick<Held, "workspaceId" | "id">,
+  emailIds: readonly string[],
+): Promise<OpenEmail[]> {
+  return sql<OpenEmail[]>`
+    select e.id, e.head, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
+           round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
+           round(date_part('epoch', case when e.sent_at is not null
+             then greatest(e.sent_at, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",
+           b.html, b.plain, b.extra,
+           case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
+                                           when c.status = 'subscribed' then '' else c.status end
+                               from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')
+           end as barred
+    from email e
+    join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = any(${emailIds}::uuid[])
+    where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')
+      and e.bag_id = ${bagId}
+    order by e.id`;
+}
+
+/**
+ * Names the bag in the rows of e-mails that name none: a process of an older version packed them. Hands back how many
+ * there were.
+ */
+export async function adoptUnnamed(
+  sql: Sql,
+  { workspaceId, id: bagId }: Held,
+  emailIds: readonly string[],
+): Promise<number> {
+  const adopted = await sql`
+    with unnamed as materialized (
+      select e.workspace_id, e.id from email e
+      where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')
+        and e.bag_id is null
+        and not exists (select from due d where d.workspace_id = e.workspace_id and d.email_id = e.id)
+      order by e.id for update
+    )
+    update email e set bag_id = ${bagId} from unnamed
+    where e.workspace_id = unnamed.workspace_id and e.id = unnamed.id and e.id = any(${emailIds}::uuid[])`;
+  return adopted.count;
+}
+
+/** Part of the bag is done: only the rest counts from now on, and its claims begin anew. */
+export async function narrowBag(
+  sql: Sql,
+  { workspaceId, id, token }: Held,
+  emailIds: readonly string[],
+): Promise<void> {
+  await sql`
+    update bag set email_ids = ${emailIds}::uuid[], claims = 1
+    where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
+}
+
+/** In place of one bag, one for each of its e-mails, not yet in line. */
+export async function splitBag(
+  sql: Sql,
+  { workspaceId, id, token }: Held,
+  emails: readonly { id: string; bytes: number }[],
+  newId: () => string,
+  now: Date,
+): Promise<void> {
+  const emailIds = emails.map((email) => email.id);
+  const bagIds = emails.map(newId);
+  await sql.begin(async (tx) => {
+    await lockEmails(
+      tx,
+      emailIds.map((emailId) => ({ workspaceId, emailId })),
+    );
+    const ended = await tx`
+      with ended as (
+        delete from bag where workspace_id = ${workspaceId} and id = ${id} and token = ${token} returning shard, granted_at
+      )
+      insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, granted_at)
+      select ${workspaceId}, one.id, ended.shard, array[one.email_id], one.bytes, ${now}, ended.granted_at
+      from ended, unnest(${bagIds}::uuid[], ${emailIds}::uuid[],
+                         ${emails.map((email) => email.bytes)}::int[]) as one(id, email_id, bytes)`;
+    if (ended.count === 0) return; // somebody else holds it now
+    await tx`
+      update email e set bag_id = one.bag_id from unnest(${emailIds}::uuid[], ${bagIds}::uuid[]) as one(id, bag_id)
+      where e.workspace_id = ${workspaceId} and e.id = one.id and e.id = any(${emailIds}::uuid[]) and e.bag_id = ${id}`;
+  });
+}
+
+/** Renews leases; hands back the bags that are still held, and whether their workspaces have been suspended. */
+export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Map<string, boolean>> {
+  const rows = await sql<{ id: string; isSuspended: boolean }[]>`
+    with held as materialized (${lockHeld(sql, held)})
+    update bag b set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+    from held where b.workspace_id = held.workspace_id and b.id = held.id
+    returning b.id, exists (
+      select from workspace w where w.id = b.workspace_id and w.suspended_at is not null) as "isSuspended"`;
+  return new Map(rows.map(({ id, isSuspended }) => [id, isSuspended]));
+}
+
+/** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */
+export function releaseBags(sql: Sql | Tx, held: readonly Held[]): Statement {
+  return sql`
+    with held as materialized (${lockHeld(sql, held)})
+    update bag b set token = null, lease_until = null, epoch = null, generation = b.generation + 1,
+      claims = greatest(b.claims - 1, 0)
+    from held where b.workspace_id = held.workspace_id and b.id = held.id`;
+}
+
+/** Nothing of these bags is open any more. */
+export function deleteBags(sql: Sql | Tx, held: readonly Held[]): Statement {
+  return sql`
+    with held as materialized (${lockHeld(sql, held)})
+    delete from bag b using held where b.workspace_id = held.workspace_id and b.id = held.id`;
+}
+
+/** Bags that are held, locked in the order of their keys. */
+export function lockBags(tx: Tx, held: readonly Held[]): Statement {
+  return tx`${lockHeld(tx, held)}`;
+}
+
+function lockHeld(sql: Sql | Tx, held: readonly Held[]) {
+  return sql`
+    select b.workspace_id, b.id from bag b
+    join unnest(${held.map((bag) => bag.workspaceId)}::uuid[], ${held.map((bag) => bag.id)}::uuid[],
+                ${held.map((bag) => bag.token)}::uuid[]) as h(workspace_id, id, token)
+      on b.workspace_id = h.workspace_id and b.id = h.id and b.token = h.token
+    order by b.workspace_id, b.id for update of b`;
+}
+
+export async function loadAttachment(sql: Sql, workspaceId: string, hash: string): Promise<Buffer | null> {
+  const [row] = await sql<{ content: Buffer }[]>`
+    select content from attachment where workspace_id = ${workspaceId} and hash = decode(${hash}, 'hex')`;
+  return row?.content ?? null;
+}

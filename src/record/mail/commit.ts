@@ -1,0 +1,258 @@
+/**
+ * Committing mail: e-mails, bodies, bags, due rows, ledger and idempotency claims of many submissions in one
+ * transaction of the group commit.
+ *
+ * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces does so in
+ * the order of their ids. Everything happens at the time of the transaction, whatever the clock of this process says.
+ * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the quota: it waits for the
+ * month to turn; submitted twice under one id it is written once; and mail to a contact who has been erased is not
+ * written.
+ *
+ * Bodies of large submissions are written ahead of all locks, under ids that are fresh, and removed by the same
+ * transaction when the submission is refused.
+ */
+import { newId } from "../../ids.ts";
+import { advance, judge, nextTurn, putOff } from "../../rules/ledger.ts";
+import { shardOf } from "../../rules/shards.ts";
+import { keepContacts } from "../contacts/contacts.ts";
+import type { Sql, Statement } from "../db/connect.ts";
+import {
+  GroupCommit,
+  type GroupCommitOptions,
+  LARGE_ENTRY_BYTES,
+  settled,
+  type Transaction,
+  type Uncommitted,
+} from "../db/groupcommit.ts";
+import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
+import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
+import { type Due, insertDue } from "./due.ts";
+import {
+  type AcceptedEmail,
+  bodyChars,
+  dropBodies,
+  existingEmails,
+  inPieces,
+  insertBodies,
+  insertEmails,
+  keepAttachments,
+  type NewAttachment,
+  type NewEmail,
+} from "./emails.ts";
+import { type Claim, dropClaims, takeClaims } from "./idempotency.ts";
+
+export type Submission = {
+  workspaceId: string;
+  /** The workspace's version under which the caller was admitted; null: the engine's own mail. */
+  version: number | null;
+  /** The time that a test gives, in ms; 0: that of the transaction. */
+  given: number;
+  bulk: boolean;
+  /** Recipients that count for the quota. */
+  counted: number;
+  claim: Claim | null;
+  emails: NewEmail[];
+  attachments: NewAttachment[];
+};
+
+type Judged =
+  | { kind: "accepted"; go: number; account: Account }
+  | { kind: "over"; period: "day" | "month"; limit: number; used: number; account: Account }
+  /** The idempotency key was used before: with what digest, and what was answered. */
+  | { kind: "claimed"; claim: Claim }
+  /** The workspace has changed since the caller was admitted, or is gone. */
+  | { kind: "stale" };
+
+export type Committed = Judged | Uncommitted;
+
+export type MailCommit = GroupCommit<Submission, Judged>;
+
+/** `onBags` is called after each commit with what may travel now. */
+export function mailCommit(options: GroupCommitOptions, onBags: (bags: Bag[]) => void): MailCommit {
+  return new GroupCommit(
+    {
+      open: (group) => new MailTransaction(group, onBags),
+      rowsOf: ({ emails }) => emails.length,
+      bytesOf,
+      nameOf: ({ claim }) => claim && claimName(claim),
+    },
+    options,
+  );
+}
+
+/** What is written, without the attachments that are kept already. */
+function bytesOf({ emails, attachments }: Submission): number {
+  const texts = emails.reduce((bytes, email) => bytes + bodyChars(email), 0);
+  return attachments.reduce((bytes, { content }) => bytes + content.byteLength, texts);
+}
+
+class MailTransaction implements Transaction<Submission, Judged> {
+  readonly #group: readonly Submission[];
+  readonly #onBags: (bags: Bag[]) => void;
+  readonly #given: number;
+  readonly #verdicts = new Map<Submission, Judged>();
+  readonly #accepted: AcceptedEmail[] = [];
+  readonly #bodiesAhead = new Set<NewEmail>();
+  readonly #going = new Map<string, NewEmail[]>();
+  readonly #due: Due[] = [];
+  readonly #attachments = new Map<string, NewAttachment>();
+  #accounts: readonly Account[] = [];
+  #held: readonly Claim[] = [];
+  #written = new Set<string>();
+  #kept: ReadonlySet<string> = new Set();
+  #bags: Bag[] = [];
+
+  constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void) {
+    this.#group = group;
+    this.#onBags = onBags;
+    this.#given = Math.max(...group.map(({ given }) => given));
+  }
+
+  ahead(tx: Sql): Statement[] {
+    const large = this.#group.filter((one) => one.version !== null && bytesOf(one) > LARGE_ENTRY_BYTES);
+    for (const email of large.flatMap(({ emails }) => emails)) this.#bodiesAhead.add(email);
+    return inPieces([...this.#bodiesAhead]).map((piece) => insertBodies(tx, piece));
+  }
+
+  async read(tx: Sql): Promise<void> {
+    const workspaceIds = [...new Set(this.#group.map((one) => one.workspaceId))];
+    const claims = this.#group.flatMap(({ claim }) => claim ?? []);
+    const own = this.#group.filter(({ version }) => version === null).flatMap(({ emails }) => emails);
+    const addressed = own.flatMap((email) => addresseeOf(email) ?? []);
+    const [kept, accounts, held, written] = await settled([
+      addressed.length > 0 ? keepContacts(tx, addressed) : Promise.resolve(new Set<string>()),
+      lockAccounts(tx, workspaceIds),
+      claims.length > 0 ? takeClaims(tx, claims, this.#given) : Promise.resolve([]),
+      own.length > 0 ? existingEmails(tx, own) : Promise.resolve([]),
+    ]);
+    this.#accounts = accounts;
+    this.#held = held;
+    this.#written = new Set(written);
+    this.#kept = kept;
+  }
+
+  write(tx: Sql, transactionTime: number): Statement[] {
+    const now = this.#given || transactionTime;
+    const at = new Date(now);
+    const untaken = this.#decide(now);
+    const writes: Statement[] = [];
+    if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
+    const emails = this.#accepted.map((one) => one.email);
+    if (this.#bodiesAhead.size > 0) writes.push(...this.#dropBodiesInVain(tx, emails));
+    if (emails.length === 0) return writes;
+    writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
+    const isAhead = this.#bodiesAhead.size > 0;
+    const bodies = isAhead ? emails.filter((email) => !this.#bodiesAhead.has(email)) : emails;
+    if (bodies.length > 0) writes.push(insertBodies(tx, bodies));
+    if (this.#attachments.size > 0) writes.push(...keepAttachments(tx, [...this.#attachments.values()], at));
+    if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, at));
+    if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
+    writes.push(saveLedgers(tx, this.#accounts));
+    return writes;
+  }
+
+  #dropBodiesInVain(tx: Sql, accepted: readonly NewEmail[]): Statement[] {
+    const kept = new Set(accepted);
+    const inVain = [...this.#bodiesAhead].filter((email) => !kept.has(email));
+    return inVain.length > 0 ? [dropBodies(tx, inVain)] : [];
+  }
+
+  verdictOf(submission: Submission): Judged {
+    return this.#verdicts.get(submission) as Judged;
+  }
+
+  committed(): void {
+    if (this.#bags.length > 0) this.#onBags(this.#bags);
+  }
+
+  /** Fills in every request's verdict; hands back the claims that were taken in vain. */
+  #decide(now: number): Claim[] {
+    const accountOf = new Map(this.#accounts.map((account) => [account.workspaceId, account]));
+    const heldBy = new Map(this.#held.map((claim) => [claimName(claim), claim]));
+    const untaken: Claim[] = [];
+    for (const submission of this.#group) {
+      const { claim, version, workspaceId } = submission;
+      const account = accountOf.get(workspaceId);
+      const holder = claim && heldBy.get(claimName(claim));
+      let verdict: Judged;
+      if (holder) verdict = { kind: "claimed", claim: holder };
+      else if (!account || (version !== null && version !== account.version)) verdict = { kind: "stale" };
+      else verdict = this.#judge(submission, account, now);
+      this.#verdicts.set(submission, verdict);
+      if (claim && !holder && verdict.kind !== "accepted") untaken.push(claim);
+    }
+    for (const [workspaceId, emails] of this.#going) this.#bags.push(...packAt(now, workspaceId, emails));
+    return untaken;
+  }
+
+  #judge(submission: Submission, account: Account, now: number): Judged {
+    const { bulk, counted } = submission;
+    const isOwn = submission.version === null;
+    const emails = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
+    if (emails.length === 0) return { kind: "accepted", go: 0, account };
+    const isDueLater = (email: NewEmail): boolean => email.scheduledAt !== null;
+    advance(account.ledger, now);
+    const ready = emails.filter((email) => !isDueLater(email));
+    const verdict = judge(account.ledger, account.allowance, {
+      counted: isOwn ? weightOf(emails) : counted,
+      countsDay: !isOwn,
+      bulk,
+      weights: ready.map((email) => email.weight),
+    });
+    if (verdict.kind === "over" && !isOwn) return { ...verdict, account };
+    const { go, waitsFor } = verdict.kind === "over" ? putOff(account.ledger, bulk, ready.length) : verdict;
+    const going = ready.slice(0, go);
+    const waiting = ready.slice(go);
+    for (const email of going) this.#accepted.push({ email, standing: "accepted" });
+    for (const email of waiting) this.#accepted.push({ email, standing: "waiting" });
+    if (waitsFor) {
+      expectRelease(account, waitsFor);
+      const at = nextTurn(account.ledger, waitsFor);
+      for (const email of waiting) this.#due.push(dueOf(email, waitsFor, at));
+    }
+    for (const email of emails.filter(isDueLater)) {
+      this.#accepted.push({ email, standing: "scheduled" });
+      this.#due.push(dueOf(email, "scheduled", email.scheduledAt as number));
+    }
+    for (const attachment of submission.attachments)
+      this.#attachments.set(attachment.workspaceId + attachment.hash, attachment);
+    for (const { id } of isOwn ? emails : []) this.#written.add(id);
+    const travelling = this.#going.get(account.workspaceId);
+    if (travelling) travelling.push(...going);
+    else if (going.length > 0) this.#going.set(account.workspaceId, going);
+    return { kind: "accepted", go, account };
+  }
+
+  /** Of the engine's own mail: it is not written yet, and its contact is still there. */
+  #isWanted(email: NewEmail): boolean {
+    const addressee = addresseeOf(email);
+    return !this.#written.has(email.id) && (addressee === null || this.#kept.has(addressee.id));
+  }
+}
+
+function addresseeOf({
+  workspaceId,
+  contactId,
+  writtenFor,
+}: NewEmail): { workspaceId: string; id: string } | null {
+  const id = contactId ?? writtenFor;
+  return id === undefined ? null : { workspaceId, id };
+}
+
+function weightOf(emails: readonly NewEmail[]): number {
+  return emails.reduce((sum, { weight }) => sum + weight, 0);
+}
+
+function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmail[]): Bag[] {
+  const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt }));
+  return pack(workspaceId, shardOf(workspaceId), packable, () => newId(grantedAt));
+}
+
+function dueOf(email: NewEmail, why: Due["why"], at: number): Due {
+  const { workspaceId, id: emailId, bulk, weight, bytes } = email;
+  return { workspaceId, emailId, at, why, bulk, weight, bytes };
+}
+
+function claimName({ workspaceId, scope, key }: Claim): string {
+  return `${workspaceId} ${scope} ${key}`;
+}

@@ -1,0 +1,177 @@
+/** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
+import type { Mailbox } from "../../address.ts";
+import { plainArray, texts } from "../db/arrays.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
+
+const PIECE_CHARS_MAX = 1024 * 1024;
+
+export type Standing = "accepted" | "scheduled" | "waiting";
+
+export type NewEmail = {
+  workspaceId: string;
+  id: string;
+  keyId: string | null;
+  /** Whom an automation's mail is to: asked once more when it leaves. */
+  contactId?: string;
+  /** Of the engine's own mail: not written once this contact is erased. `contactId` means the same, and more. */
+  writtenFor?: string;
+  bulk: boolean;
+  /** JSON of `Head`. */
+  head: string;
+  /** Recipients of the envelope. */
+  weight: number;
+  bytes: number;
+  html: string | null;
+  plain: string | null;
+  /** JSON of `Extra`, or null. */
+  extra: string | null;
+  scheduledAt: number | null;
+};
+
+/** Who and what, as sent: addresses in the form `a@x.com` or `Name <a@x.com>`. */
+/** Fixed at acceptance: the same on every attempt. */
+export function messageIdOf(id: string, from: Mailbox | null): string {
+  return `<${id}@${from?.domain ?? "localhost"}>`;
+}
+
+export type AttachmentRef = {
+  filename: string;
+  hash: string;
+  bytes: number;
+  content_type: string | null;
+  content_id: string | null;
+};
+export type Extra = {
+  headers?: Record<string, string>;
+  tags?: { name: string; value: string }[];
+  attachments?: AttachmentRef[];
+};
+
+export type AcceptedEmail = { email: NewEmail; standing: Standing };
+
+/** `bagOf`: in which bag each of those that go now travels. */
+export function insertEmails(
+  tx: Tx | Sql,
+  accepted: readonly AcceptedEmail[],
+  bagOf: ReadonlyMap<string, string>,
+  now: Date,
+): Statement {
+  const at = now.toISOString();
+  const of = (pick: (email: NewEmail) => string | number | boolean | null): string =>
+    plainArray(accepted.map(({ email }) => pick(email)));
+  const heads = texts(
+    tx,
+    accepted.map(({ email }) => email.head),
+  );
+  return tx`
+    insert into email (workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, created_at, updated_at,
+                       scheduled_at, delayed_at, history, bag_id)
+    select workspace_id, id, key_id, contact_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
+           scheduled_at,
+           case when status = 'waiting' then ${at}::timestamptz end,
+           case when status = 'waiting' then ${delayed(at)}::text::jsonb end, bag_id
+    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
+                ${of((e) => e.contactId ?? null)}::uuid[],
+                ${of((e) => e.bulk)}::bool[], ${plainArray(accepted.map((one) => one.standing))}::text[], ${heads},
+                ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
+                ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[],
+                ${of((e) => bagOf.get(e.id) ?? null)}::uuid[])
+      as e(workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, scheduled_at, bag_id)`;
+}
+
+export type EmailKey = { workspaceId: string; emailId: string };
+export type LockedEmail = EmailKey & {
+  status: string;
+  bulk: boolean;
+  bytes: number;
+  bagId: string | null;
+  /** Recipients that still have to be reached. */
+  open: number;
+};
+
+/** Locks e-mails in the order of their keys. `skip`: those that somebody else holds are left out. */
+export async function lockEmails(
+  tx: Tx,
+  keys: readonly EmailKey[],
+  whenHeld: "wait" | "skip" = "wait",
+): Promise<LockedEmail[]> {
+  const ids = keys.map(({ emailId }) => emailId);
+  return tx<LockedEmail[]>`
+    select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.bytes, e.bag_id as "bagId",
+           coalesce(length(e.marks) - length(replace(e.marks, 'o', '')), e.weight) as open
+    from email e
+    join unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
+      on e.workspace_id = k.workspace_id and e.id = k.id
+    where e.id = any(${ids}::uuid[])
+    order by e.workspace_id, e.id for update of e ${whenHeld === "skip" ? tx`skip locked` : tx``}`;
+}
+
+/** Which of these are written already. */
+export async function existingEmails(
+  tx: Tx | Sql,
+  emails: readonly Pick<NewEmail, "workspaceId" | "id">[],
+): Promise<string[]> {
+  const ids = emails.map(({ id }) => id).sort();
+  const rows = await tx<{ id: string }[]>`
+    select e.id from email e
+    join unnest(${emails.map((e) => e.workspaceId)}::uuid[], ${emails.map((e) => e.id)}::uuid[]) as a(workspace_id, id)
+      on e.workspace_id = a.workspace_id and e.id = a.id
+    where e.id between ${ids[0] as string} and ${ids.at(-1) as string}`.execute();
+  return rows.map(({ id }) => id);
+}
+
+export function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
+  const of = (pick: (email: NewEmail) => string): string => plainArray(emails.map(pick));
+  const textsOf = (pick: (email: NewEmail) => string | null) => texts(tx, emails.map(pick));
+  return tx`
+    insert into body (workspace_id, id, html, plain, extra)
+    select workspace_id, id, html, plain, extra::json
+    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${textsOf((e) => e.html)},
+                ${textsOf((e) => e.plain)}, ${textsOf((e) => e.extra)}) as b(workspace_id, id, html, plain, extra)`;
+}
+
+/** About what its body takes in a statement. */
+export function bodyChars({ html, plain, extra }: NewEmail): number {
+  return (html?.length ?? 0) + (plain?.length ?? 0) + (extra?.length ?? 0);
+}
+
+/** For statements that are put together without holding up others. */
+export function inPieces(emails: readonly NewEmail[]): NewEmail[][] {
+  const pieces: NewEmail[][] = [];
+  let chars = PIECE_CHARS_MAX;
+  for (const email of emails) {
+    chars += bodyChars(email);
+    if (chars > PIECE_CHARS_MAX) {
+      pieces.push([]);
+      chars = bodyChars(email);
+    }
+    pieces.at(-1)?.push(email);
+  }
+  return pieces;
+}
+
+/** Of bodies that this transaction wrote. */
+export function dropBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
+  return tx`
+    delete from body b
+    using unnest(${plainArray(emails.map((e) => e.workspaceId))}::uuid[], ${plainArray(emails.map((e) => e.id))}::uuid[])
+      as k(workspace_id, id)
+    where b.workspace_id = k.workspace_id and b.id = k.id and b.id = any(${plainArray(emails.map((e) => e.id))}::uuid[])`;
+}
+
+export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };
+
+export function keepAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], now: Date): Statement[] {
+  // one statement each: content may be megabytes, and arrays of bytea would go through text
+  const inOrder = [...attachments].sort((a, b) => (a.workspaceId + a.hash < b.workspaceId + b.hash ? -1 : 1));
+  return inOrder.map(
+    ({ workspaceId, hash, content }) => tx`
+      insert into attachment (workspace_id, hash, content, last_used_at)
+      values (${workspaceId}, decode(${hash}, 'hex'), ${content}, ${now})
+      on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`,
+  );
+}
+
+function delayed(at: string): string {
+  return JSON.stringify([{ type: "delivery_delayed", at }]);
+}

@@ -1,0 +1,492 @@
+/**
+ * What the keeper finds and moves: due mail, waiting mail, bags that are not in line, leases that ran out. Each call
+ * is one transaction, bounded in rows and found by an index, so its cost does not grow with what is queued.
+ */
+
+import { isOpen } from "../../rules/email.ts";
+import {
+  advance,
+  fullest,
+  GRANT_LIVES_MS,
+  giveBack,
+  nextTurn,
+  take,
+  type WaitsFor,
+} from "../../rules/ledger.ts";
+import { shardOf } from "../../rules/shards.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+import { nowIn, transactionTime } from "../db/time.ts";
+import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
+import { suspendedOf } from "../workspaces/suspension.ts";
+import type { Held } from "./bagleases.ts";
+import { type Bag, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
+import { deleteDue, holdDue } from "./due.ts";
+import { type EmailKey, lockEmails } from "./emails.ts";
+
+const KEEPER_LOCKS = 7_165_100;
+
+export type TickName =
+  | "pack"
+  | "release"
+  | "queue"
+  | "leases"
+  | "audit"
+  | "partitions"
+  | "retention"
+  | "brake"
+  | "erase"
+  | "caps"
+  | "expiry"
+  | "domains";
+const TICKS: readonly TickName[] = [
+  "pack",
+  "release",
+  "queue",
+  "leases",
+  "audit",
+  "partitions",
+  "retention",
+  "brake",
+  "erase",
+  "caps",
+  "expiry",
+  "domains",
+];
+
+/**
+ * Runs a tick that does all its work in this transaction, unless another process runs it now; null when it does. A tick
+ * that works on other connections takes a lease (ticklease.ts): Postgres ends a transaction that is idle meanwhile. The
+ * time of the transaction (unless a test gives another) is the time of the tick.
+ */
+export async function onlyOne<T>(
+  sql: Sql,
+  tick: TickName,
+  given: number,
+  run: (tx: Tx, now: number) => Promise<T>,
+): Promise<T | null> {
+  const lock = KEEPER_LOCKS + TICKS.indexOf(tick);
+  const result = await sql.begin(async (tx) => {
+    const [row] = await tx<{ taken: boolean; now: Date }[]>`
+      select pg_try_advisory_xact_lock(${lock}) as taken, now() as now`;
+    return row?.taken ? { value: await run(tx, given || row.now.getTime()) } : null;
+  });
+  return (result as { value: T } | null)?.value ?? null;
+}
+
+export type Packed = { bags: Bag[]; moved: number };
+
+type DueRow = { workspaceId: string; emailId: string; bulk: boolean; weight: number; bytes: number };
+/** `grantedAt`: when it got its place in the caps, in ms. */
+type Going = DueRow & { grantedAt: number };
+type Waiting = DueRow & { why: WaitsFor; at: number };
+
+/**
+ * Deferred mail whose time has come goes into bags. Its place in the caps is the one it had, or another when that has
+ * lapsed; what finds none waits.
+ */
+export async function packDeferred(tx: Tx, now: number, most: number, newId: () => string): Promise<Packed> {
+  const lapsedBefore = new Date(now - GRANT_LIVES_MS);
+  const found = await tx<(EmailKey & { isLapsed: boolean })[]>`
+    select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at < ${lapsedBefore}, true) as "isLapsed"
+    from due where why = 'deferred' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
+  if (found.length === 0) return { bags: [], moved: 0 };
+  const held = await holdSuspended(tx, found);
+  if (held > 0) return { bags: [], moved: held };
+  const lapsed = found.filter(({ isLapsed }) => isLapsed).map(({ workspaceId }) => workspaceId);
+  const accounts = lapsed.length > 0 ? await lockAccounts(tx, [...new Set(lapsed)]) : [];
+  const locked = await lockEmails(tx, found, "skip");
+  const open = locked.filter(({ status }) => status === "deferred");
+  const rows = await lockDue<DueRow & { grantedAt: Date | null }>(tx, open, "deferred", now);
+  // a late answer has settled what is not deferred any more
+  if (open.length < locked.length)
+    await deleteDue(
+      tx,
+      locked.filter(({ status }) => isFinal(status)),
+    );
+  const accountOf = byWorkspace(accounts, now);
+  const going: Going[] = [];
+  const waiting: Waiting[] = [];
+  for (const { grantedAt, ...row } of rows) {
+    const at = grantedAt?.getTime() ?? 0;
+    const account = accountOf.get(row.workspaceId);
+    if (at >= lapsedBefore.getTime() || !account) going.push({ ...row, grantedAt: at });
+    else {
+      giveBack(account.ledger, row.bulk, row.weight, at);
+      place(account, row, now, going, waiting);
+    }
+  }
+  const [bags] = await Promise.all([letGo(tx, going, now, newId, "deferred"), deleteDue(tx, going)]);
+  if (waiting.length > 0) await letWait(tx, waiting, now);
+  if (accounts.length > 0) await saveLedgers(tx, accounts);
+  return { bags, moved: rows.length };
+}
+
+/** Sets aside what came due in suspended workspaces, so that it is not met again; says how much. */
+async function holdSuspended(tx: Tx, found: readonly EmailKey[]): Promise<number> {
+  const suspended = await suspendedOf(
+    tx,
+    found.map(({ workspaceId }) => workspaceId),
+  );
+  if (suspended.size === 0) return 0;
+  return holdDue(
+    tx,
+    found.filter(({ workspaceId }) => suspended.has(workspaceId)),
+  );
+}
+
+/** Scheduled mail whose time has come asks for its place in the caps now; what finds none waits. */
+export async function packScheduled(tx: Tx, now: number, most: number, newId: () => string): Promise<Packed> {
+  const found = await tx<EmailKey[]>`
+    select workspace_id as "workspaceId", email_id as "emailId" from due
+    where why = 'scheduled' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
+  if (found.length === 0) return { bags: [], moved: 0 };
+  const held = await holdSuspended(tx, found);
+  if (held > 0) return { bags: [], moved: held };
+  const accounts = await lockAccounts(tx, [...new Set(found.map((row) => row.workspaceId))]);
+  const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "scheduled");
+  const rows = await lockDue<DueRow>(tx, open, "scheduled", now);
+  const accountOf = byWorkspace(accounts, now);
+  const going: Going[] = [];
+  const waiting: Waiting[] = [];
+  for (const row of rows) {
+    const account = accountOf.get(row.workspaceId);
+    if (account) place(account, row, now, going, waiting);
+  }
+  const [bags] = await Promise.all([letGo(tx, going, now, newId), deleteDue(tx, going)]);
+  if (waiting.length > 0) await letWait(tx, waiting, now);
+  await saveLedgers(tx, accounts);
+  return { bags, moved: rows.length };
+}
+
+/**
+ * The place of a bag in the caps has lapsed before it could leave. Its e-mails take another; what finds none leaves the
+ * bag and waits. Hands back the ids of those that may go; null: somebody else holds the bag.
+ */
+export async function renewGrant(
+  sql: Sql,
+  bag: Held,
+  emailIds: readonly string[],
+  given: number,
+): Promise<Set<string> | null> {
+  const { workspaceId, id, token } = bag;
+  const renewed = sql.begin(async (tx) => {
+    const accounts = await lockAccounts(tx, [workspaceId]);
+    const keys = emailIds.map((emailId) => ({ workspaceId, emailId }));
+    const open = (await lockEmails(tx, keys)).filter(
+      ({ status, bagId }) => bagId === id && (status === "accepted" || status === "deferred"),
+    );
+    const [held] = await tx<{ grantedAt: Date }[]>`
+      select granted_at as "grantedAt" from bag
+      where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
+    if (!held) return null;
+    const now = await transactionTime(tx, given);
+    const account = byWorkspace(accounts, now).get(workspaceId);
+    if (!account) return new Set(emailIds); // its workspace is gone
+    const rows = open.map(({ open: weight, ...email }) => ({ ...email, weight }));
+    for (const { bulk, weight } of rows) giveBack(account.ledger, bulk, weight, held.grantedAt.getTime());
+    const going: Going[] = [];
+    const waiting: Waiting[] = [];
+    for (const row of rows) place(account, row, now, going, waiting);
+    if (waiting.length > 0) await letWait(tx, waiting, now);
+    const goingIds = going.map(({ emailId }) => emailId);
+    const kept = await tx`
+      update bag set email_ids = ${goingIds}::uuid[], granted_at = ${new Date(now)}
+      where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
+    if (kept.count === 0)
+      throw new LeaseEnded("the lease of a bag ended while its place in the caps was renewed");
+    await saveLedgers(tx, [account]);
+    return new Set(goingIds);
+  });
+  return renewed.catch((error) => {
+    if (error instanceof LeaseEnded) return null;
+    throw error;
+  });
+}
+
+/** Undoes the transaction: its bag has been locked last, and somebody else was faster. */
+class LeaseEnded extends Error {}
+
+/** It goes and is counted, or it waits and counts as waiting. */
+function place(account: Account, row: DueRow, now: number, going: Going[], waiting: Waiting[]): void {
+  const { ledger, allowance } = account;
+  const waits = row.bulk ? ledger.waitingBulk : ledger.waiting;
+  if (waits === 0 && take(ledger, allowance, row.bulk, [row.weight]) === 1) {
+    going.push({ ...row, grantedAt: now });
+    return;
+  }
+  if (row.bulk) ledger.waitingBulk++;
+  else ledger.waiting++;
+  ledger.delayed++;
+  const why = fullest(ledger, allowance, row.bulk);
+  expectRelease(account, why);
+  waiting.push({ ...row, why, at: nextTurn(ledger, why) });
+}
+
+/** Moves the windows of all accounts to this time. */
+function byWorkspace(accounts: readonly Account[], now: number): Map<string, Account> {
+  for (const { ledger } of accounts) advance(ledger, now);
+  return new Map(accounts.map((account) => [account.workspaceId, account]));
+}
+
+/** The due rows of e-mails that are locked already, in the order of their keys: those that are due for this reason. */
+async function lockDue<Row extends DueRow>(
+  tx: Tx,
+  keys: readonly EmailKey[],
+  why: "scheduled" | "deferred",
+  now: number,
+): Promise<Row[]> {
+  return tx<Row[]>`
+    select d.workspace_id as "workspaceId", d.email_id as "emailId", d.bulk, d.weight, d.bytes, d.granted_at as "grantedAt"
+    from due d
+    join unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])
+      as k(workspace_id, email_id) using (workspace_id, email_id)
+    where d.why = ${why} and d.at <= ${new Date(now)}
+    order by d.workspace_id, d.email_id for update of d`;
+}
+
+/** The workspaces for which room may have appeared. */
+export async function accountsToRelease(sql: Sql | Tx, given: number, most: number): Promise<string[]> {
+  const rows = await sql<{ workspaceId: string }[]>`
+    select workspace_id as "workspaceId" from ledger where next_release_at <= ${nowIn(sql, given)}
+    order by next_release_at limit ${most}`;
+  return rows.map((row) => row.workspaceId);
+}
+
+/** Lets out what waits in one workspace, as far as there is room: transactional first, oldest first. */
+export async function release(
+  tx: Tx,
+  workspaceId: string,
+  now: number,
+  most: number,
+  newId: () => string,
+): Promise<Packed & { handle: string | null }> {
+  const [account] = await lockAccounts(tx, [workspaceId]);
+  if (!account) return { bags: [], moved: 0, handle: null };
+  const { ledger, allowance } = account;
+  advance(ledger, now);
+  account.nextReleaseAt = null;
+  if (account.isSuspended) {
+    await saveLedgers(tx, [account]);
+    return { bags: [], moved: 0, handle: null };
+  }
+  const going: DueRow[] = [];
+  for (const bulk of [false, true]) {
+    const rows = await tx<(DueRow & { why: WaitsFor })[]>`
+      select workspace_id as "workspaceId", email_id as "emailId", bulk, weight, bytes, why from due
+      where workspace_id = ${workspaceId} and bulk = ${bulk} and why in ('cap_hour', 'cap_day', 'quota_month')
+      order by email_id limit ${most}`; // the lock of the ledger keeps everybody else from them
+    const inMonth = withinMonth(account, rows);
+    const count = take(
+      ledger,
+      allowance,
+      bulk,
+      rows.slice(0, inMonth).map((row) => row.weight),
+    );
+    for (const row of rows.slice(0, count)) if (row.why === "quota_month") ledger.monthUsed += row.weight;
+    going.push(...rows.slice(0, count));
+    const remain =
+      rows.length < most
+        ? rows.length - count
+        : Math.max(0, (bulk ? ledger.waitingBulk : ledger.waiting) - count);
+    if (bulk) ledger.waitingBulk = remain;
+    else ledger.waiting = remain;
+    if (remain > 0) {
+      const isHeldByMonth = count === inMonth && inMonth < rows.length;
+      expectRelease(account, isHeldByMonth ? "quota_month" : fullest(ledger, allowance, bulk));
+    }
+  }
+  // a full transaction leaves the rest to the next tick; a full cap, to the next turn of its window
+  if (ledger.waiting + ledger.waitingBulk > 0 && going.length >= most) account.nextReleaseAt = now;
+  const locked = await lockEmails(tx, going);
+  const waiting = new Set(locked.filter(({ status }) => status === "waiting").map(({ emailId }) => emailId));
+  // a late answer may have settled one that waits
+  const ready = going.filter(({ emailId }) => waiting.has(emailId));
+  const granted = ready.map((row) => ({ ...row, grantedAt: now }));
+  const [bags] = await Promise.all([letGo(tx, granted, now, newId), deleteDue(tx, going)]);
+  await saveLedgers(tx, [account]);
+  return { bags, moved: going.length, handle: account.handle };
+}
+
+/** How many of these, from the first on, the month has room for; only what waited for the month is not counted yet. */
+function withinMonth(
+  { ledger, allowance }: Account,
+  rows: readonly { why: WaitsFor; weight: number }[],
+): number {
+  let room = allowance.monthLimit - ledger.monthUsed;
+  for (const [n, { why, weight }] of rows.entries()) {
+    if (why !== "quota_month") continue;
+    room -= weight;
+    if (room < 0) return n;
+  }
+  return rows.length;
+}
+
+function isFinal(status: string): boolean {
+  return !isOpen(status);
+}
+
+/** Into bags. The e-mails are locked and open; their due rows are the caller's to delete. */
+async function letGo(
+  tx: Tx,
+  going: readonly Going[],
+  now: number,
+  newId: () => string,
+  from: "deferred" | "held back" = "held back",
+): Promise<Bag[]> {
+  if (going.length === 0) return [];
+  const bags = packRows(going, newId);
+  const bagOf = bagOfEach(bags);
+  const emailIds = [...bagOf.keys()];
+  const workspaceIds = bags.flatMap((bag) => bag.emailIds.map(() => bag.workspaceId));
+  // to callers a retry stays deferred until it is answered
+  const accepted = from === "deferred" ? tx`` : tx`, status = 'accepted', updated_at = ${new Date(now)}`;
+  await Promise.all([
+    tx`update email e set bag_id = g.bag_id ${accepted}
+       from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[], ${[...bagOf.values()]}::uuid[]) as g(workspace_id, id, bag_id)
+       where e.workspace_id = g.workspace_id and e.id = g.id and e.id = any(${emailIds}::uuid[])`,
+    insertBags(tx, bags, new Date(now)),
+  ]);
+  return bags;
+}
+
+/** The e-mails are locked. They leave the bag they may be in. */
+async function letWait(tx: Tx, waiting: readonly Waiting[], now: number): Promise<void> {
+  const at = new Date(now).toISOString();
+  const workspaceIds = waiting.map((row) => row.workspaceId);
+  const emailIds = waiting.map((row) => row.emailId);
+  const event = JSON.stringify([{ type: "delivery_delayed", at }]);
+  await Promise.all([
+    tx`update email e set status = 'waiting', bag_id = null, updated_at = ${at}, delayed_at = ${at},
+         history = coalesce(e.history, '[]') || ${event}::text::jsonb
+       from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[]) as w(workspace_id, id)
+       where e.workspace_id = w.workspace_id and e.id = w.id and e.id = any(${emailIds}::uuid[])`,
+    tx`insert into due (workspace_id, email_id, at, why, bulk, weight, bytes)
+       select * from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[],
+         ${waiting.map((row) => new Date(row.at).toISOString())}::timestamptz[], ${waiting.map((row) => row.why)}::text[],
+         ${waiting.map((row) => String(row.bulk))}::text[]::bool[], ${waiting.map((row) => row.weight)}::int[],
+         ${waiting.map((row) => row.bytes)}::int[])
+       on conflict (workspace_id, email_id) do update set why = excluded.why, at = excluded.at, weight = excluded.weight,
+         domain = null, reply = null, granted_at = null`,
+  ]);
+}
+
+function packRows(rows: readonly Going[], newId: () => string): Bag[] {
+  const ofWorkspace = new Map<string, Going[]>();
+  for (const row of rows) {
+    const some = ofWorkspace.get(row.workspaceId);
+    if (some) some.push(row);
+    else ofWorkspace.set(row.workspaceId, [row]);
+  }
+  return [...ofWorkspace].flatMap(([workspaceId, some]) => {
+    const emails = some
+      .map(({ emailId, bytes, grantedAt }) => ({ id: emailId, bytes, grantedAt }))
+      .sort((a, b) => (a.id < b.id ? -1 : 1));
+    return pack(workspaceId, shardOf(workspaceId), emails, newId);
+  });
+}
+
+/** Bags that were put in line under another epoch are not in this one: they have to be queued again. */
+export async function unqueueOtherEpochs(
+  tx: Sql | Tx,
+  shard: number,
+  epoch: string,
+  most: number,
+): Promise<number> {
+  const rows = await tx`
+    update bag set epoch = null, generation = generation + 1 where (workspace_id, id) in (
+      select workspace_id, id from bag
+      where shard = ${shard} and token is null and epoch is not null and epoch <> ${epoch}
+      order by workspace_id, id limit ${most} for update skip locked)
+    returning 1`;
+  return rows.length;
+}
+
+/**
+ * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a walk over the
+ * index that skips from one to the next. Suspended ones keep theirs.
+ */
+export async function workspacesWithStrays(
+  sql: Sql | Tx,
+  shard: number,
+  after: string | null,
+  most: number,
+): Promise<string[]> {
+  const rows = await sql<{ workspaceId: string }[]>`
+    with recursive hop as (
+      (select workspace_id from bag where shard = ${shard} and token is null and epoch is null
+         ${after === null ? sql`` : sql`and workspace_id > ${after}`}
+       order by workspace_id limit 1)
+      union all
+      select (select b.workspace_id from bag b where b.shard = ${shard} and b.token is null and b.epoch is null
+                and b.workspace_id > hop.workspace_id order by b.workspace_id limit 1)
+      from hop where hop.workspace_id is not null
+    )
+    select workspace_id as "workspaceId" from hop
+    where workspace_id is not null
+      -- asked of one after the other: a join would put them in another order, and walk to the end
+      and (select w.suspended_at from workspace w where w.id = hop.workspace_id) is null
+    limit ${most}`;
+  return rows.map((row) => row.workspaceId);
+}
+
+/** The oldest bags of a workspace that are not in line; those just made are left to whoever made them. */
+export async function strays(
+  sql: Sql | Tx,
+  shard: number,
+  workspaceId: string,
+  before: Date,
+  most: number,
+): Promise<(BagRow & { emails: number })[]> {
+  return sql<(BagRow & { emails: number })[]>`
+    select workspace_id as "workspaceId", id, generation, shard, cardinality(email_ids) as emails from bag
+    where shard = ${shard} and workspace_id = ${workspaceId} and token is null and epoch is null and created_at < ${before}
+    order by id limit ${most}`;
+}
+
+/**
+ * Takes back leases that had run out at `seenAt`, when the caller last saw Postgres: another generation of those bags
+ * may be queued. Takes back nothing when it is executed much later, since holders may have been unable to renew
+ * meanwhile.
+ */
+export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number): Promise<number> {
+  const rows = await tx`
+    with expired as materialized (
+      select workspace_id, id from bag
+      where token is not null and lease_until < ${seenAt}
+        and clock_timestamp() < ${seenAt}::timestamptz + make_interval(secs => ${SEEN_SECONDS})
+      order by lease_until limit ${most}
+    ), held as materialized (
+      select b.workspace_id, b.id from bag b join expired using (workspace_id, id)
+      where b.token is not null and b.lease_until < ${seenAt}
+      order by b.workspace_id, b.id for update of b skip locked
+    )
+    update bag b set token = null, lease_until = null, epoch = null, generation = generation + 1
+    from held where b.workspace_id = held.workspace_id and b.id = held.id
+    returning 1`;
+  return rows.length;
+}
+
+/** How long Postgres counts as seen. */
+const SEEN_SECONDS = 2;
+
+/** The next bags that should be in line, after a position; for the audit that looks whether they are. */
+export async function queuedAfter(
+  sql: Sql | Tx,
+  shard: number,
+  after: { workspaceId: string; id: string },
+  before: Date,
+  most: number,
+): Promise<BagRow[]> {
+  return sql<BagRow[]>`
+    select workspace_id as "workspaceId", id, generation, shard from bag
+    where shard = ${shard} and token is null and epoch is not null
+      and (workspace_id, id) > (${after.workspaceId}, ${after.id}) and created_at < ${before}
+    order by workspace_id, id limit ${most}`;
+}
+
+/** How many bags of each workspace stand in line under an epoch. */
+export async function countQueued(sql: Sql | Tx, shard: number, epoch: string): Promise<Map<string, number>> {
+  const rows = await sql<{ workspaceId: string; count: number }[]>`
+    select workspace_id as "workspaceId", count(*)::int from bag where shard = ${shard} and epoch = ${epoch} group by 1`;
+  return new Map(rows.map((row) => [row.workspaceId, row.count]));
+}

@@ -1,0 +1,87 @@
+/**
+ * The brake: why sends are refused for now, in good times nothing. The keeper sets and lifts it, every api process
+ * reads it; it lies in Postgres so that it outlasts all of them.
+ */
+import { statfs } from "node:fs/promises";
+import type { Sql, Tx } from "../db/connect.ts";
+
+const READ_EVERY_MS = 1_000;
+const SAMPLE_BAGS = 1_000;
+/** A brake on a disk that nobody watches any more: whoever watched it would have said it again long before. */
+const DISK_UNWATCHED_MS = 60_000;
+
+export class Brake {
+  reason: string | null = null;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(sql: Sql, onFault: (error: unknown) => void) {
+    const read = async () => {
+      const [row] = await sql<{ reason: string }[]>`select reason from brake order by since limit 1`;
+      this.reason = row?.reason ?? null;
+    };
+    read().catch(onFault);
+    this.#timer = setInterval(() => read().catch(onFault), READ_EVERY_MS);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+export type BrakeLimits = {
+  backlogMax: number;
+  diskFreeMinBytes: number;
+  /** Where Postgres keeps its data, when that is this machine. */
+  dataFolder: string | null;
+};
+
+/** What is free where Postgres keeps its data; null when that is not this machine. */
+export async function freeBytesOf({ dataFolder }: BrakeLimits): Promise<number | null> {
+  if (dataFolder === null) return null;
+  const { bavail, bsize } = await statfs(dataFolder);
+  return bavail * bsize;
+}
+
+/** Looks at backlog and disk; sets or lifts the brake. */
+export async function watchBrake(tx: Tx, limits: BrakeLimits, free: number | null, now: Date): Promise<void> {
+  // statistics, not a count: the price of a look must not grow with the backlog
+  const [size] = await tx<{ bags: number; due: number }[]>`
+    select coalesce(sum(n_live_tup) filter (where relname = 'bag'), 0)::float8 as bags,
+           coalesce(sum(n_live_tup) filter (where relname = 'due'), 0)::float8 as due
+    from pg_stat_user_tables where relname in ('bag', 'due')`;
+  const bags = size?.bags ?? 0;
+  const backlog = bags * (await emailsPerBag(tx, bags)) + (size?.due ?? 0);
+  await set(
+    tx,
+    "backlog",
+    backlog > limits.backlogMax ? `about ${Math.round(backlog)} e-mails are unsettled` : null,
+    now,
+  );
+  if (free === null) {
+    const unwatched = new Date(now.getTime() - DISK_UNWATCHED_MS);
+    await tx`delete from brake where name = 'disk' and since < ${unwatched}`;
+    return;
+  }
+  await set(
+    tx,
+    "disk",
+    free < limits.diskFreeMinBytes ? `only ${Math.round(free / 1048576)} MB of disk are free` : null,
+    now,
+  );
+}
+
+/** From a sample of pages: bags of single sends hold one e-mail, bags of batches a hundred. */
+async function emailsPerBag(tx: Tx, bags: number): Promise<number> {
+  const percent = Math.min(100, (100 * SAMPLE_BAGS) / Math.max(1, bags));
+  const [row] = await tx<{ mean: number | null }[]>`
+    select avg(cardinality(email_ids))::float8 as mean from bag tablesample system (${percent})`;
+  return row?.mean ?? 1;
+}
+
+/** `since` is when it was last said, so that a brake nobody stands by can be told. */
+async function set(tx: Tx, name: string, reason: string | null, now: Date): Promise<void> {
+  if (reason === null) await tx`delete from brake where name = ${name}`;
+  else
+    await tx`insert into brake (name, reason, since) values (${name}, ${reason}, ${now})
+      on conflict (name) do update set reason = excluded.reason, since = excluded.since`;
+}

@@ -1,0 +1,74 @@
+/** Reading e-mails: one whole, or a page of them, newest first. Every query bounds the id, and so meets few partitions. */
+
+import type { Head, HistoryEntry } from "../../rules/email.ts";
+import type { Sql } from "../db/connect.ts";
+import type { Why } from "./due.ts";
+import type { Extra } from "./emails.ts";
+
+export type EmailRow = {
+  id: string;
+  keyId: string | null;
+  status: string;
+  head: Head;
+  createdAt: Date;
+  updatedAt: Date;
+  scheduledAt: Date | null;
+  sentAt: Date | null;
+  deliveredAt: Date | null;
+  delayedAt: Date | null;
+  bouncedAt: Date | null;
+  complainedAt: Date | null;
+  failedAt: Date | null;
+  attempts: number;
+  waitingFor: Why | null;
+  nextAttemptAt: Date | null;
+};
+
+export type WholeEmail = EmailRow & {
+  html: string | null;
+  plain: string | null;
+  extra: Extra | null;
+  history: HistoryEntry[] | null;
+};
+
+export async function findEmail(sql: Sql, workspaceId: string, id: string): Promise<WholeEmail | null> {
+  const [row] = await sql<WholeEmail[]>`
+    select ${columns(sql)}, e.history, b.html, b.plain, b.extra
+    from email e
+    left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
+    left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+    where e.workspace_id = ${workspaceId} and e.id = ${id}`;
+  return row ?? null;
+}
+
+export type Page = { after: string | null; before: string | null; limit: number };
+
+/** A page and one more row, so that the caller sees whether more follow. `keyId` narrows to what one key sent. */
+export async function listEmails(
+  sql: Sql,
+  workspaceId: string,
+  keyId: string | null,
+  page: Page,
+): Promise<EmailRow[]> {
+  const mine = keyId === null ? sql`` : sql`and e.key_id = ${keyId}`;
+  const rows =
+    page.before === null
+      ? await sql<EmailRow[]>`
+          select ${columns(sql)} from email e
+          left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+          where e.workspace_id = ${workspaceId} ${mine} ${page.after === null ? sql`` : sql`and e.id < ${page.after}`}
+          order by e.id desc limit ${page.limit + 1}`
+      : await sql<EmailRow[]>`
+          select ${columns(sql)} from email e
+          left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+          where e.workspace_id = ${workspaceId} ${mine} and e.id > ${page.before}
+          order by e.id limit ${page.limit + 1}`;
+  return rows;
+}
+
+function columns(sql: Sql) {
+  return sql`e.id, e.key_id as "keyId", e.status, e.head, e.created_at as "createdAt", e.updated_at as "updatedAt",
+    e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt", e.delayed_at as "delayedAt",
+    e.bounced_at as "bouncedAt", e.complained_at as "complainedAt", e.failed_at as "failedAt", e.attempts,
+    d.why as "waitingFor", d.at as "nextAttemptAt"`;
+}

@@ -1,0 +1,54 @@
+/**
+ * The steps by which retention drops what is over, each short and none of them in the way of a send. A partition is
+ * detached while everybody works on, then checked once more where nobody can change it, and dropped as a table of its
+ * own. What a step was broken off at is seen in the catalog, so that anybody can go on from there.
+ */
+
+import { DAY_MS } from "../../clock.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+import { attachingOf, dayNumber, oldestDay, type Partition } from "../db/partitions.ts";
+
+/** The transactions that use a table now. Whoever is named again some time later is in a long one. */
+export async function holdersOf(sql: Sql, table: string): Promise<string[]> {
+  const rows = await sql<{ holder: string }[]>`
+    select distinct virtualtransaction as holder from pg_locks
+    where locktype = 'relation' and granted and pid <> pg_backend_pid() and relation = to_regclass(${table})::oid
+      and database = (select oid from pg_database where datname = current_database())`;
+  return rows.map(({ holder }) => holder);
+}
+
+/** Waits for every transaction that uses the parent, each for the lock timeout at most, and locks out none. */
+export async function detachPartition(sql: Sql, { name, table }: Partition): Promise<void> {
+  await sql.unsafe(`alter table ${table} detach partition ${name} concurrently`);
+}
+
+/** After a detaching that was broken off: this time it waits for older snapshots. */
+export async function finishDetaching(sql: Sql, { name, table }: Partition): Promise<void> {
+  await sql.unsafe(`alter table ${table} detach partition ${name} finalize`);
+}
+
+export async function attachAgain(sql: Sql, { table, day }: Partition): Promise<void> {
+  await sql.unsafe(attachingOf(table, dayNumber(day)));
+}
+
+/** Never a table that is a partition: to drop one locks the parent, and nobody has checked it out of reach. */
+export async function dropDetached(sql: Sql, { name }: Partition): Promise<void> {
+  await sql.unsafe(`do $$ begin
+    lock table ${name} in access exclusive mode;
+    if exists (select from pg_inherits where inhrelid = '${name}'::regclass) then
+      raise exception '${name} is a partition again';
+    end if;
+    drop table ${name};
+  end $$`);
+}
+
+/** Says how many it dropped. A day more than must be: the clocks of two processes may differ. */
+export async function dropOldAttachments(tx: Sql | Tx, most: number): Promise<number> {
+  const before = new Date(((await oldestDay(tx, "body")) - 1) * DAY_MS);
+  const dropped = await tx`
+    with old as (
+      select workspace_id, hash from attachment where last_used_at < ${before} limit ${most} for update skip locked
+    )
+    delete from attachment a using old where a.workspace_id = old.workspace_id and a.hash = old.hash`;
+  return dropped.count;
+}

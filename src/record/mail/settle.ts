@@ -1,0 +1,264 @@
+/**
+ * Settling: what became of e-mails, written in groups.
+ *
+ * Promises: only the holder of the bag that an e-mail travels in may defer or end it: the e-mail's row names the bag,
+ * the bag's row the holder's token. A delivery is noted however late it is, since the receiver has the mail; only a
+ * bounce or complaint that comes afterwards changes it. What is written twice changes nothing the second time, and
+ * counts follow the rows that changed, so a group whose commit got lost is simply written again.
+ *
+ * A recipient who was erased while the mail was on its way (marked x by then) is not brought back: they are not tried
+ * again, their address does not enter the history, and with the last open recipient the contents go.
+ */
+
+import { DAY_MS } from "../../clock.ts";
+import type { Ending, HistoryEntry } from "../../rules/email.ts";
+import { plainArray } from "../db/arrays.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { deleteBags, type Held, lockBags, releaseBags } from "./bagleases.ts";
+import { endingSql } from "./status.ts";
+
+export type Settled = {
+  bag: Held;
+  emailId: string;
+  status: Ending | "deferred";
+  /** One letter per recipient. */
+  marks: string;
+  /** When this attempt began, in ms; null when nothing was tried. */
+  attemptedAt: number | null;
+  at: number;
+  events: HistoryEntry[];
+  /** Whom each event is about: the place of their mark. */
+  places: number[];
+  /** When it is tried again, in ms: deferred mail only. */
+  nextAt: number | null;
+  domain: string | null;
+  reply: string | null;
+  counts: Partial<TallyCounts>;
+};
+
+export type TallyCounts = {
+  attempted: number;
+  delivered: number;
+  deferred: number;
+  hardBounced: number;
+  softBounced: number;
+  blocked: number;
+  failed: number;
+  /** Delivered where complaints are reported. */
+  fblDelivered: number;
+};
+type Tally = TallyCounts & { workspaceId: string; day: number };
+
+/** A bag whose e-mails have all been noted. `isDoubtful`: a note was refused, so there may still be something open in it. */
+export type Finished = { bag: Held; isDoubtful: boolean };
+
+/**
+ * Writes what became of e-mails, ends the bags that are done, and adds to the day's counts, in one transaction. Hands
+ * back what was refused: the record knew better, or the bag has another holder.
+ */
+export async function settle(
+  sql: Sql,
+  worker: string,
+  settled: readonly Settled[],
+  finished: readonly Finished[],
+): Promise<Settled[]> {
+  const inOrder = [...settled].sort(byKey);
+  return sql.begin(async (tx) => {
+    const { changed, unfinished } = await updateEmails(tx, inOrder);
+    const isKept = ({ emailId }: Settled): boolean => changed === null || changed.has(emailId);
+    const [kept, refused] = parted(inOrder, isKept);
+    const marksOf = new Map(unfinished.map(({ id, marks }) => [id, marks]));
+    const struck = unfinished.filter(({ marks }) => marks.includes("x"));
+    if (struck.length > 0) await endStruck(tx, struck);
+    const waiting = kept.filter(
+      ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
+    );
+    // sent in this order, without waiting in between
+    const writes: Statement[] = [];
+    if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
+    const doubted = new Set(refused.map(({ bag }) => bag));
+    const [done, doubtful] = parted(finished, ({ bag, isDoubtful }) => !isDoubtful && !doubted.has(bag));
+    // who locks bags twice locks all of them first: the second statement would take its bags out of order
+    if (done.length > 0 && doubtful.length > 0) writes.push(lockBags(tx, finished.map(bagOf)).execute());
+    if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
+    if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
+    const tallies = tallyUp(kept);
+    if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
+    await Promise.all(writes);
+    return refused;
+  });
+}
+
+/** The order in which everyone locks e-mails. */
+function byKey(a: Settled, b: Settled): number {
+  if (a.bag.workspaceId !== b.bag.workspaceId) return a.bag.workspaceId < b.bag.workspaceId ? -1 : 1;
+  return a.emailId < b.emailId ? -1 : a.emailId > b.emailId ? 1 : 0;
+}
+
+function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
+  const [first, second]: [T[], T[]] = [[], []];
+  for (const one of all) (isFirst(one) ? first : second).push(one);
+  return [first, second];
+}
+
+function bagOf({ bag }: Finished): Held {
+  return bag;
+}
+
+/** `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a struck recipient. */
+type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[] };
+
+/**
+ * One row comes back, not one for each e-mail: reading those would cost more than the rest of settling.
+ *
+ * Locks e-mails in the order of its plan: a statement that locked them first would double what this one costs (22 us per
+ * e-mail). With few partitions the plan finds each note's e-mail in the order of the notes, with many it hashes the
+ * notes and walks the e-mails by index, partition by partition. For one workspace both are the order of the ids; a
+ * bitmap scan would not be, and is off here (connect.ts).
+ */
+async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Updated> {
+  if (settled.length === 0) return { changed: null, unfinished: [] };
+  const of = (pick: (one: Settled) => string | number | null): string => plainArray(settled.map(pick));
+  const ids = of((s) => s.emailId);
+  const [row] = await tx<{ changed: string[] | null; unfinished: Unfinished[] }[]>`
+    with done as (update email e set
+      status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
+      bag_id = null,
+      attempts = e.attempts + case when s.attempted_at is null then 0 else 1 end,
+      sent_at = coalesce(e.sent_at, s.attempted_at),
+      delivered_at = case when s.status = 'delivered' then s.at else e.delivered_at end,
+      delayed_at = case when s.status = 'deferred' then coalesce(e.delayed_at, s.at) else e.delayed_at end,
+      bounced_at = case when s.status = 'bounced' then s.at else e.bounced_at end,
+      failed_at = case when s.status = 'failed' then s.at else e.failed_at end,
+      history = coalesce(e.history, '[]') ||
+        case when e.marks like '%x%' then ${eventsKeptOut(tx)} else s.events end
+    from (select *, to_timestamp(at_ms / 1000) as at, to_timestamp(attempted_ms / 1000) as attempted_at
+      from rows from (
+        unnest(${of((s) => s.bag.workspaceId)}::uuid[], ${ids}::uuid[], ${of((s) => s.status)}::text[],
+          ${of((s) => s.marks)}::text[], ${of((s) => s.at)}::float8[], ${of((s) => s.attemptedAt)}::float8[],
+          ${of((s) => `"{${s.places}}"`)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]),
+        jsonb_array_elements(${JSON.stringify(settled.map((s) => s.events))}::text::jsonb)
+      ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
+    where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
+      and case
+        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled')
+        else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
+          select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
+        end
+    returning e.workspace_id, e.id, e.marks)
+    select case when count(*) < ${settled.length} then coalesce(array_agg(id), '{}') end as changed,
+           coalesce(json_agg(json_build_object('workspaceId', workspace_id, 'id', id, 'marks', marks))
+             filter (where marks ~ '[ox]'), '[]') as unfinished
+    from done`;
+  const { changed, unfinished } = row as { changed: string[] | null; unfinished: Unfinished[] };
+  return { changed: changed && new Set(changed), unfinished };
+}
+
+type Struck = { workspaceId: string; id: string };
+type Unfinished = Struck & { marks: string };
+
+/** Who was open and is not to be tried again; what came of the others, and of them, stands. */
+function marksKeptOut(tx: Tx) {
+  return tx`(
+    select string_agg(case when was = 'x' and became = 'o' then 'x' else became end, '' order by place)
+    from unnest(string_to_array(e.marks, null), string_to_array(s.marks, null)) with ordinality as m(was, became, place))`;
+}
+
+/** The address goes, and the reply that may repeat it. An operator's cancellation marks x too, and erases nobody. */
+function eventsKeptOut(tx: Tx) {
+  return tx`(
+    select coalesce(jsonb_agg(
+      case when substr(e.marks, (s.places::int[])[n] + 1, 1) = 'x' and ${isErased(tx)}
+        then (event - 'detail') || '{"recipient": "erased@erased.invalid"}' else event end order by n), '[]')
+    from jsonb_array_elements(s.events) with ordinality as v(event, n))`;
+}
+
+function isErased(tx: Tx) {
+  return tx`e.head::text like '%@erased.invalid%'`;
+}
+
+/** As an erasure ends a mail that is not on its way: when nobody is open any more its contents go. */
+async function endStruck(tx: Tx, struck: readonly Struck[]): Promise<void> {
+  const ids = struck.map(({ id }) => id);
+  const over = await tx<Struck[]>`
+    update email e set
+      status = case
+        when e.status <> 'deferred' then e.status
+        else ${endingSql(tx, tx`e.marks`)} end,
+      delivered_at = case when e.marks like '%d%' then coalesce(e.delivered_at, e.updated_at) end,
+      bounced_at = case when e.marks like '%b%' then coalesce(e.bounced_at, e.updated_at) end,
+      head = jsonb_set(e.head::jsonb, '{subject}', '""')::json
+    where (e.workspace_id, e.id) in (
+        select * from unnest(${struck.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))
+      and e.id = any(${ids}::uuid[]) and e.marks not like '%o%' and ${isErased(tx)}
+    returning e.workspace_id as "workspaceId", e.id`;
+  const overIds = over.map(({ id }) => id);
+  await tx`
+    update body set html = null, plain = null, extra = null
+    where (workspace_id, id) in (
+        select * from unnest(${over.map(({ workspaceId }) => workspaceId)}::uuid[], ${overIds}::uuid[]))
+      and id = any(${overIds}::uuid[])`;
+}
+
+/** The place in the caps stays the one it had: the keeper asks for another when that has lapsed. */
+function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
+  const of = <T>(pick: (one: Settled) => T): T[] => deferred.map(pick);
+  return tx`
+    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply, granted_at)
+    select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk,
+           length(e.marks) - length(replace(e.marks, 'o', '')), e.bytes, d.domain,
+           case when e.marks not like '%x%' then d.reply end, b.granted_at
+    from unnest(
+      ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
+      ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[], ${of((s) => s.reply)}::text[],
+      ${of((s) => s.bag.id)}::uuid[]
+    ) as d(workspace_id, email_id, at_ms, domain, reply, bag_id)
+    join email e on e.workspace_id = d.workspace_id and e.id = d.email_id and e.id = any(${of((s) => s.emailId)}::uuid[])
+    join bag b on b.workspace_id = d.workspace_id and b.id = d.bag_id`;
+}
+
+function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
+  const of = (pick: (tally: Tally) => number): number[] => tallies.map(pick);
+  return tx`
+    insert into tally as t (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, fbl_delivered)
+    select workspace_id, day, ${worker}, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed,
+           fbl_delivered
+    from unnest(${tallies.map((tally) => tally.workspaceId)}::uuid[], ${of((t) => t.day)}::int[],
+      ${of((t) => t.attempted)}::int[], ${of((t) => t.delivered)}::int[], ${of((t) => t.deferred)}::int[],
+      ${of((t) => t.hardBounced)}::int[], ${of((t) => t.softBounced)}::int[], ${of((t) => t.blocked)}::int[],
+      ${of((t) => t.failed)}::int[], ${of((t) => t.fblDelivered)}::int[])
+      as n(workspace_id, day, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, fbl_delivered)
+    on conflict (workspace_id, day, worker) do update set
+      attempted = t.attempted + excluded.attempted, delivered = t.delivered + excluded.delivered,
+      deferred = t.deferred + excluded.deferred, hard_bounced = t.hard_bounced + excluded.hard_bounced,
+      soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
+      failed = t.failed + excluded.failed, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
+}
+
+function tallyUp(settled: readonly Settled[]): Tally[] {
+  const tallies = new Map<string, Tally>();
+  for (const { bag, at, counts } of settled) {
+    const day = Math.floor(at / DAY_MS);
+    const name = `${bag.workspaceId} ${day}`;
+    let tally = tallies.get(name);
+    if (!tally) {
+      tally = { workspaceId: bag.workspaceId, day, ...NO_COUNTS };
+      tallies.set(name, tally);
+    }
+    for (const count in counts) tally[count as keyof TallyCounts] += counts[count as keyof TallyCounts] ?? 0;
+  }
+  return [...tallies.values()].sort((a, b) =>
+    a.workspaceId === b.workspaceId ? a.day - b.day : a.workspaceId < b.workspaceId ? -1 : 1,
+  );
+}
+
+const NO_COUNTS: TallyCounts = {
+  attempted: 0,
+  delivered: 0,
+  deferred: 0,
+  hardBounced: 0,
+  softBounced: 0,
+  blocked: 0,
+  failed: 0,
+  fblDelivered: 0,
+};

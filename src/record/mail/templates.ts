@@ -1,0 +1,199 @@
+/**
+ * Saved templates and their versions. A template is named by its id or by the external id its caller chose; a change
+ * adds a version, and the newest are kept.
+ */
+import { isUuid } from "../../ids.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+import type { Page } from "./read.ts";
+
+const VERSIONS_KEPT_MAX = 100;
+const UNIQUE_VIOLATION = "23505";
+
+export type TemplateContent = {
+  name: string;
+  subject: string | null;
+  from: string | null;
+  replyTo: string[];
+  html: string;
+  plain: string | null;
+  /** All that it uses or declares. */
+  variables: TemplateVariable[];
+  declared: TemplateVariable[];
+};
+export type TemplateVariable = { key: string; type: string; fallback_value: string | number | null };
+
+export type TemplateRow = Omit<TemplateContent, "html" | "plain" | "declared"> & {
+  id: string;
+  externalId: string | null;
+  createdAt: Date;
+  updatedAt: Date;
+};
+export type WholeTemplate = TemplateRow & TemplateContent;
+
+export type NewTemplate = { workspaceId: string; id: string; externalId: string | null };
+
+/** Saves under an external id: a new template, or a new version of the one that has it. */
+export async function putTemplate(
+  sql: Sql,
+  { workspaceId, id, externalId }: NewTemplate,
+  content: TemplateContent,
+  now: Date,
+): Promise<{ id: string; isNew: boolean }> {
+  return sql.begin(async (tx) => {
+    const [saved] = await tx<{ id: string; version: number }[]>`
+      insert into template as t (workspace_id, id, external_id, version, created_at, updated_at)
+      values (${workspaceId}, ${id}, ${externalId}, 1, ${now}, ${now})
+      on conflict (workspace_id, external_id) do update
+        set version = t.version + 1, updated_at = greatest(t.updated_at, excluded.updated_at)
+      returning id, version`;
+    if (!saved) throw new Error("a template was neither new nor known");
+    await addVersion(tx, workspaceId, saved, content, now);
+    return { id: saved.id, isNew: saved.version === 1 };
+  });
+}
+
+/** False when the external id is taken. */
+export async function insertTemplate(
+  sql: Sql,
+  { workspaceId, id, externalId }: NewTemplate,
+  content: TemplateContent,
+  now: Date,
+): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    const [saved] = await tx<{ id: string; version: number }[]>`
+      insert into template (workspace_id, id, external_id, version, created_at, updated_at)
+      values (${workspaceId}, ${id}, ${externalId}, 1, ${now}, ${now})
+      on conflict (workspace_id, external_id) do nothing returning id, version`;
+    if (!saved) return false;
+    await addVersion(tx, workspaceId, saved, content, now);
+    return true;
+  });
+}
+
+/**
+ * `amend` makes the next version of the last, under the lock that keeps others from doing the same. `rename`: its new
+ * external id, null when it keeps its own.
+ */
+export async function amendTemplate(
+  sql: Sql,
+  workspaceId: string,
+  ref: string,
+  rename: string | null,
+  amend: (whole: WholeTemplate) => TemplateContent,
+  now: Date,
+): Promise<{ kind: "amended"; id: string } | { kind: "unknown" } | { kind: "taken" }> {
+  try {
+    return await sql.begin(async (tx) => {
+      // who has that name already is locked too: two that swap their names would each wait for the other
+      const locked = await tx<{ id: string; isMeant: boolean }[]>`
+        select t.id, ${named(tx, ref)} as "isMeant" from template t
+        where t.workspace_id = ${workspaceId} and (${named(tx, ref)} ${rename === null ? tx`` : tx`or t.external_id = ${rename}`})
+        order by t.id for update`;
+      const meant = locked.find(({ isMeant }) => isMeant);
+      const whole = meant && (await findTemplate(tx, workspaceId, meant.id));
+      if (!whole) return { kind: "unknown" };
+      const content = amend(whole);
+      const [saved] = await tx<{ id: string; version: number }[]>`
+        update template set external_id = coalesce(${rename}, external_id), version = version + 1,
+          updated_at = greatest(updated_at, ${now})
+        where workspace_id = ${workspaceId} and id = ${whole.id} returning id, version`;
+      if (saved) await addVersion(tx, workspaceId, saved, content, now);
+      return { kind: "amended", id: whole.id };
+    });
+  } catch (error) {
+    if ((error as { code?: string }).code === UNIQUE_VIOLATION) return { kind: "taken" };
+    throw error;
+  }
+}
+
+async function addVersion(
+  tx: Tx,
+  workspaceId: string,
+  { id, version }: { id: string; version: number },
+  { name, subject, from, replyTo, html, plain, variables, declared }: TemplateContent,
+  now: Date,
+): Promise<void> {
+  await tx`
+    insert into template_version (workspace_id, template_id, version, name, subject, sender, reply_to, html, plain,
+                                  variables, declared, created_at)
+    values (${workspaceId}, ${id}, ${version}, ${name}, ${subject}, ${from}, ${replyTo}, ${html}, ${plain},
+            ${tx.json(variables)}, ${tx.json(declared)}, ${now})`;
+  await tx`delete from template_version
+    where workspace_id = ${workspaceId} and template_id = ${id} and version <= ${version - VERSIONS_KEPT_MAX}`;
+}
+
+export async function findTemplate(
+  sql: Sql | Tx,
+  workspaceId: string,
+  ref: string,
+): Promise<WholeTemplate | null> {
+  const [row] = await sql<WholeTemplate[]>`
+    select ${columns(sql)}, v.html, v.plain, v.declared from template t ${withVersion(sql)}
+    where t.workspace_id = ${workspaceId} and ${named(sql, ref)}`;
+  return row ?? null;
+}
+
+/** A page and one more row, so that the caller sees whether more follow. */
+export async function listTemplates(sql: Sql, workspaceId: string, page: Page): Promise<TemplateRow[]> {
+  if (page.before !== null)
+    return sql<TemplateRow[]>`
+      select ${columns(sql)} from template t ${withVersion(sql)}
+      where t.workspace_id = ${workspaceId} and t.id > ${page.before} order by t.id limit ${page.limit + 1}`;
+  return sql<TemplateRow[]>`
+    select ${columns(sql)} from template t ${withVersion(sql)}
+    where t.workspace_id = ${workspaceId} ${page.after === null ? sql`` : sql`and t.id < ${page.after}`}
+    order by t.id desc limit ${page.limit + 1}`;
+}
+
+/** Hands back its id, or null when there was none. */
+export async function deleteTemplate(sql: Sql, workspaceId: string, ref: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    delete from template t where t.workspace_id = ${workspaceId} and ${named(sql, ref)} returning t.id`;
+  return row?.id ?? null;
+}
+
+export type VersionRef = { id: string; version: number };
+
+/** Which versions are the ones to send, of many templates at once and without their text. */
+export async function currentVersions(
+  sql: Sql,
+  workspaceId: string,
+  refs: readonly string[],
+): Promise<(VersionRef & { externalId: string | null })[]> {
+  const ids = refs.filter(isUuid);
+  const externalIds = refs.filter((ref) => !isUuid(ref));
+  return sql`
+    select t.id, t.external_id as "externalId", t.version from template t
+    where t.workspace_id = ${workspaceId} and (t.id = any(${ids}::uuid[]) or t.external_id = any(${externalIds}::text[]))`;
+}
+
+export type VersionText = VersionRef &
+  Pick<TemplateContent, "subject" | "from" | "replyTo" | "html" | "plain" | "declared">;
+
+export async function readVersions(
+  sql: Sql,
+  workspaceId: string,
+  refs: readonly VersionRef[],
+): Promise<VersionText[]> {
+  return sql<VersionText[]>`
+    select v.template_id as id, v.version, v.subject, v.sender as "from", v.reply_to as "replyTo", v.html, v.plain,
+           v.declared
+    from template_version v
+    join unnest(${refs.map(({ id }) => id)}::uuid[], ${refs.map(({ version }) => version)}::int[]) as r(id, version)
+      on v.template_id = r.id and v.version = r.version
+    where v.workspace_id = ${workspaceId}`;
+}
+
+function named(sql: Sql | Tx, ref: string) {
+  return isUuid(ref) ? sql`t.id = ${ref}` : sql`t.external_id = ${ref}`;
+}
+
+function withVersion(sql: Sql | Tx) {
+  return sql`join template_version v
+    on v.workspace_id = t.workspace_id and v.template_id = t.id and v.version = t.version`;
+}
+
+function columns(sql: Sql | Tx) {
+  return sql`t.id, t.external_id as "externalId", t.created_at as "createdAt", t.updated_at as "updatedAt",
+    v.name, v.subject, v.sender as "from", v.reply_to as "replyTo", v.variables`;
+}

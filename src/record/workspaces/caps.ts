@@ -1,0 +1,266 @@
+/** What the policy of sending caps reads and writes: states, overrides, daily counts, and every change as a row. */
+
+import { DAY_MS } from "../../clock.ts";
+import { newId } from "../../ids.ts";
+import type { Overrides, Plan } from "../../rules/plans.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+
+const KEPT_DAYS = 400;
+
+export type CapacityRow = {
+  workspaceId: string;
+  handle: string;
+  plan: Plan;
+  limits: Overrides;
+  /** In force, unless the workspace has a limit of its own. */
+  capDay: number;
+  capHour: number;
+  reservedShare: number;
+  /** CapState and Override as JSON; null: never evaluated, nothing set. */
+  state: unknown;
+  override: unknown;
+};
+
+/** Of one UTC day, in recipients; each counted on the day on which it happened. */
+export type DayCounts = {
+  /** `2026-11-21` */
+  day: string;
+  /** Tried for the first time. */
+  attempted: number;
+  delivered: number;
+  /** For good, for reasons that lie with the address; in the session or later. */
+  bounced: number;
+  /** Refused for the sender's address or content: says nothing about the list. */
+  blocked: number;
+  complained: number;
+  /** Delivered to domains that report complaints, the only mail a complaint can come from. */
+  fblDelivered: number;
+  /** Mail that waited for a cap. */
+  delayed: number;
+  /** Of the daily cap. */
+  used: number;
+};
+
+export type DayRow = DayCounts & { workspaceId: string };
+
+/** The next workspaces that may have something to decide: with mail lately, in trouble, or not yet seen today. */
+export async function capacitiesToJudge(
+  sql: Sql | Tx,
+  after: string,
+  now: number,
+  most: number,
+): Promise<CapacityRow[]> {
+  const today = Math.floor(now / DAY_MS);
+  return sql<CapacityRow[]>`
+    select ${columns(sql)}
+    from workspace w join ledger l on l.workspace_id = w.id left join capacity c on c.workspace_id = w.id
+    where w.id > ${after}
+      and (c.workspace_id is null or c.is_troubled or c.override is not null or c.evaluated_on < ${new Date(now)}::timestamptz::date
+        or exists (select from tally t where t.workspace_id = w.id and t.day >= ${today - 1}))
+    order by w.id limit ${most}`;
+}
+
+export async function findCapacity(sql: Sql | Tx, workspaceId: string): Promise<CapacityRow | null> {
+  const [row] = await sql<CapacityRow[]>`
+    select ${columns(sql)}
+    from workspace w join ledger l on l.workspace_id = w.id left join capacity c on c.workspace_id = w.id
+    where w.id = ${workspaceId}`;
+  return row ?? null;
+}
+
+/** Writes down what the ledgers know of today and of the day before. */
+export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<void> {
+  await sql`
+    insert into cap_use as known (workspace_id, day, used, delayed)
+    select workspace_id, day, max(used), max(delayed) from (
+      select workspace_id, day, cap_day_used as used, delayed from ledger where workspace_id = any(${[...workspaceIds]}::uuid[])
+      union all
+      select workspace_id, closed_day, closed_used, closed_delayed from ledger
+      where workspace_id = any(${[...workspaceIds]}::uuid[])
+    ) as seen where day > 0 group by workspace_id, day order by workspace_id, day
+    on conflict (workspace_id, day) do update
+      set used = greatest(known.used, excluded.used), delayed = greatest(known.delayed, excluded.delayed)
+      where known.used < excluded.used or known.delayed < excluded.delayed`;
+}
+
+/** The last days of some workspaces, oldest first; a day on which nobody noted the use counts what was tried. */
+export async function dailyCounts(
+  sql: Sql | Tx,
+  workspaceIds: readonly string[],
+  now: number,
+  days: number,
+): Promise<DayRow[]> {
+  const since = Math.floor(now / DAY_MS) - days + 1;
+  return sql<DayRow[]>`
+    select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
+           sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
+           sum(blocked)::int as blocked, sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered",
+           max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used
+    from (
+      select workspace_id, day, attempted, delivered, hard_bounced, blocked, complained, fbl_delivered, 0 as delayed,
+             null::int as used
+      from tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
+      union all
+      select workspace_id, day, 0, 0, 0, 0, 0, 0, delayed, used
+      from cap_use where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
+    ) as counted
+    group by workspace_id, counted.day order by workspace_id, counted.day`;
+}
+
+export type CapChange = {
+  before: { day: number; hour: number };
+  after: { day: number; hour: number };
+  level: string;
+  reason: string;
+  counts: unknown;
+  policyVersion: string | null;
+  by: string;
+};
+
+export type Decision = {
+  workspaceId: string;
+  /** What it was decided on: it does not hold when somebody has decided since. */
+  known: Pick<CapacityRow, "state" | "override">;
+  state: unknown;
+  override: unknown;
+  isTroubled: boolean;
+  policyVersion: string;
+  caps: { day: number; hour: number; reservedShare: number };
+  /** Whether the caps in force change: every copy elsewhere is out of date then. */
+  isNew: boolean;
+  changes: readonly CapChange[];
+};
+
+/** `version` is the workspace's new one when its caps changed. Overtaken: nothing is kept. */
+export type Saved = { kind: "saved"; version: number | null } | { kind: "overtaken" };
+
+/** Keeps what was decided, in one transaction, under the lock of the ledger. */
+export async function saveDecision(sql: Sql, decision: Decision, now: Date): Promise<Saved> {
+  const { workspaceId, known, state, override, isTroubled, policyVersion, caps, isNew, changes } = decision;
+  return sql.begin(async (tx): Promise<Saved> => {
+    await tx`select from ledger where workspace_id = ${workspaceId} for update`;
+    const [held] = await tx<{ isKnown: boolean }[]>`
+      select c.state is not distinct from ${jsonOf(known.state)}::text::jsonb
+        and c.override is not distinct from ${jsonOf(known.override)}::text::jsonb as "isKnown"
+      from workspace w left join capacity c on c.workspace_id = w.id where w.id = ${workspaceId}`;
+    if (!held?.isKnown) return { kind: "overtaken" };
+    await tx`
+      insert into capacity (workspace_id, state, override, policy_version, is_troubled, evaluated_on)
+      values (${workspaceId}, ${jsonOf(state)}::text::jsonb, ${jsonOf(override)}::text::jsonb,
+              ${policyVersion}, ${isTroubled}, ${now}::timestamptz::date)
+      on conflict (workspace_id) do update set state = excluded.state, override = excluded.override,
+        policy_version = excluded.policy_version, is_troubled = excluded.is_troubled, evaluated_on = excluded.evaluated_on`;
+    for (const change of changes) await insertCapChange(tx, workspaceId, change, now);
+    if (!isNew) return { kind: "saved", version: null };
+    // what waits may go now
+    await tx`
+      update ledger set cap_day = ${caps.day}, cap_hour = ${caps.hour}, reserved_share = ${caps.reservedShare},
+        next_release_at = case when waiting + waiting_bulk > 0 then ${now}::timestamptz else next_release_at end
+      where workspace_id = ${workspaceId}`;
+    const [row] = await tx<{ version: number }[]>`
+      update workspace set version = version + 1, changed_at = ${now} where id = ${workspaceId} returning version::int`;
+    return { kind: "saved", version: row?.version ?? null };
+  });
+}
+
+function jsonOf(value: unknown): string | null {
+  return value === null ? null : JSON.stringify(value);
+}
+
+export async function insertCapChange(
+  sql: Sql | Tx,
+  workspaceId: string,
+  change: CapChange,
+  now: Date,
+): Promise<void> {
+  const { before, after, level, reason, counts, policyVersion, by } = change;
+  await sql`
+    insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level, reason, counts,
+                            policy_version, changed_by)
+    values (${workspaceId}, ${newId(now.getTime())}, ${now}, ${before.day}, ${after.day}, ${before.hour}, ${after.hour}, ${level},
+            ${reason}, ${counts === null ? null : JSON.stringify(counts)}::text::jsonb, ${policyVersion}, ${by})`;
+}
+
+export type CapChangeRow = {
+  at: Date;
+  dayBefore: number;
+  dayAfter: number;
+  hourBefore: number;
+  hourAfter: number;
+  level: string;
+  reason: string;
+  counts: unknown;
+  policyVersion: string | null;
+  by: string;
+};
+
+/** Newest first. */
+export async function listCapChanges(sql: Sql, workspaceId: string, most: number): Promise<CapChangeRow[]> {
+  return sql<CapChangeRow[]>`
+    select at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore", hour_after as "hourAfter",
+           level, reason, counts, policy_version as "policyVersion", changed_by as by
+    from cap_change where workspace_id = ${workspaceId} order by id desc limit ${most}`;
+}
+
+export type CapUse = {
+  workspaceId: string;
+  capDay: number;
+  capHour: number;
+  used: number;
+  waiting: number;
+  oldest: Date | null;
+};
+
+/** The workspaces with the most waiting, and the most sent today. */
+export async function busiestCaps(sql: Sql, now: number, most: number): Promise<CapUse[]> {
+  const today = Math.floor(now / DAY_MS);
+  return sql<CapUse[]>`
+    select l.workspace_id as "workspaceId", coalesce((w.limits ->> 'cap_day')::int, l.cap_day) as "capDay",
+           coalesce((w.limits ->> 'cap_hour')::int, l.cap_hour) as "capHour",
+           case when l.day = ${today} then l.cap_day_used else 0 end as used, l.waiting + l.waiting_bulk as waiting,
+           (select e.created_at from due d join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
+            where d.workspace_id = l.workspace_id and d.why in ('cap_hour', 'cap_day', 'quota_month')
+            order by d.email_id limit 1) as oldest
+    from ledger l join workspace w on w.id = l.workspace_id
+    order by l.waiting + l.waiting_bulk desc, case when l.day = ${today} then l.cap_day_used else 0 end desc limit ${most}`;
+}
+
+export async function totalWaiting(sql: Sql): Promise<{ waiting: number; workspaces: number }> {
+  const [row] = await sql<{ waiting: number; workspaces: number }[]>`
+    select coalesce(sum(waiting + waiting_bulk), 0)::int as waiting,
+           count(*) filter (where waiting + waiting_bulk > 0)::int as workspaces from ledger`;
+  return row ?? { waiting: 0, workspaces: 0 };
+}
+
+/**
+ * Counts by day are kept for a year and a little. Looks at the next workspaces after one, each by its key; hands back
+ * where to go on, or null at the end.
+ */
+export async function dropOldCounts(
+  tx: Sql | Tx,
+  after: string,
+  now: number,
+  most: number,
+): Promise<string | null> {
+  const before = Math.floor(now / DAY_MS) - KEPT_DAYS;
+  const workspaces = await tx<{ id: string }[]>`
+    with page as (select id from workspace where id > ${after} order by id limit ${most}),
+      old_uses as (
+        select u.workspace_id, u.day from cap_use u join page on u.workspace_id = page.id
+        where u.day < ${before} for update of u skip locked),
+      uses as (
+        delete from cap_use u using old_uses o where u.workspace_id = o.workspace_id and u.day = o.day),
+      old_tallies as (
+        select t.workspace_id, t.day, t.worker from tally t join page on t.workspace_id = page.id
+        where t.day < ${before} for update of t skip locked),
+      tallies as (
+        delete from tally t using old_tallies o
+        where t.workspace_id = o.workspace_id and t.day = o.day and t.worker = o.worker)
+    select id from page order by id`;
+  return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
+}
+
+function columns(sql: Sql | Tx) {
+  return sql`w.id as "workspaceId", w.handle, w.plan, w.limits, l.cap_day as "capDay", l.cap_hour as "capHour",
+    l.reserved_share as "reservedShare", c.state, c.override`;
+}

@@ -1,0 +1,119 @@
+/**
+ * Keys that sign the mail of a domain. Of each algorithm at most one signs and one waits until DNS shows it; who takes
+ * its place retires it in the same transaction, and what is retired has forgotten its private key.
+ */
+
+import type { Algorithm } from "../../rules/signing.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+import { nameDomain } from "./domains.ts";
+
+const UNIQUE_VIOLATION = "23505";
+const FOREIGN_KEY_VIOLATION = "23503";
+
+export type KeyName = { workspaceId: string; domain: string; selector: string };
+
+export type DomainKey = {
+  domain: string;
+  selector: string;
+  algorithm: Algorithm;
+  state: "waiting" | "signing" | "retired";
+  /** SubjectPublicKeyInfo */
+  publicKey: Buffer;
+  createdAt: Date;
+};
+
+export type NewDomainKey = KeyName & { algorithm: Algorithm; publicKey: Buffer; sealedKey: Buffer };
+export type SigningRow = { domain: string; selector: string; algorithm: Algorithm; sealedKey: Buffer };
+
+/** It signs at once, in the place of the one that did, or waits. With its first key a workspace names the domain. */
+export async function insertDomainKey(
+  sql: Sql,
+  key: NewDomainKey,
+  state: "waiting" | "signing",
+  now: Date,
+): Promise<"inserted" | "taken" | "unknown workspace"> {
+  const { workspaceId, domain, selector, algorithm, publicKey, sealedKey } = key;
+  try {
+    await sql.begin(async (tx) => {
+      await nameDomain(tx, workspaceId, domain, now);
+      await lockKeys(tx, workspaceId, domain);
+      if (state === "signing") await retire(tx, workspaceId, domain, algorithm);
+      await tx`
+        insert into domain_key (workspace_id, domain, selector, algorithm, state, public_key, sealed_key, created_at)
+        values (${workspaceId}, ${domain}, ${selector}, ${algorithm}, ${state}, ${publicKey}, ${sealedKey}, ${now})`;
+    });
+    return "inserted";
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === UNIQUE_VIOLATION) return "taken";
+    if (code === FOREIGN_KEY_VIOLATION) return "unknown workspace";
+    throw error;
+  }
+}
+
+/** A waiting key begins to sign. False when it does not wait (any more). */
+export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyName): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    await lockKeys(tx, workspaceId, domain);
+    const [key] = await tx<{ algorithm: Algorithm }[]>`
+      select algorithm from domain_key
+      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state = 'waiting'`;
+    if (!key) return false;
+    await retire(tx, workspaceId, domain, key.algorithm);
+    await tx`update domain_key set state = 'signing'
+      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector}`;
+    return true;
+  });
+}
+
+/** All keys of a domain in the order of their selectors: whoever changes one may have to change another. */
+async function lockKeys(tx: Tx, workspaceId: string, domain: string): Promise<void> {
+  await tx`
+    select from domain_key where workspace_id = ${workspaceId} and domain = ${domain}
+    order by selector for update`;
+}
+
+async function retire(tx: Tx, workspaceId: string, domain: string, algorithm: Algorithm): Promise<void> {
+  await tx`update domain_key set state = 'retired', sealed_key = null
+    where workspace_id = ${workspaceId} and domain = ${domain} and algorithm = ${algorithm} and state = 'signing'`;
+}
+
+/** Of a whole workspace, or of one domain: by domain, the oldest first. */
+export async function listDomainKeys(
+  sql: Sql,
+  workspaceId: string,
+  domain: string | null = null,
+): Promise<DomainKey[]> {
+  return sql<DomainKey[]>`
+    select domain, selector, algorithm, state, public_key as "publicKey", created_at as "createdAt"
+    from domain_key where workspace_id = ${workspaceId} and (${domain}::text is null or domain = ${domain})
+    order by domain, created_at, selector`;
+}
+
+/** What signs for any of these domains. */
+export async function signingKeys(
+  sql: Sql,
+  workspaceId: string,
+  domains: readonly string[],
+): Promise<SigningRow[]> {
+  return sql<SigningRow[]>`
+    select domain, selector, algorithm, sealed_key as "sealedKey" from domain_key
+    where workspace_id = ${workspaceId} and domain = any(${domains}::text[]) and state = 'signing'`;
+}
+
+/** One key that does not sign, or (null) all keys of the domain; says how many are gone. */
+export async function deleteDomainKeys(
+  sql: Sql,
+  workspaceId: string,
+  domain: string,
+  selector: string | null,
+): Promise<number> {
+  return sql.begin(async (tx) => {
+    await lockKeys(tx, workspaceId, domain);
+    const gone = await tx`
+      delete from domain_key
+      where workspace_id = ${workspaceId} and domain = ${domain}
+        and (${selector}::text is null or (selector = ${selector} and state <> 'signing'))`;
+    return gone.count;
+  });
+}

@@ -1,0 +1,170 @@
+/**
+ * Domains that workspaces write from. Anybody may name a domain; one workspace at a time has it verified, which a unique
+ * index decides. Every change raises the versions of the workspaces it concerns, so that what is remembered of them is
+ * read again.
+ */
+import type { Sql, Tx } from "../db/connect.ts";
+
+const UNIQUE_VIOLATION = "23505";
+
+export type SenderDomain = {
+  workspaceId: string;
+  domain: string;
+  /** What the TXT record of ownership says. */
+  token: string;
+  verifiedAt: Date | null;
+  missingSince: Date | null;
+};
+
+/** A workspace whose copies elsewhere are out of date. */
+export type Raised = { handle: string; version: number };
+
+/** Names a domain; one that is named already stays as it is. */
+export async function nameDomain(
+  tx: Sql | Tx,
+  workspaceId: string,
+  domain: string,
+  now: Date,
+): Promise<void> {
+  await tx`insert into domain (workspace_id, domain, token, created_at)
+    values (${workspaceId}, ${domain}, replace(gen_random_uuid()::text, '-', ''), ${now}) on conflict do nothing`;
+}
+
+export async function findDomain(
+  sql: Sql,
+  workspaceId: string,
+  domain: string,
+): Promise<SenderDomain | null> {
+  const [row] = await sql<SenderDomain[]>`
+    select ${columns(sql)} from domain where workspace_id = ${workspaceId} and domain = ${domain}`;
+  return row ?? null;
+}
+
+export async function listDomains(sql: Sql, workspaceId: string): Promise<SenderDomain[]> {
+  return sql<SenderDomain[]>`
+    select ${columns(sql)} from domain where workspace_id = ${workspaceId} order by domain`;
+}
+
+/** Who has this very domain verified. */
+export async function ownerOf(sql: Sql, domain: string): Promise<SenderDomain | null> {
+  const [row] = await sql<SenderDomain[]>`
+    select ${columns(sql)} from domain where domain = ${domain} and verified_at is not null`;
+  return row ?? null;
+}
+
+/** Which of these domains are verified, and for whom. */
+export async function ownersOf(
+  sql: Sql,
+  domains: readonly string[],
+): Promise<{ domain: string; workspaceId: string }[]> {
+  return sql`
+    select domain, workspace_id as "workspaceId" from domain
+    where domain = any(${domains}::text[]) and verified_at is not null`;
+}
+
+/**
+ * The domain is verified for `to`, and no longer for `from`, who had it. null: somebody else has it by now, or `to` does
+ * not name it any more.
+ */
+export async function giveDomain(
+  sql: Sql,
+  domain: string,
+  { to, from }: { to: string; from: string | null },
+  { now, checkAt }: { now: Date; checkAt: Date },
+): Promise<Raised[] | null> {
+  const concerned = from === null ? [to] : [to, from];
+  const given = sql.begin(async (tx) => {
+    const named = await lockDomains(tx, domain, concerned);
+    if (!named.includes(to)) return null;
+    if (from !== null) await unverify(tx, from, domain);
+    await tx`
+      update domain set verified_at = coalesce(verified_at, ${now}), check_at = ${checkAt}, missing_since = null
+      where workspace_id = ${to} and domain = ${domain}`;
+    return raiseVersions(tx, concerned, now);
+  });
+  return given.catch((error: { code?: string }) => {
+    if (error.code === UNIQUE_VIOLATION) return null;
+    throw error;
+  });
+}
+
+/** The domain is verified for nobody. */
+export function takeDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
+  return changed(sql, workspaceId, domain, now, (tx) => unverify(tx, workspaceId, domain));
+}
+
+/** The workspace does not write from it any more. */
+export function forgetDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
+  return changed(
+    sql,
+    workspaceId,
+    domain,
+    now,
+    (tx) => tx`delete from domain where workspace_id = ${workspaceId} and domain = ${domain}`,
+  );
+}
+
+function changed(
+  sql: Sql,
+  workspaceId: string,
+  domain: string,
+  now: Date,
+  change: (tx: Tx) => Promise<unknown>,
+): Promise<Raised[]> {
+  return sql.begin(async (tx) => {
+    await lockDomains(tx, domain, [workspaceId]);
+    await change(tx);
+    return raiseVersions(tx, [workspaceId], now);
+  });
+}
+
+/** Verified domains whose proof is to be looked up again, the longest overdue first. */
+export async function domainsToCheck(sql: Sql, now: Date, most: number): Promise<SenderDomain[]> {
+  return sql<SenderDomain[]>`
+    select ${columns(sql)} from domain where verified_at is not null and check_at <= ${now}
+    order by check_at limit ${most}`;
+}
+
+/** What DNS said of a verified domain. */
+export async function noteChecked(
+  sql: Sql,
+  { workspaceId, domain }: Pick<SenderDomain, "workspaceId" | "domain">,
+  { checkAt, missingSince }: { checkAt: Date; missingSince: Date | null },
+): Promise<void> {
+  await sql`update domain set check_at = ${checkAt}, missing_since = ${missingSince}
+    where workspace_id = ${workspaceId} and domain = ${domain} and verified_at is not null`;
+}
+
+/** How many domains are verified, and how many workspaces have none. */
+export async function countVerified(sql: Sql): Promise<{ domains: number; without: number }> {
+  const [row] = await sql<{ domains: number; without: number }[]>`
+    select (select count(*) from domain where verified_at is not null)::int as domains,
+           (select count(*) from workspace w where not exists (
+              select from domain d where d.workspace_id = w.id and d.verified_at is not null))::int as without`;
+  return row ?? { domains: 0, without: 0 };
+}
+
+async function lockDomains(tx: Tx, domain: string, workspaceIds: readonly string[]): Promise<string[]> {
+  const rows = await tx<{ workspaceId: string }[]>`
+    select workspace_id as "workspaceId" from domain
+    where domain = ${domain} and workspace_id = any(${workspaceIds}::uuid[]) order by workspace_id for update`;
+  return rows.map(({ workspaceId }) => workspaceId);
+}
+
+async function unverify(tx: Tx, workspaceId: string, domain: string): Promise<void> {
+  await tx`update domain set verified_at = null, check_at = null, missing_since = null
+    where workspace_id = ${workspaceId} and domain = ${domain}`;
+}
+
+async function raiseVersions(tx: Tx, workspaceIds: readonly string[], now: Date): Promise<Raised[]> {
+  return tx<Raised[]>`
+    with held as materialized (
+      select id from workspace where id = any(${workspaceIds}::uuid[]) order by id for no key update
+    )
+    update workspace w set version = w.version + 1, changed_at = ${now} from held where w.id = held.id
+    returning w.handle, w.version::int`;
+}
+
+function columns(sql: Sql) {
+  return sql`workspace_id as "workspaceId", domain, token, verified_at as "verifiedAt", missing_since as "missingSince"`;
+}

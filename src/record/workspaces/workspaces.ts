@@ -1,0 +1,91 @@
+/** Workspaces, their limits and their people. Every change of plan or limits raises `version` in the same statement. */
+import {
+  CAP_DAY_START,
+  CAP_HOUR_START,
+  type Overrides,
+  type Plan,
+  RESERVED_SHARE,
+} from "../../rules/plans.ts";
+import type { Sql } from "../db/connect.ts";
+
+export type Workspace = {
+  id: string;
+  handle: string;
+  name: string;
+  plan: Plan;
+  limits: Overrides;
+  version: number;
+  createdAt: Date;
+  suspendedAt: Date | null;
+  suspendedFor: string | null;
+};
+
+export async function insertWorkspace(
+  sql: Sql,
+  workspace: Pick<Workspace, "id" | "handle" | "name" | "plan" | "limits">,
+  now: Date,
+): Promise<void> {
+  const { id, handle, name, plan, limits } = workspace;
+  await sql.begin((tx) => [
+    tx`insert into workspace (id, handle, name, plan, limits, changed_at, created_at)
+       values (${id}, ${handle}, ${name}, ${plan}, ${tx.json(limits)}, ${now}, ${now})`,
+    tx`insert into ledger (workspace_id, cap_day, cap_hour, reserved_share)
+       values (${id}, ${CAP_DAY_START}, ${CAP_HOUR_START}, ${RESERVED_SHARE})`,
+  ]);
+}
+
+export async function findWorkspace(sql: Sql, id: string): Promise<Workspace | null> {
+  const rows = await selectWorkspaces(sql, id);
+  return rows[0] ?? null;
+}
+
+export async function listWorkspaces(sql: Sql): Promise<Workspace[]> {
+  return selectWorkspaces(sql, null);
+}
+
+/** Changes plan and limits (null takes a limit back to the plan's); hands back the new version, or null if unknown. */
+export async function changeWorkspace(
+  sql: Sql,
+  id: string,
+  change: { plan?: Plan; limits?: Record<string, number | null> },
+  now: Date,
+): Promise<Workspace | null> {
+  const rows = await sql<Workspace[]>`
+    update workspace set
+      plan = coalesce(${change.plan ?? null}, plan),
+      limits = jsonb_strip_nulls(limits || ${sql.json(change.limits ?? {})}),
+      version = version + 1, changed_at = ${now}
+    where id = ${id}
+    returning ${columns(sql)}`;
+  return rows[0] ?? null;
+}
+
+/** Which workspaces changed since: what a Redis that comes back must hear of before it is asked. */
+export async function changedSince(sql: Sql, since: Date): Promise<{ handle: string; version: number }[]> {
+  return sql`select handle, version::int from workspace where changed_at >= ${since}`;
+}
+
+export async function insertOwner(
+  sql: Sql,
+  owner: { id: string; workspaceId: string; email: string; passwordHash: string },
+  now: Date,
+): Promise<void> {
+  await sql.begin(async (tx) => {
+    const [account] = await tx<{ id: string }[]>`
+      insert into account (id, email, password_hash, created_at)
+      values (${owner.id}, ${owner.email}, ${owner.passwordHash}, ${now})
+      on conflict (email) do update set email = excluded.email returning id`;
+    await tx`insert into member (workspace_id, account_id, role)
+      values (${owner.workspaceId}, ${(account as { id: string }).id}, 'owner') on conflict do nothing`;
+  });
+}
+
+async function selectWorkspaces(sql: Sql, id: string | null): Promise<Workspace[]> {
+  return sql<Workspace[]>`
+    select ${columns(sql)} from workspace where ${id}::uuid is null or id = ${id} order by id`;
+}
+
+function columns(sql: Sql) {
+  return sql`id, handle, name, plan, limits, version::int, created_at as "createdAt", suspended_at as "suspendedAt",
+    suspended_for as "suspendedFor"`;
+}

@@ -1,0 +1,45 @@
+/**
+ * What an e-mail is to everybody: its head, what happened to it, and what the fates of its recipients make of it. Each
+ * recipient has a mark, one letter, in the order to, cc, bcc. Statuses are decided here and nowhere else; SQL asks
+ * `statusSql` in record/mail/status.ts, which is made of the same table.
+ */
+
+export type Head = {
+  from: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  subject: string;
+};
+
+export type HistoryEntry = { type: string; at: string; recipient?: string; detail?: string };
+
+export const OPEN_STATUSES = ["accepted", "scheduled", "waiting", "deferred"] as const;
+
+/** The fate of a recipient, the gravest first: an e-mail has the first of these that occurred. */
+export const ENDINGS = [
+  ["c", "complained"],
+  ["b", "bounced"],
+  ["f", "failed"],
+  ["s", "suppressed"],
+  ["d", "delivered"],
+  ["x", "canceled"],
+] as const;
+
+/** Nothing has become of this recipient yet. */
+export const OPEN_MARK = "o";
+
+export type Ending = (typeof ENDINGS)[number][1];
+export type Status = (typeof OPEN_STATUSES)[number] | Ending;
+
+export function isOpen(status: string): boolean {
+  return (OPEN_STATUSES as readonly string[]).includes(status);
+}
+
+/** What an e-mail has become when each recipient has; null while one is open. */
+export function endingOf(marks: string): Ending | null {
+  if (marks.includes(OPEN_MARK)) return null;
+  const found = ENDINGS.find(([mark]) => marks.includes(mark));
+  return found ? found[1] : "canceled";
+}

@@ -1,0 +1,272 @@
+/**
+ * The ledger of a workspace: what it has used of its quota (day, month) and of its sending caps (day, hour), and how
+ * much waits. Pure: `advance` moves the windows to a time, `judge` decides one request and counts it. The commit calls
+ * them on the locked row and so has the last word; lua/reserve.lua makes the same decision beforehand, fast and
+ * without promise, and the fuzz tests hold both against each other.
+ *
+ * Quota is counted per recipient in `to` at acceptance and is all or nothing. Caps are counted per recipient of the
+ * envelope when an e-mail may go; what finds no room waits, in order, and nothing overtakes what waits in its class.
+ * Windows only move forward: under a clock that steps back the newest window seen goes on. Only windows that are far in
+ * the future, where a wrong clock left them, come back; what was used stays used.
+ */
+
+import { DAY_MS } from "../clock.ts";
+import { CAP_MIN } from "./plans.ts";
+
+export const BUCKET_MS = 300_000;
+/**
+ * The present bucket and the 13 before it: a full hour wherever in its bucket a place was given, and the five minutes
+ * for which it may wait to be used. So no hour at the receivers sees more than the cap.
+ */
+export const HOUR_BUCKETS = 14;
+/**
+ * How long a place in the caps may wait to be used. Caps are about what receivers see: of mail that was granted hours
+ * ago and held up by an outage, no more than the caps may leave at once when that is over.
+ */
+export const GRANT_LIVES_MS = BUCKET_MS;
+/** A clock may step back this far and the windows stay. */
+const STEP_BACK_MS_MAX = 2 * BUCKET_MS;
+
+export type Ledger = {
+  month: number;
+  monthUsed: number;
+  day: number;
+  dayUsed: number;
+  capDayUsed: number;
+  capDayBulk: number;
+  bucket: number;
+  /** Slot `bucket % HOUR_BUCKETS`. */
+  hourUsed: number[];
+  hourBulk: number[];
+  /** E-mails that wait for the caps, by class. */
+  waiting: number;
+  waitingBulk: number;
+  /** E-mails that had to wait for the caps today. */
+  delayed: number;
+  /** The day before this one, as it ended: for the history of the caps. */
+  closedDay: number;
+  closedUsed: number;
+  closedDelayed: number;
+};
+
+/** What a workspace may use. */
+export type Allowance = {
+  dayLimit: number | null;
+  monthLimit: number;
+  capDay: number;
+  capHour: number;
+  /** All of it: only transactional mail goes. */
+  reservedShare: number;
+};
+
+export type Ask = {
+  /** Recipients that count for the quota. */
+  counted: number;
+  countsDay: boolean;
+  bulk: boolean;
+  /** Envelope recipients of each e-mail that would go now, in order. */
+  weights: readonly number[];
+};
+
+export type Verdict =
+  | { kind: "granted"; go: number; waitsFor: WaitsFor | null }
+  | { kind: "over"; period: "day" | "month"; limit: number; used: number };
+
+/** The month holds back only mail of the engine's own accord; a caller's is refused. */
+export type WaitsFor = "cap_hour" | "cap_day" | "quota_month";
+
+export function emptyLedger(): Ledger {
+  return {
+    month: 0,
+    monthUsed: 0,
+    day: 0,
+    dayUsed: 0,
+    capDayUsed: 0,
+    capDayBulk: 0,
+    bucket: 0,
+    hourUsed: new Array<number>(HOUR_BUCKETS).fill(0),
+    hourBulk: new Array<number>(HOUR_BUCKETS).fill(0),
+    waiting: 0,
+    waitingBulk: 0,
+    delayed: 0,
+    closedDay: 0,
+    closedUsed: 0,
+    closedDelayed: 0,
+  };
+}
+
+export function advance(ledger: Ledger, now: number): void {
+  bringBack(ledger, now);
+  const day = Math.floor(now / DAY_MS);
+  if (day > ledger.day) {
+    ledger.closedDay = ledger.day;
+    ledger.closedUsed = ledger.capDayUsed;
+    ledger.closedDelayed = ledger.delayed;
+    ledger.day = day;
+    ledger.dayUsed = ledger.capDayUsed = ledger.capDayBulk = ledger.delayed = 0;
+    const month = monthOfDay(day);
+    if (month > ledger.month) {
+      ledger.month = month;
+      ledger.monthUsed = 0;
+    }
+  }
+  const bucket = Math.floor(now / BUCKET_MS);
+  if (bucket > ledger.bucket) {
+    for (let b = Math.max(ledger.bucket + 1, bucket - HOUR_BUCKETS + 1); b <= bucket; b++) {
+      ledger.hourUsed[b % HOUR_BUCKETS] = 0;
+      ledger.hourBulk[b % HOUR_BUCKETS] = 0;
+    }
+    ledger.bucket = bucket;
+  }
+}
+
+/** Decides one request and counts it; a refusal changes nothing. The ledger has been advanced. */
+export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): Verdict {
+  const { counted } = ask;
+  if (ledger.monthUsed + counted > allowance.monthLimit)
+    return { kind: "over", period: "month", limit: allowance.monthLimit, used: ledger.monthUsed };
+  if (ask.countsDay && allowance.dayLimit !== null && ledger.dayUsed + counted > allowance.dayLimit)
+    return { kind: "over", period: "day", limit: allowance.dayLimit, used: ledger.dayUsed };
+
+  ledger.monthUsed += counted;
+  if (ask.countsDay) ledger.dayUsed += counted;
+
+  const waiting = ask.bulk ? ledger.waitingBulk : ledger.waiting;
+  const go = waiting > 0 ? 0 : take(ledger, allowance, ask.bulk, ask.weights);
+  const left = ask.weights.length - go;
+  if (left === 0) return { kind: "granted", go, waitsFor: null };
+  if (ask.bulk) ledger.waitingBulk += left;
+  else ledger.waiting += left;
+  ledger.delayed += left;
+  return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask.bulk) };
+}
+
+/** Mail that the month has no room for, and that must not be refused, waits for the month to turn. */
+export function putOff(ledger: Ledger, bulk: boolean, emails: number): { go: 0; waitsFor: "quota_month" } {
+  if (bulk) ledger.waitingBulk += emails;
+  else ledger.waiting += emails;
+  return { go: 0, waitsFor: "quota_month" };
+}
+
+/** Counts the longest run of e-mails, from the first on, for which there is room in the caps; says how many. */
+export function take(
+  ledger: Ledger,
+  allowance: Allowance,
+  bulk: boolean,
+  weights: readonly number[],
+): number {
+  const room = roomNow(ledger, allowance, bulk);
+  let go = 0;
+  let granted = 0;
+  for (const weight of weights) {
+    if (granted + weight > room) break;
+    granted += weight;
+    go++;
+  }
+  charge(ledger, bulk, granted);
+  return go;
+}
+
+export function roomNow(ledger: Ledger, allowance: Allowance, bulk: boolean): number {
+  return Math.max(0, Math.min(roomInHour(ledger, allowance, bulk), roomInDay(ledger, allowance, bulk)));
+}
+
+/** Which cap holds mail of this class back longest. */
+export function fullest(ledger: Ledger, allowance: Allowance, bulk: boolean): "cap_hour" | "cap_day" {
+  return roomInDay(ledger, allowance, bulk) < roomInHour(ledger, allowance, bulk) ? "cap_day" : "cap_hour";
+}
+
+/** When room may next appear for mail that waits: the turn of the bucket, of the day or of the month. */
+export function nextTurn(ledger: Ledger, waitsFor: WaitsFor): number {
+  switch (waitsFor) {
+    case "cap_hour":
+      return (ledger.bucket + 1) * BUCKET_MS;
+    case "cap_day":
+      return (ledger.day + 1) * DAY_MS;
+    case "quota_month":
+      return startOfMonth(ledger.month + 1);
+  }
+}
+
+export function charge(ledger: Ledger, bulk: boolean, granted: number): void {
+  const slot = ledger.bucket % HOUR_BUCKETS;
+  ledger.capDayUsed += granted;
+  ledger.hourUsed[slot] = (ledger.hourUsed[slot] ?? 0) + granted;
+  if (!bulk) return;
+  ledger.capDayBulk += granted;
+  ledger.hourBulk[slot] = (ledger.hourBulk[slot] ?? 0) + granted;
+}
+
+/** Undoes a charge of `at`, in the windows that still count it: what was granted then has not left. */
+export function giveBack(ledger: Ledger, bulk: boolean, granted: number, at: number): void {
+  const less = (used: number): number => Math.max(0, used - granted);
+  if (Math.floor(at / DAY_MS) === ledger.day) {
+    ledger.capDayUsed = less(ledger.capDayUsed);
+    if (bulk) ledger.capDayBulk = less(ledger.capDayBulk);
+  }
+  const bucket = Math.floor(at / BUCKET_MS);
+  if (bucket > ledger.bucket || ledger.bucket - bucket >= HOUR_BUCKETS) return;
+  const slot = bucket % HOUR_BUCKETS;
+  ledger.hourUsed[slot] = less(ledger.hourUsed[slot] ?? 0);
+  if (bulk) ledger.hourBulk[slot] = less(ledger.hourBulk[slot] ?? 0);
+}
+
+export function sum(slots: readonly number[]): number {
+  let total = 0;
+  for (const slot of slots) total += slot;
+  return total;
+}
+
+/** What automation mail may use of a cap: all but the reserved share, and never too little for one e-mail. */
+export function bulkPart(cap: number, reservedShare: number): number {
+  if (reservedShare >= 1) return 0;
+  return Math.min(cap, Math.max(CAP_MIN, Math.floor(cap * (1 - reservedShare))));
+}
+
+export function secondsToReset(period: "day" | "month", ledger: Ledger, now: number): number {
+  const at = period === "day" ? (ledger.day + 1) * DAY_MS : startOfMonth(ledger.month + 1);
+  return Math.max(1, Math.ceil((at - now) / 1000));
+}
+
+function roomInHour(ledger: Ledger, { capHour, reservedShare }: Allowance, bulk: boolean): number {
+  const room = capHour - sum(ledger.hourUsed);
+  return bulk ? Math.min(room, bulkPart(capHour, reservedShare) - sum(ledger.hourBulk)) : room;
+}
+
+function roomInDay(ledger: Ledger, { capDay, reservedShare }: Allowance, bulk: boolean): number {
+  const room = capDay - ledger.capDayUsed;
+  return bulk ? Math.min(room, bulkPart(capDay, reservedShare) - ledger.capDayBulk) : room;
+}
+
+/**
+ * Windows in the future would hold everything back until their time comes. What was used in their hour counts in the
+ * present bucket, what was used in their day in the present day, so nothing more is given out than before.
+ */
+function bringBack(ledger: Ledger, now: number): void {
+  const latest = now + STEP_BACK_MS_MAX;
+  if (ledger.bucket > Math.floor(latest / BUCKET_MS)) {
+    const [used, bulk] = [sum(ledger.hourUsed), sum(ledger.hourBulk)];
+    ledger.bucket = Math.floor(now / BUCKET_MS);
+    const slot = ledger.bucket % HOUR_BUCKETS;
+    ledger.hourUsed = ledger.hourUsed.map((_, n) => (n === slot ? used : 0));
+    ledger.hourBulk = ledger.hourBulk.map((_, n) => (n === slot ? bulk : 0));
+  }
+  if (ledger.day > Math.floor(latest / DAY_MS)) {
+    ledger.day = Math.floor(now / DAY_MS);
+    ledger.month = Math.min(ledger.month, monthOfDay(ledger.day));
+    if (ledger.closedDay < ledger.day) return;
+    // the day that was closed too early goes on
+    ledger.capDayUsed += ledger.closedUsed;
+    ledger.delayed += ledger.closedDelayed;
+    ledger.closedDay = ledger.closedUsed = ledger.closedDelayed = 0;
+  }
+}
+
+function monthOfDay(day: number): number {
+  const date = new Date(day * DAY_MS);
+  return date.getUTCFullYear() * 12 + date.getUTCMonth();
+}
+
+function startOfMonth(month: number): number {
+  return Date.UTC(Math.floor(month / 12), month % 12, 1);
+}

@@ -1,0 +1,86 @@
+/**
+ * What an erasure makes of one e-mail. Pure. Whoever is erased is struck out of the header and of the history; a mail
+ * that is still to go goes without them, or is canceled when nobody else is left; once nothing of it is open, its
+ * subject and contents go too.
+ */
+import { identity, parseMailbox } from "../address.ts";
+import { endingOf, type Head, type HistoryEntry, isOpen, OPEN_MARK } from "./email.ts";
+
+/** A mail's recipients stay as many and as different as its marks: the letters count them in order. */
+function erasedAddress(n: number): string {
+  return n === 0 ? "erased@erased.invalid" : `erased-${n + 1}@erased.invalid`;
+}
+
+export type Mail = {
+  id: string;
+  head: Head;
+  status: string;
+  marks: string | null;
+  weight: number;
+  history: HistoryEntry[] | null;
+};
+
+export type Struck = Mail & {
+  /** Nothing is open: the contents go. */
+  isOver: boolean;
+  /** It was to go, and will not. */
+  isCanceled: boolean;
+};
+
+/** Whom a mail names. */
+export function identitiesOf({ to, cc, bcc, reply_to }: Head): string[] {
+  return [...to, ...cc, ...bcc, ...reply_to].flatMap((text) => {
+    const mailbox = parseMailbox(text);
+    return mailbox ? [identity(mailbox.address)] : [];
+  });
+}
+
+/** The mail without these people, or null when it was not to any of them. */
+export function strike(mail: Mail, identities: ReadonlySet<string>, at: string): Struck | null {
+  const isStruck = (text: string): boolean => {
+    const mailbox = parseMailbox(text);
+    return mailbox !== null && identities.has(identity(mailbox.address));
+  };
+  const { head } = mail;
+  const redact = (list: readonly string[], first: number): string[] =>
+    list.map((text, n) => (isStruck(text) ? erasedAddress(first + n) : text));
+  const envelope = [...head.to, ...head.cc, ...head.bcc].map(isStruck);
+  if (!envelope.includes(true) && !head.reply_to.some(isStruck)) return null;
+
+  const wasOpen = isOpen(mail.status);
+  const marks = [...(mail.marks ?? OPEN_MARK.repeat(mail.weight))];
+  let isCancellation = false;
+  envelope.forEach((isOfThem, n) => {
+    if (!isOfThem || !wasOpen || marks[n] !== OPEN_MARK) return;
+    marks[n] = "x";
+    isCancellation = true;
+  });
+  const ending = endingOf(marks.join(""));
+  const isOver = !wasOpen || ending !== null;
+  const history = (mail.history ?? []).map((entry) => redacted(entry, isStruck));
+  if (isCancellation)
+    history.push({ type: "canceled", at, recipient: erasedAddress(0), detail: "the contact was erased" });
+  return {
+    ...mail,
+    head: {
+      ...head,
+      to: redact(head.to, 0),
+      cc: redact(head.cc, head.to.length),
+      bcc: redact(head.bcc, head.to.length + head.cc.length),
+      reply_to: redact(head.reply_to, 0),
+      subject: isOver ? "" : head.subject,
+    },
+    marks: isCancellation ? marks.join("") : mail.marks,
+    status: wasOpen && ending ? ending : mail.status,
+    history,
+    isOver,
+    isCanceled: wasOpen && isOver,
+  };
+}
+
+/** A reply may repeat the address. */
+function redacted(entry: HistoryEntry, isStruck: (text: string) => boolean): HistoryEntry {
+  if (entry.recipient === undefined || !isStruck(entry.recipient)) return entry;
+  const { detail: _, ...rest } = entry;
+  return { ...rest, recipient: erasedAddress(0) };
+}

@@ -1,0 +1,392 @@
+/**
+ * A bounded number of conversations with one place (a smarthost, or the hosts that take the mail of some domains), each
+ * carrying one mail after another. Where they go, how many there may be and what follows when one cannot be had is said
+ * by the place itself.
+ *
+ * Promises: every send is answered within a bound, whatever the other side does: it is carried, or comes back unsent after
+ * waiting too long, with the reason why no connection could be had. A connection found dead before its first word about a
+ * mail costs that mail nothing: another connection is opened for it. After a failure one attempt at a time is made.
+ *
+ * The last conversation to become idle is used first, so that those not needed grow idle and end.
+ */
+
+import { Conversation, type Errand, type Patience, type Peer } from "./conversation.ts";
+import type { Envelope, Permit } from "./envelope.ts";
+import { Pace } from "./pace.ts";
+import { type Reply, troubleOf } from "./reply.ts";
+
+export type PoolFigures = {
+  /** Mails that no conversation carries yet. */
+  waiting: number;
+  conversations: number;
+  idle: number;
+  /** What keeps us from connecting now, if anything does. */
+  trouble: Reply | null;
+};
+
+/** What conversations are held with. */
+export type Place = {
+  /** In words, for replies. */
+  readonly name: string;
+  /** How many conversations there may be now. */
+  conversationsMax(): number;
+  /** Whether one that nobody needs now is kept for a while. */
+  mayRest(): boolean;
+  /** Whom the next one is with; it is opened at once. */
+  peer(): Peer;
+  onOpened(conversation: Conversation): void;
+  /** One could not be had. How long until the next attempt; null: whoever waits is answered with this failure. */
+  onRefused(conversation: Conversation, failure: Reply): number | null;
+  /** One that had been opened has ended. */
+  onEnded(conversation: Conversation): void;
+};
+
+export type PoolOptions = {
+  /** Zero: no limit. */
+  ratePerSecond: number;
+  conversationRatePerSecond: number;
+  /** Milliseconds that only move forward. */
+  now(): number;
+  /** Whether the first conversation has to succeed before there are more. */
+  isCarefulAtFirst?: boolean;
+  limits?: Partial<Limits>;
+};
+
+export type Limits = Patience & {
+  idleMsMax: number;
+  conversationMsMax: number;
+  conversationErrandsMax: number;
+  waitingMax: number;
+  /** Without any mail getting through: where a rate makes them wait, they wait. */
+  waitMsMax: number;
+  /** How long the first in the queue waits before those who are there count as too few. */
+  hurryMs: number;
+};
+
+const LIMITS: Limits = {
+  connectMs: 10_000,
+  greetingMs: 30_000,
+  commandMs: 60_000,
+  // RFC 5321 asks for 600 s; a mail whose answer is lost is sent twice, one that waits holds up its bag
+  dotMs: 300_000,
+  idleMsMax: 10_000,
+  conversationMsMax: 300_000,
+  conversationErrandsMax: 1_000,
+  waitingMax: 10_000,
+  waitMsMax: 30_000,
+  hurryMs: 0,
+};
+
+const TICK_MS = 100;
+/** Beyond it a mail that always finds dead connections is answered with that. */
+const RETURNS_MAX = 3;
+
+export class Pool {
+  readonly #place: Place;
+  readonly #options: PoolOptions;
+  readonly #limits: Limits;
+  readonly #busy: Reply;
+  readonly #unmet: Reply;
+  readonly #pace: Pace;
+  readonly #all = new Set<Conversation>();
+  readonly #opening = new Set<Conversation>();
+  /** The last to become idle is the last here. */
+  #idle: { conversation: Conversation; since: number }[] = [];
+  #waiting: Errand[] = [];
+  #isCareful: boolean;
+  #connectAt = Number.NEGATIVE_INFINITY;
+  #trouble: Reply | null = null;
+  /** When an errand was last handed out. */
+  #progressAt = Number.NEGATIVE_INFINITY;
+  #ticker: NodeJS.Timeout | null = null;
+  #paceTimer: NodeJS.Timeout | null = null;
+  #isClosing = false;
+  #onEmpty: (() => void)[] = [];
+
+  constructor(place: Place, options: PoolOptions) {
+    this.#place = place;
+    this.#options = options;
+    this.#isCareful = options.isCarefulAtFirst ?? false;
+    this.#busy = troubleOf("session", "BUSY", `too much is waiting for ${place.name}`);
+    this.#unmet = troubleOf("connect", "TIMEOUT", `nobody was reached in time at ${place.name}`);
+    this.#limits = { ...LIMITS, ...options.limits };
+    this.#pace = new Pace(options.ratePerSecond);
+  }
+
+  get conversations(): number {
+    return this.#all.size;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** How long the first in the queue has waited. */
+  get waitedMs(): number {
+    const [first] = this.#waiting;
+    return first ? this.#options.now() - first.since : 0;
+  }
+
+  get figures(): PoolFigures {
+    return {
+      waiting: this.#waiting.length,
+      conversations: this.#all.size,
+      idle: this.#idle.length,
+      trouble: this.#trouble,
+    };
+  }
+
+  send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
+    const objection = this.#isClosing ? CLOSING : this.#isFull() ? this.#busy : null;
+    if (objection) return Promise.resolve(envelope.to.map(() => objection));
+    return new Promise((settle) => {
+      this.#waiting.push({ envelope, message, permit, since: this.#options.now(), returns: 0, settle });
+      this.#dispatch();
+    });
+  }
+
+  async close(deadlineMs: number): Promise<void> {
+    this.#isClosing = true;
+    for (const errand of this.#waiting.splice(0)) answer(errand, CLOSING);
+    for (const conversation of [...this.#all]) conversation.retire();
+    if (this.#paceTimer) clearTimeout(this.#paceTimer);
+    this.#setTicker();
+    if (this.#all.size === 0) return;
+    const timer = setTimeout(() => {
+      for (const conversation of [...this.#all]) conversation.abort();
+    }, deadlineMs);
+    await new Promise<void>((resolve) => {
+      this.#onEmpty.push(resolve);
+    });
+    clearTimeout(timer);
+  }
+
+  /** The last to come makes room: it is answered as busy. */
+  giveBackLast(): void {
+    const errand = this.#waiting.pop();
+    if (errand) answer(errand, this.#busy);
+  }
+
+  /** Whether there was one that could be spared. */
+  retireIdle(): boolean {
+    const first = this.#idle[0];
+    if (!first || this.#waiting.length > 0) return false;
+    first.conversation.retire();
+    return true;
+  }
+
+  #isFull(): boolean {
+    return this.#waiting.length >= this.#limits.waitingMax;
+  }
+
+  /** Hands what waits to who is idle, and opens more conversations where that is not enough. */
+  #dispatch(): void {
+    while (this.#waiting.length > 0) {
+      const conversation = this.#takeIdle();
+      if (!conversation) break;
+      const errand = this.#nextFor(conversation);
+      if (!errand) {
+        this.#rest(conversation);
+        break;
+      }
+      conversation.carry(errand);
+    }
+    this.#openMore();
+    this.#setTicker();
+  }
+
+  /** The idle conversation that may carry one now. */
+  #takeIdle(): Conversation | null {
+    const now = this.#options.now();
+    this.#endIdle(now);
+    for (let n = this.#idle.length - 1; n >= 0; n--) {
+      const { conversation } = this.#idle[n] as { conversation: Conversation };
+      if (conversation.pace.waitMs(now) > 0) continue;
+      this.#idle.splice(n, 1);
+      return conversation;
+    }
+    if (this.#idle.length > 0)
+      this.#dispatchLater(Math.min(...this.#idle.map((one) => one.conversation.pace.waitMs(now))));
+    return null;
+  }
+
+  #rest(conversation: Conversation): void {
+    this.#idle.push({ conversation, since: this.#options.now() });
+  }
+
+  /** The next errand that this conversation can take; those that nobody can take are answered on the way. */
+  #nextFor(conversation: Conversation): Errand | null {
+    const now = this.#options.now();
+    for (;;) {
+      const errand = this.#waiting[0];
+      if (!errand) return null;
+      const waitMs = Math.max(this.#pace.waitMs(now), conversation.pace.waitMs(now));
+      if (waitMs > 0) {
+        this.#dispatchLater(waitMs);
+        return null;
+      }
+      this.#waiting.shift();
+      const objection = errand.permit.mayBegin() ? conversation.objection(errand) : WITHDRAWN;
+      if (!objection) {
+        this.#pace.spend(now);
+        conversation.pace.spend(now);
+        this.#progressAt = now;
+        return errand;
+      }
+      answer(errand, objection);
+    }
+  }
+
+  #dispatchLater(waitMs: number): void {
+    this.#paceTimer ??= setTimeout(() => {
+      this.#paceTimer = null;
+      this.#dispatch();
+    }, waitMs);
+  }
+
+  #openMore(): void {
+    const { now, conversationRatePerSecond } = this.#options;
+    if (this.#isClosing || now() < this.#connectAt || !this.#isHurried()) return;
+    // one at a time asks whether anybody is there again
+    const openingMax = this.#isCareful ? 1 : Number.POSITIVE_INFINITY;
+    const wanted = Math.min(this.#waiting.length - this.#idle.length, openingMax);
+    while (this.#opening.size < wanted && this.#all.size < this.#place.conversationsMax()) {
+      const peer = this.#place.peer();
+      const conversation = new Conversation(peer, this.#limits, this.#dispatcher, conversationRatePerSecond);
+      this.#all.add(conversation);
+      this.#opening.add(conversation);
+    }
+  }
+
+  /** More conversations are not always quicker: one that is kept busy chains its mails. */
+  #isHurried(): boolean {
+    return this.#waiting.length > 0 && (this.#all.size === 0 || this.waitedMs >= this.#limits.hurryMs);
+  }
+
+  readonly #dispatcher = {
+    now: (): number => this.#options.now(),
+
+    onReady: (conversation: Conversation): void => {
+      if (this.#opening.delete(conversation)) {
+        this.#isCareful = false;
+        this.#connectAt = Number.NEGATIVE_INFINITY;
+        this.#trouble = null;
+        this.#place.onOpened(conversation);
+      }
+      if (this.#isClosing || this.#isWorn(conversation)) {
+        conversation.retire();
+        return;
+      }
+      const errand = this.#nextFor(conversation);
+      if (errand) conversation.carry(errand);
+      else if (this.#place.mayRest()) this.#rest(conversation);
+      else conversation.retire();
+      if (this.#waiting.length > 0) this.#openMore();
+    },
+
+    onLeaving: (conversation: Conversation): Errand | null => {
+      // a mail that another conversation could soon take is better off there
+      if (this.#waiting.length <= this.#idle.length + this.#opening.size) return null;
+      if (this.#isClosing || this.#isWorn(conversation) || (this.#waiting[0]?.returns ?? 0) > 0) return null;
+      return this.#nextFor(conversation);
+    },
+
+    onReturn: (errand: Errand, reason: Reply | null): void => {
+      if (this.#isClosing) {
+        answer(errand, CLOSING);
+        return;
+      }
+      if (reason) {
+        errand.returns++;
+        if (errand.returns > RETURNS_MAX) {
+          answer(errand, reason);
+          return;
+        }
+        // where one had died unnoticed the others may have too
+        for (const { conversation } of this.#idle.splice(0)) conversation.retire();
+      }
+      this.#waiting.unshift(errand);
+      this.#dispatch();
+    },
+
+    onOver: (conversation: Conversation, failure: Reply | null): void => {
+      this.#all.delete(conversation);
+      this.#idle = this.#idle.filter((one) => one.conversation !== conversation);
+      this.#opening.delete(conversation);
+      if (failure) this.#onRefused(conversation, failure);
+      else this.#onEnded(conversation);
+      if (this.#all.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
+      if (this.#waiting.length > 0) this.#openMore();
+      this.#setTicker();
+    },
+  };
+
+  #onRefused(conversation: Conversation, failure: Reply): void {
+    const waitMs = this.#place.onRefused(conversation, failure);
+    this.#isCareful = true;
+    this.#trouble = failure;
+    if (waitMs === null) for (const errand of this.#waiting.splice(0)) answer(errand, failure);
+    else this.#connectAt = this.#options.now() + waitMs;
+  }
+
+  #onEnded(conversation: Conversation): void {
+    this.#place.onEnded(conversation);
+    // whoever refused one more may well take one instead
+    if (this.#all.size === 0) this.#connectAt = Number.NEGATIVE_INFINITY;
+  }
+
+  #isWorn(conversation: Conversation): boolean {
+    const { conversationErrandsMax, conversationMsMax } = this.#limits;
+    return (
+      this.#all.size - this.#opening.size > this.#place.conversationsMax() ||
+      conversation.carried >= conversationErrandsMax ||
+      this.#options.now() - conversation.openedAt >= conversationMsMax
+    );
+  }
+
+  /** Runs only while there is something to watch. */
+  #setTicker(): void {
+    const isNeeded = this.#all.size > 0 || this.#waiting.length > 0;
+    if (isNeeded) {
+      this.#ticker ??= setInterval(() => this.#tick(), TICK_MS);
+    } else if (this.#ticker) {
+      clearInterval(this.#ticker);
+      this.#ticker = null;
+    }
+  }
+
+  #tick(): void {
+    const now = this.#options.now();
+    for (const conversation of [...this.#all]) conversation.tick(now);
+    this.#endIdle(now);
+    this.#giveUpWaiting(now);
+    this.#dispatch();
+  }
+
+  #endIdle(now: number): void {
+    for (
+      let first = this.#idle[0];
+      first && now - first.since >= this.#limits.idleMsMax;
+      first = this.#idle[0]
+    )
+      first.conversation.retire();
+  }
+
+  #giveUpWaiting(now: number): void {
+    const isConnected = this.#all.size > this.#opening.size;
+    const reason = isConnected ? this.#busy : (this.#trouble ?? this.#unmet);
+    for (;;) {
+      const first = this.#waiting[0];
+      if (!first || now - Math.max(first.since, this.#progressAt) < this.#limits.waitMsMax) return;
+      this.#waiting.shift();
+      answer(first, reason);
+    }
+  }
+}
+
+export const CLOSING = troubleOf("session", "CLOSING", "the courier is closing");
+const WITHDRAWN = troubleOf("session", "WITHDRAWN", "taken back before it was sent");
+
+function answer(errand: Errand, reply: Reply): void {
+  errand.settle(errand.envelope.to.map(() => reply));
+}
