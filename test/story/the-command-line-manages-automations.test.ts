@@ -5,26 +5,24 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { runsEnded } from "../rig/settled.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 let engine: Engine;
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let folder: string;
 let shell: CommandLine;
 
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+  stage = await openStage();
   folder = mkdtempSync(join(tmpdir(), "postrider-automations-"));
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  engine = await startEngine(["api", "automate"], stores);
-  shell = commandLine(stores);
+  engine = await startEngine(["api", "automate"], stage);
+  shell = commandLine(stage);
 });
 afterAll(async () => {
   await engine.stop();
   rmSync(folder, { recursive: true, force: true });
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
   expect(engine.complaints).toEqual([]);
 });
 
