@@ -80,7 +80,7 @@ test("scheduled, waiting and deferred mail stays, is reported, and goes on after
   await ws.client.post("/emails/batch", filling);
   const deferred = await send(ws, { to: `once-451+${ws.handle}@example.net` });
   await expect.poll(() => statusOf(deferred), POLL).toBe("deferred");
-  const scheduled = await send(ws, { scheduled_at: inMs(4_000) });
+  const scheduled = await send(ws, { scheduled_at: inMs(3_600_000) });
   const later = await send(ws, { scheduled_at: inMs(3_600_000) });
   await send(ws);
   const waiting = await send(ws);
@@ -88,7 +88,8 @@ test("scheduled, waiting and deferred mail stays, is reported, and goes on after
   const { held } = await suspend(ws);
   expect(held.scheduled).toBe(2);
   expect(held.waiting).toBe(1);
-  // each comes due, and is set aside
+  // what comes due is set aside
+  await engine.sql`update due set at = now() where workspace_id = ${ws.id} and email_id = ${scheduled}`;
   await expect.poll(() => isHeld(scheduled), POLL).toBe(true);
   const before = [deferred, scheduled, waiting, later].map(copies);
   expect(before.slice(1)).toEqual([0, 0, 0]);
