@@ -1,7 +1,7 @@
 /** Workers of automations killed at random while 2,000 runs take their steps: each step has its effect, and once. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { runsEnded } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -17,7 +17,7 @@ let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api"], stage);
+  engine = await startEngine(["api"], { ...stage, settings: PATIENT });
 });
 afterAll(async () => {
   await engine.stop();
