@@ -20,7 +20,7 @@ const withStores = (name: string) => ({
     name,
     include: [`test/${name}/**/*.test.ts`],
     globalSetup: ["test/rig/setup.ts"],
-    maxWorkers: Number(process.env.TEST_WORKERS ?? 5),
+    maxWorkers: Number(process.env.TEST_WORKERS ?? 4),
     sequence: { groupOrder: 1 },
   },
 });
