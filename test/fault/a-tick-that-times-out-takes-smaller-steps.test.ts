@@ -47,7 +47,7 @@ test("deferred mail is packed", async () => {
     insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, granted_at)
     select ${WORKSPACE}, id, now() - interval '1 hour', 'deferred', false, 1, 1, now() from unnest(${ids}::uuid[]) as id`;
   await ticksUntilNone(() => hand.keeper.pack(), "select from due");
-});
+}, 60_000);
 
 test("leases that ran out are ended", async () => {
   await sql`
@@ -70,7 +70,7 @@ test("old claims are dropped", async () => {
     insert into claim (workspace_id, scope, key, digest, answer, created_at)
     select ${WORKSPACE}, 'test', n::text, '', '{}', now() - interval '2 days' from generate_series(1, ${ROWS}::int) n`;
   await ticksUntilNone(() => hand.keeper.expiry(), "select from claim");
-});
+}, 60_000);
 
 test("the audience that was deleted is emptied", async () => {
   const audience = randomUUID();

@@ -174,6 +174,9 @@ test("what workers hold comes back but for what receivers are taking, and lives 
   const old = await send(ws, { to: `defer-451+${ws.handle}@example.net` });
   await expect.poll(() => statusOf(old), POLL).toBe("deferred");
   await suspend(ws);
+  // a try that was under way would find the mail too old
+  const isBack = async () => (await engine.sql`select from due where email_id = ${old}`).length === 1;
+  await expect.poll(isBack, POLL).toBe(true);
   await engine.sql`update email set sent_at = now() - interval '3 hours' where id = ${old}`;
   await engine.sql`update due set at = now() where email_id = ${old}`;
   await expect.poll(() => isHeld(old), POLL).toBe(true);
