@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type BrakeLimits, freeBytesOf, watchBrake } from "../../src/record/mail/overload.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis, services } from "../rig/services.ts";
+import { services } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
 const NO_LIMITS: BrakeLimits = { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null };
 const MINUTE_MS = 60_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
 });
 beforeEach(async () => {
@@ -23,8 +23,7 @@ beforeEach(async () => {
 });
 afterAll(async () => {
   await engine.stop();
-  await redis.stop();
-  await database.drop();
+  await stage.close();
 });
 
 /** Statistics come up to ten seconds after the change (an idle backend's), and each api looks every second. */
