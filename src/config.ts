@@ -222,6 +222,14 @@ export const SETTINGS = {
     "days",
     "bodies are kept after the final status",
   ),
+  eventLogDays: whole(
+    "EVENT_LOG_DAYS",
+    7,
+    1,
+    365,
+    "days",
+    "what happened is kept for readers of the event log, where a workspace has one",
+  ),
   backlogMax: whole(
     "BACKLOG_MAX",
     20_000_000,

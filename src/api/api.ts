@@ -22,6 +22,7 @@ import { audienceRoutes } from "./audiences.ts";
 import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
+import { eventLogRoutes } from "./eventlog.ts";
 import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
 import { JsonParser } from "./jsonthread.ts";
@@ -113,6 +114,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),
+    ...eventLogRoutes(reads),
     ...contactRoutes({
       commit: contacts,
       reads,

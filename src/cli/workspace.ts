@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { hashPassword } from "../admission/password.ts";
 import { isUuid, newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { logEvents } from "../record/outbox/outbox.ts";
 import { insertCapChange } from "../record/workspaces/caps.ts";
 import { type Account, expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
 import { mailNotGone } from "../record/workspaces/suspension.ts";
@@ -33,6 +34,11 @@ export function workspaceCommand(): Command {
     .command("set")
     .argument("<id>", "the workspace", readId)
     .option("--plan <plan>", PLANS.join(", "), readPlan)
+    .option(
+      "--event-log <on|off>",
+      "keep what happens to its e-mails and contacts, to be read by GET /events/log",
+      readSwitch,
+    )
     .option("--limit <name=value>", `${LIMIT_NAMES.join(", ")}; name=default takes the plan's`, readLimit, {})
     .option("--json", "as JSON")
     .action((id, options) => withContext((context) => set(context, id, options)));
@@ -93,11 +99,13 @@ async function list({ sql }: Context, options: Output) {
 async function set(
   { keyring, sql, reservations, clock }: Context,
   id: string,
-  options: Output & { plan?: Plan; limit: Record<string, number | null> },
+  options: Output & { plan?: Plan; limit: Record<string, number | null>; eventLog?: boolean },
 ) {
-  const { plan, limit: limits } = options;
-  if (plan === undefined && Object.keys(limits).length === 0)
-    throw new CommandError("Nothing to set: give --plan or --limit.");
+  const { plan, limit: limits, eventLog } = options;
+  if (plan === undefined && eventLog === undefined && Object.keys(limits).length === 0)
+    throw new CommandError("Nothing to set: give --plan, --limit or --event-log.");
+  if (eventLog !== undefined && !(await logEvents(sql, id, eventLog)))
+    throw new CommandError(`There is no workspace ${id}.`);
   const before = await readAccount(sql, id);
   const workspace = await keyring.changeWorkspace(id, { ...(plan && { plan }), limits });
   if (!workspace) throw new CommandError(`There is no workspace ${id}.`);
@@ -160,7 +168,8 @@ async function heldBack(sql: Sql, id: string) {
   return { scheduled, waiting, deferred, in_line: inLine, on_its_way: onItsWay };
 }
 
-function show({ id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor }: Workspace) {
+function show(workspace: Workspace) {
+  const { id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor, logsEvents } = workspace;
   return {
     id,
     handle,
@@ -168,6 +177,7 @@ function show({ id, handle, name, plan, limits, createdAt, suspendedAt, suspende
     plan,
     limits: limitsOf(plan, limits),
     overrides: limits,
+    event_log: logsEvents,
     created_at: createdAt,
     suspended_at: suspendedAt,
     suspended_for: suspendedFor,
@@ -177,6 +187,11 @@ function show({ id, handle, name, plan, limits, createdAt, suspendedAt, suspende
 function readPlan(text: string): Plan {
   if (!isPlan(text)) throw new InvalidArgumentError(`It must be one of ${PLANS.join(", ")}.`);
   return text;
+}
+
+function readSwitch(text: string): boolean {
+  if (text !== "on" && text !== "off") throw new InvalidArgumentError("It must be on or off.");
+  return text === "on";
 }
 
 export function readId(text: string): string {

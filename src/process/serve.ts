@@ -331,7 +331,11 @@ async function startKeeperRole(
       await keyring.forget(handle, version);
       await reservations.forget(handle);
     },
-    retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    retention: {
+      emails: config.retentionDays,
+      bodies: config.bodyRetentionDays,
+      events: config.eventLogDays,
+    },
     retentionSql: stores.sql("retention"),
     brake: {
       backlogMax: config.backlogMax,

@@ -23,8 +23,13 @@ const PAGES = [
     .map((name) => `docs/${name}`),
 ];
 
-test("the table of settings is that of the code", () => {
-  expect(text("docs/settings.md")).toContain(settingsTable());
+/** `npx vitest run test/unit/the-docs-match-the-code.test.ts -u` writes the table and the chart anew. */
+test("the table of settings is that of the code", async () => {
+  const page = text("docs/settings.md");
+  const [table = ""] = /^\| variable \| default [\s\S]*?(?=\n\n)/m.exec(page) ?? [];
+  expect(table).not.toBe("");
+  const generated = page.replace(table, () => settingsTable());
+  await expect(generated).toMatchFileSnapshot(join(ROOT, "docs/settings.md"));
 });
 
 test("every error has its page, with its status", () => {
@@ -76,8 +81,9 @@ test("the glossary has few terms, each once", () => {
   expect(terms).toEqual([...terms].sort((a = "", b = "") => a.localeCompare(b)));
 });
 
-test("the chart is that of the published figures", () => {
-  expect(text("docs/throughput.svg")).toBe(throughputChart(readResults(join(ROOT, "bench/published.json"))));
+test("the chart is that of the published figures", async () => {
+  const chart = throughputChart(readResults(join(ROOT, "bench/published.json")));
+  await expect(chart).toMatchFileSnapshot(join(ROOT, "docs/throughput.svg"));
 });
 
 test("links lead to pages that are there", () => {
