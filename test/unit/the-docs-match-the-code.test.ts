@@ -86,7 +86,7 @@ test("the chart is that of the published figures", async () => {
   await expect(chart).toMatchFileSnapshot(join(ROOT, "docs/throughput.svg"));
 });
 
-test("links lead to pages that are there", () => {
+test("links lead to pages that are there, and the README to each of them", () => {
   const dead = PAGES.flatMap((page) =>
     [...text(page).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)]
       .map(([, target = ""]) => target)
@@ -94,6 +94,8 @@ test("links lead to pages that are there", () => {
       .map((target) => `${page} links ${target}`),
   );
   expect(dead).toEqual([]);
+  const readme = text("README.md");
+  expect(PAGES.filter((page) => page.startsWith("docs/") && !readme.includes(`](${page})`))).toEqual([]);
 });
 
 test("commands that are named are there", () => {
