@@ -11,6 +11,7 @@ import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts"
 import { messageIdOf } from "../record/mail/emails.ts";
 import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
 import type { HistoryEntry } from "../rules/email.ts";
+import { reasonOf } from "../rules/reason.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { Shelf } from "../template/cache.ts";
 import { turn } from "../turn.ts";
@@ -328,21 +329,20 @@ function overQuota(refusal: QuotaRefusal): Refusal {
   );
 }
 
-async function get({ reads }: EmailParts, { caller, params }: Call): Promise<Answer> {
+async function get({ reads, clock }: EmailParts, { caller, params }: Call): Promise<Answer> {
   const id = emailId(params);
   const email = await findEmail(reads, caller.workspaceId, id);
   if (!email) throw unknownEmail();
   if (email.keyId !== caller.keyId && !allows(caller.permissions, "full")) throw lacks("full");
-  return { status: 200, body: JSON.stringify(showWhole(email)) };
+  return { status: 200, body: JSON.stringify(showWhole(email, clock.now())) };
 }
 
-async function list({ reads }: EmailParts, { caller, query }: Call): Promise<Answer> {
+async function list({ reads, clock }: EmailParts, { caller, query }: Call): Promise<Answer> {
   const page = pageOf(query);
   const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
-  return {
-    status: 200,
-    body: envelope(await listEmails(reads, caller.workspaceId, keyId, page), page, show),
-  };
+  const now = clock.now();
+  const rows = await listEmails(reads, caller.workspaceId, keyId, page);
+  return { status: 200, body: envelope(rows, page, (email) => show(email, null, now)) };
 }
 
 async function patch({ reads, clock }: EmailParts, { caller, params, body }: Call): Promise<Answer> {
@@ -409,7 +409,7 @@ function validationMode({ exchange }: Call): "strict" | "permissive" {
   throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");
 }
 
-function show(email: EmailRow) {
+function show(email: EmailRow, history: HistoryEntry[] | null, now: number) {
   const { head } = email;
   return {
     object: "email",
@@ -436,12 +436,13 @@ function show(email: EmailRow) {
     waiting_for:
       email.waitingFor === "scheduled" || email.waitingFor === "deferred" ? null : email.waitingFor,
     next_attempt_at: iso(email.nextAttemptAt),
+    reason: reasonOf(email, history, now),
   };
 }
 
-function showWhole(email: WholeEmail) {
+function showWhole(email: WholeEmail, now: number) {
   return {
-    ...show(email),
+    ...show(email, email.history, now),
     html: email.html,
     text: email.plain,
     headers: email.extra?.headers ?? null,

@@ -16,6 +16,7 @@ type Email = {
   delayed_at: string | null;
   bounced_at: string | null;
   next_attempt_at: string | null;
+  reason: string | null;
   events: { type: string; at: string; recipient?: string; detail?: string }[];
 };
 
@@ -64,6 +65,7 @@ test("delivered, with the receiver's own words", async () => {
     attempts: 1,
     next_attempt_at: null,
     bounced_at: null,
+    reason: null,
   });
   expect(email.events.map((event) => event.type)).toEqual(["queued", "sent", "delivered"]);
   expect(email.events[2]).toMatchObject({
@@ -80,6 +82,7 @@ test("deferred by a 4xx, and delivered on the next attempt as the same mail", as
   expect(delayed).toMatchObject({ last_event: "delivery_delayed", attempts: 1, delivered_at: null });
   expect(delayed.next_attempt_at).not.toBeNull();
   expect(delayed.delayed_at).not.toBeNull();
+  expect(delayed.reason).toMatch(/^Not delivered to later\.example yet: 451 .*The next attempt is /);
   expect(delayed.events.at(-1)).toMatchObject({
     type: "delivery_delayed",
     detail: expect.stringMatching(/^451 /),
@@ -94,6 +97,7 @@ test("bounced by a 5xx, also after the content", async () => {
     const email = await once(await send({ to }), ({ status }) => status === "bounced");
     expect(email).toMatchObject({ last_event: "bounced", attempts: 1, delivered_at: null });
     expect(email.bounced_at).not.toBeNull();
+    expect(email.reason).toMatch(new RegExp(`^${to}: 55[04] `));
     expect(email.events.at(-1)).toMatchObject({
       type: "bounced",
       recipient: to,
