@@ -66,7 +66,7 @@ test("marks and statuses are those of rules/email.ts, in its order", () => {
 });
 
 test("waiting reasons are those of due rows", () => {
-  const declared = /export type Why = ([^;]+);/.exec(text("src/record/mail/due.ts"))?.[1] ?? "";
+  const declared = /export type WaitReason = ([^;]+);/.exec(text("src/rules/reason.ts"))?.[1] ?? "";
   const reasons = [...declared.matchAll(/"(\w+)"/g)].map(([, reason]) => reason);
   expect(rowsOf(section("docs/states.md", "## Waiting reasons")).map(([reason]) => word(reason))).toEqual(
     reasons,
