@@ -292,7 +292,7 @@ export function loadConfig(env: Env = process.env): Config {
   return config as Config;
 }
 
-/** The table of the README. */
+/** The table of docs/settings.md. */
 export function settingsTable(): string {
   const rows = Object.values(SETTINGS).map(
     ({ env, fallback, unit, reason, allows }) =>
