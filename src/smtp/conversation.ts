@@ -73,6 +73,8 @@ export type Dispatcher = {
   onReturn(errand: Errand, reason: Reply | null): void;
   /** It is over; `before` it was ever ready, with that reply, or later (null). */
   onOver(conversation: Conversation, failure: Reply | null): void;
+  /** Hears every line, ours without passwords and without the message. */
+  onWire?(isOurs: boolean, text: string): void;
 };
 
 const REPLY_CHARS_MAX = 65_536;
@@ -684,7 +686,16 @@ export class Conversation {
   }
 
   #write(bytes: string | Buffer): void {
+    if (this.#dispatcher.onWire) this.#tellOurs(bytes);
     this.#socket.write(bytes);
+  }
+
+  #tellOurs(bytes: string | Buffer): void {
+    if (typeof bytes !== "string")
+      this.#dispatcher.onWire?.(true, `(${bytes.length} bytes: the message and its final dot)`);
+    else if (this.#phase === "auth")
+      this.#dispatcher.onWire?.(true, bytes.startsWith("AUTH") ? "AUTH ..." : "...");
+    else for (const line of bytes.trimEnd().split("\r\n")) this.#dispatcher.onWire?.(true, line);
   }
 
   /** Latin-1 keeps every byte as it is; `replyOf` decodes what is shown. */
@@ -705,6 +716,7 @@ export class Conversation {
   }
 
   #readLine(line: string): void {
+    this.#dispatcher.onWire?.(false, line);
     const code = codeOf(line);
     const mark = line.charCodeAt(3);
     if (code === 0 || !(line.length === 3 || mark === SPACE || mark === HYPHEN)) {
