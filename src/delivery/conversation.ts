@@ -455,7 +455,7 @@ export class Conversation {
     if (isAccepted(code)) {
       this.#accepted++;
     } else if (isRefused(code)) {
-      const reply = replyOf("rcpt", code, wire);
+      const reply = this.#refusal(code, wire);
       if (code === 421) {
         this.#end(reply);
         return;
@@ -492,7 +492,7 @@ export class Conversation {
       // it would take a message for nobody, or from nobody: what it is given then ends up nowhere good
       else this.#end(this.#garbled(wire));
     } else if (isRefused(code)) {
-      const reply = replyOf("data", code, wire);
+      const reply = this.#refusal(code, wire);
       if (code === 421) {
         this.#end(reply);
         return;
@@ -552,7 +552,7 @@ export class Conversation {
       return;
     }
     this.#dotTookMs = this.#dispatcher.now() - this.#dotAt;
-    this.#fill(replyOf("dot", code, wire));
+    this.#fill(isRefused(code) ? this.#refusal(code, wire) : replyOf("dot", code, wire));
     this.#finish();
   }
 
@@ -624,6 +624,12 @@ export class Conversation {
     socket.end();
     const timer = setTimeout(() => socket.destroy(), FAREWELL_MS);
     socket.once("close", () => clearTimeout(timer));
+  }
+
+  /** A receiver's own host is told too, not a smarthost: some words mean more from one receiver than from another. */
+  #refusal(code: number, wire: string): Reply {
+    const reply = replyOf(this.#phase, code, wire);
+    return this.peer.address === undefined ? reply : { ...reply, host: this.peer.host };
   }
 
   #trouble(error: Trouble | (string & {}), text: string): Reply {

@@ -15,6 +15,7 @@ import { classify, concernsOperator } from "../outcome/classify.ts";
 import { type Outcome, type Reply, troubleOf } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
+import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/line.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/bags.ts";
 import {
@@ -117,6 +118,7 @@ export class Deliverer {
 
   constructor(parts: DeliverParts) {
     this.#parts = parts;
+    warmUp();
   }
 
   get inFlight(): number {

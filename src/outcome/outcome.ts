@@ -8,6 +8,9 @@
  * Promises: `text` can be stored and shown anywhere: no control characters, no lone surrogates, bounded.
  */
 
+import type { Reason } from "./replies.ts";
+import type { Confidence } from "./verdict.ts";
+
 /**
  * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain; `session`
  * is outside of any: the mail was stopped on our side.
@@ -35,6 +38,8 @@ export type Reply = {
   readonly text: string;
   /** A code of the system (ECONNREFUSED, CERT_HAS_EXPIRED, ...) or a `Trouble`. */
   readonly error: string | null;
+  /** Who answered, where receivers are spoken to directly. */
+  readonly host?: string;
   /** Of what found no room: when there should be some. */
   readonly retryMs?: number;
 };
@@ -83,6 +88,8 @@ export type Outcome =
       readonly reply: Reply;
       readonly why: BounceReason;
       readonly category: BounceCategory;
+      readonly reason: Reason;
+      readonly confidence: Confidence;
     }
   /** Nothing of this mail was tried: it is no attempt and costs no capacity. */
   | { readonly kind: "unsent"; readonly reply: Reply; readonly why: UnsentReason };
