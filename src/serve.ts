@@ -225,6 +225,7 @@ async function startDeliverRole(
     // it was judged when it was accepted: only a domain that is somebody else's by now keeps it back
     owners: new Owners({ sql, isRequired: false, onFault }),
     markOf: workspaceMarker(serverSecret),
+    hashOf: addressHasher(serverSecret),
     operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
     settler,
@@ -273,10 +274,12 @@ async function startAutomateRole(
   const hints = stores.sql("hints");
   const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
   const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
-  const commit = mailCommit(commits, (bags) => {
+  const hashOf = addressHasher(serverSecret);
+  const lineUp = (bags: Bag[]) => {
     putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
-  });
-  const contacts = contactCommit(commits, addressHasher(serverSecret));
+  };
+  const commit = mailCommit(commits, lineUp, hashOf);
+  const contacts = contactCommit(commits, hashOf);
   const worker = new Worker({
     sql: stores.sql("runs"),
     submitOwn: ownSubmitter({

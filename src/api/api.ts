@@ -29,6 +29,7 @@ import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
+import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 
 const LAST_USED_FLUSH_MS = 2_000;
@@ -74,7 +75,8 @@ export type Api = {
 export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs } = parts;
   const admitter = new Admitter(redis, reads, clock);
-  const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags);
+  const hashOf = addressHasher(parts.serverSecret);
+  const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags, hashOf);
   const uploads = parts.connectCommits();
   const submitParts: SubmitParts = {
     admitter,
@@ -88,10 +90,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   };
   const publicUrl = parts.publicUrl ?? `http://${parts.host}:${parts.port}`;
   const links = new Links(parts.serverSecret, publicUrl);
-  const contacts = contactCommit(
-    { connect: parts.connectCommits, timeoutMs },
-    addressHasher(parts.serverSecret),
-  );
+  const contacts = contactCommit({ connect: parts.connectCommits, timeoutMs }, hashOf);
   const events = eventCommit({ connect: parts.connectCommits, timeoutMs });
   const onFault = (error: unknown) => parts.log.fault(null, error);
   const shelf = new Shelf(reads, timeoutMs);
@@ -113,6 +112,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),
+    ...suppressionRoutes({ reads, clock, hashOf }),
     ...contactRoutes({
       commit: contacts,
       reads,

@@ -16,6 +16,7 @@ import { migrateCommand } from "./migrate.ts";
 import { complain } from "./print.ts";
 import { queueCommand } from "./queue.ts";
 import { serveCommand } from "./serve.ts";
+import { suppressionCommand } from "./suppression.ts";
 import { usageCommand } from "./usage.ts";
 import { workspaceCommand } from "./workspace.ts";
 
@@ -36,6 +37,7 @@ for (const make of [
   capsCommand,
   queueCommand,
   emailCommand,
+  suppressionCommand,
 ])
   program.addCommand(make());
 

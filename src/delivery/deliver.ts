@@ -7,7 +7,7 @@
  * into bags of one, and an e-mail that has had three such bags to itself fails visibly.
  */
 import { randomUUID } from "node:crypto";
-import { type Mailbox, parseMailbox } from "../address.ts";
+import { identity, type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
@@ -18,6 +18,7 @@ import type { Note, Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/line.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/bags.ts";
+import { type Barred, findBarred, type HashOf, markBarred } from "../record/barred.ts";
 import {
   adoptUnnamed,
   type Claimed,
@@ -31,11 +32,11 @@ import {
   splitBag,
 } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
-import { type AttachmentRef, type Head, messageIdOf } from "../record/emails.ts";
+import { type AttachmentRef, eachOnce, type Head, mailboxesOf, messageIdOf } from "../record/emails.ts";
 import { within } from "../record/groupcommit.ts";
 import { renewGrant } from "../record/keeping.ts";
 import { GRANT_LIVES_MS } from "../record/ledger.ts";
-import type { TallyCounts } from "../record/settle.ts";
+import type { HardBounce, TallyCounts } from "../record/settle.ts";
 import { AT_ONCE_CHARS_MAX, type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier, Permit } from "./courier.ts";
 import type { Leases } from "./leases.ts";
@@ -66,6 +67,8 @@ export type DeliverParts = {
   operatorDomain: string | null;
   /** By which the operator finds the workspace of a mail. */
   markOf(workspaceId: string): string;
+  /** Under which suppressed addresses are kept. */
+  hashOf: HashOf;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -162,7 +165,8 @@ export class Deliverer {
     try {
       // before they are read: what is written from now on may be missing in what is read
       const underWay = this.#underWay(claim.emailIds);
-      const emails = await this.#open(bag, claim);
+      const opened = await this.#open(bag, claim);
+      const emails = claim.suppresses ? await this.#withoutBarred(bag, opened) : opened;
       const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
       if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
       return { bag, emails, underWay, lapsesAt };
@@ -178,6 +182,43 @@ export class Deliverer {
   #underWay(emailIds: readonly string[]): ReadonlySet<string> {
     const { settler } = this.#parts;
     return new Set(emailIds.filter((id) => this.#carried.has(id) || settler.isUnwritten(id)));
+  }
+
+  /** Some addresses may have been suppressed since the mail was accepted: those who are left get theirs. */
+  async #withoutBarred(bag: Held, emails: OpenEmail[]): Promise<OpenEmail[]> {
+    if (emails.length === 0) return emails;
+    const { sql, hashOf } = this.#parts;
+    const addressed = emails.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
+    const barred = await findBarred(sql, hashOf, addressed);
+    return emails.filter((email) => {
+      const some = barred.get(email.id);
+      return some === undefined || !this.#isAllBarred(bag, email, some);
+    });
+  }
+
+  /** Marks who is barred; with nobody left the e-mail ends here. */
+  #isAllBarred(bag: Held, email: OpenEmail, barred: readonly Barred[]): boolean {
+    const { clock, settler } = this.#parts;
+    const at = clock.now();
+    const { marks, events, places } = markBarred(email.marks, barred, this.#shownTime(at));
+    email.marks = marks;
+    email.barredSince = { events, places };
+    if (marks.includes("o")) return false;
+    settler.note({
+      bag,
+      emailId: email.id,
+      status: statusOf(marks),
+      marks,
+      attemptedAt: null,
+      at,
+      events,
+      places,
+      nextAt: null,
+      domain: null,
+      reply: null,
+      counts: {},
+    });
+    return true;
   }
 
   /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
@@ -437,13 +478,13 @@ export class Deliverer {
     replies: readonly Reply[],
     attemptedAt: number,
   ): void {
-    const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
+    const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback, hashOf } = this.#parts;
     const at = clock.now();
     // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
     const isExpired = email.triedSince !== null && at - email.triedSince > lifetimeMs;
     const counts: Partial<TallyCounts> = {};
-    const events: Note["events"] = [];
-    const places: number[] = [];
+    const { events, places } = email.barredSince ?? { events: [], places: [] };
+    const hardBounces: HardBounce[] = [];
     let marks = "";
     let answered = 0;
     let wasTried = false;
@@ -471,6 +512,14 @@ export class Deliverer {
       places.push(n);
       marks += MARK_OF[outcome.kind];
       count(counts, outcome);
+      if (outcome.kind === "bounced" && outcome.category === "hard")
+        hardBounces.push({
+          id: newId(at),
+          email: recipient,
+          identity: identity(recipient),
+          hash: hashOf(identity(recipient)),
+          evidence: last,
+        });
       if (outcome.kind === "delivered" && hasFeedback(domain))
         counts.fblDelivered = (counts.fblDelivered ?? 0) + 1;
     }
@@ -500,6 +549,7 @@ export class Deliverer {
       domain: isOpen ? ((recipients[firstOpen] as Mailbox | undefined)?.domain ?? null) : null,
       reply: isOpen ? last : null,
       counts: wasTried ? counts : {},
+      hardBounces,
     });
   }
 
@@ -607,15 +657,8 @@ function statusOf(marks: string): Note["status"] {
 }
 
 function readPeople({ to, cc, bcc, reply_to }: Head): People {
-  const people = { to: mailboxes(to), cc: mailboxes(cc), replyTo: mailboxes(reply_to) };
-  return { ...people, recipients: eachOnce([...people.to, ...people.cc, ...mailboxes(bcc)]) };
-}
-
-function eachOnce(all: readonly Mailbox[]): readonly Mailbox[] {
-  if (all.length === 1) return all;
-  const found = new Map<string, Mailbox>();
-  for (const mailbox of all) if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox);
-  return [...found.values()];
+  const people = { to: mailboxesOf(to), cc: mailboxesOf(cc), replyTo: mailboxesOf(reply_to) };
+  return { ...people, recipients: eachOnce([...people.to, ...people.cc, ...mailboxesOf(bcc)]) };
 }
 
 function letterOf(
@@ -648,13 +691,4 @@ function openAddresses(recipients: readonly Mailbox[], marks: string): string[] 
   const addresses: string[] = [];
   for (const [n, { address }] of recipients.entries()) if (marks[n] === "o") addresses.push(address);
   return addresses;
-}
-
-function mailboxes(texts: readonly string[]): Mailbox[] {
-  const read: Mailbox[] = [];
-  for (const text of texts) {
-    const mailbox = parseMailbox(text);
-    if (mailbox) read.push(mailbox);
-  }
-  return read;
 }

@@ -5,6 +5,7 @@
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { type Extra, type Head, lockEmails } from "./emails.ts";
 import { GRANT_LIVES_MS } from "./ledger.ts";
+import type { HistoryEntry } from "./readmail.ts";
 import { nowIn } from "./time.ts";
 
 export const LEASE_SECONDS = 20;
@@ -27,6 +28,8 @@ export type OpenEmail = {
   html: string | null;
   plain: string | null;
   extra: Extra | null;
+  /** Who of its recipients was suppressed since it was accepted: their marks are set, and this is their history. */
+  barredSince?: { events: HistoryEntry[]; places: number[] };
   /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
   barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
 };
@@ -37,6 +40,8 @@ export type Claimed = {
   claims: number;
   /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
   lapsesInMs: number;
+  /** Whether there is any address that the workspace does not write to. */
+  suppresses: boolean;
 };
 
 /**
@@ -53,6 +58,7 @@ export async function claimBag(
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
       and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
     returning email_ids as "emailIds", claims,
+      exists (select from suppressed_address s where s.workspace_id = ${workspaceId} and s.undone_at is null) as suppresses,
       round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   return row ?? null;
 }

@@ -14,6 +14,7 @@ import { plainArray } from "./arrays.ts";
 import { deleteBags, type Held, lockBags, releaseBags } from "./claimbag.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
+import { insertSuppressions, type NewSuppression } from "./suppressions.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -34,7 +35,11 @@ export type Settled = {
   domain: string | null;
   reply: string | null;
   counts: Partial<TallyCounts>;
+  /** Who is not there: they are suppressed with the same commit. */
+  hardBounces?: readonly HardBounce[];
 };
+
+export type HardBounce = Pick<NewSuppression, "id" | "hash" | "identity" | "email" | "evidence">;
 
 export type TallyCounts = {
   attempted: number;
@@ -73,6 +78,7 @@ export async function settle(
     const waiting = kept.filter(
       ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
     );
+    const gone = await suppressionsOf(tx, kept);
     // sent in this order, without waiting in between
     const writes: Statement[] = [];
     if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
@@ -82,6 +88,7 @@ export async function settle(
     if (done.length > 0 && doubtful.length > 0) writes.push(lockBags(tx, finished.map(bagOf)).execute());
     if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
     if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
+    if (gone.length > 0) writes.push(insertSuppressions(tx, gone, new Date(latest(kept))).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     await Promise.all(writes);
@@ -152,6 +159,37 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
     from done`;
   const { changed, unfinished } = row as { changed: string[] | null; unfinished: Unfinished[] };
   return { changed: changed && new Set(changed), unfinished };
+}
+
+/** Nobody is written to again who is not there. Of a mail whose people were erased meanwhile only hashes are kept. */
+async function suppressionsOf(tx: Tx, kept: readonly Settled[]): Promise<NewSuppression[]> {
+  const bounced = kept.filter(({ hardBounces = [] }) => hardBounces.length > 0);
+  if (bounced.length === 0) return [];
+  const ids = bounced.map(({ emailId }) => emailId);
+  const rows = await tx<{ id: string }[]>`
+    select e.id from email e
+    where e.workspace_id = any(${[...new Set(bounced.map(({ bag }) => bag.workspaceId))]}::uuid[])
+      and e.id = any(${ids}::uuid[]) and ${isErased(tx)}`;
+  const erased = new Set(rows.map(({ id }) => id));
+  return bounced.flatMap(({ bag, emailId, at, hardBounces = [] }) =>
+    hardBounces.map(
+      ({ id, hash, identity, email, evidence }): NewSuppression => ({
+        workspaceId: bag.workspaceId,
+        id,
+        hash,
+        scope: "",
+        reason: "bounce",
+        countedDay: Math.floor(at / DAY_MS),
+        ...(erased.has(emailId)
+          ? { identity: null, email: null, evidence: null, emailId: null }
+          : { identity, email, evidence, emailId }),
+      }),
+    ),
+  );
+}
+
+function latest(settled: readonly Settled[]): number {
+  return settled.reduce((latest, { at }) => Math.max(latest, at), 0);
 }
 
 type Struck = { workspaceId: string; id: string };

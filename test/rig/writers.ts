@@ -57,6 +57,12 @@ import {
 } from "../../src/record/runs.ts";
 import { forgetDomain, giveDomain, nameDomain, noteChecked, takeDomain } from "../../src/record/senders.ts";
 import { type Settled, settle } from "../../src/record/settle.ts";
+import {
+  addComplaints,
+  addSuppressions,
+  SUPPRESSION_REASONS,
+  undoSuppressions,
+} from "../../src/record/suppressions.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/suspension.ts";
 import {
   amendTemplate,
@@ -80,6 +86,7 @@ import {
   WORKER,
 } from "./sharedrows.ts";
 
+const hashOf = (identity: string): Buffer => Buffer.from(identity);
 /** Whoever holds the lease of a tick. */
 const TOKENS = [randomUUID(), randomUUID()];
 const DAY_MS = 86_400_000;
@@ -103,8 +110,8 @@ export class Place {
   constructor(sql: Sql) {
     const options = { connect: () => sql, timeoutMs: TIMEOUT_MS };
     this.sql = sql;
-    this.mail = mailCommit(options, () => {});
-    this.contacts = contactCommit(options, (identity) => Buffer.from(identity));
+    this.mail = mailCommit(options, () => {}, hashOf);
+    this.contacts = contactCommit(options, hashOf);
     this.events = eventCommit(options);
   }
 }
@@ -380,10 +387,21 @@ export const WRITERS: readonly Writer[] = [
   writer("settle.ts settle", ({ sql }, rows) => {
     const bags = rows.some(rows.workspaces.flatMap(bagsOf).filter(({ bag }) => bag.token));
     const notes = bags.flatMap(({ ws, bag }) =>
-      rows.some(bag.emailIds).map((emailId) => noteOf(rows, heldOf({ ws, bag }), emailId)),
+      rows.some(bag.emailIds).map((emailId) => noteOf(rows, ws, heldOf({ ws, bag }), emailId)),
     );
     const finished = bags.map((bag) => ({ bag: heldOf(bag), isDoubtful: rows.chance(0.5) }));
     return settle(sql, WORKER, rows.some(notes), finished);
+  }),
+  writer("suppressions.ts addSuppressions", ({ sql }, rows) =>
+    addSuppressions(sql, someSuppressions(rows), rows.date),
+  ),
+  writer("suppressions.ts addComplaints", ({ sql }, rows) =>
+    addComplaints(sql, someSuppressions(rows), () => newId(rows.now), rows.date),
+  ),
+  writer("suppressions.ts undoSuppressions", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const hashes = rows.some(ws.contacts).map(({ identity }) => ({ hash: hashOf(identity) }));
+    return undoSuppressions(sql, ws.id, hashes, rows.date);
   }),
   writer("templates.ts putTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
@@ -460,6 +478,17 @@ function heldOf({ ws, bag }: BagOf): Held {
 function anEmail(rows: SharedRows): { workspaceId: string; id: string } {
   const ws = rows.workspace();
   return { workspaceId: ws.id, id: rows.pick(ws.emails.filter(({ why }) => why !== null)).id };
+}
+
+function someSuppressions(rows: SharedRows) {
+  const ws = rows.workspace();
+  return rows.some(ws.contacts).map(({ identity }) => suppressionOf(rows, ws, identity));
+}
+
+function suppressionOf(rows: SharedRows, { id: workspaceId }: SharedWorkspace, identity: string) {
+  const terms = { scope: "", reason: rows.pick(SUPPRESSION_REASONS), evidence: null, emailId: null };
+  const who = { id: newId(rows.now), hash: hashOf(identity), identity, email: identity };
+  return { workspaceId, ...who, ...terms, countedDay: rows.pick([null, Math.floor(rows.now / DAY_MS)]) };
 }
 
 function aContact(rows: SharedRows): { ws: SharedWorkspace; contact: SharedContact } {
@@ -574,7 +603,7 @@ function someMoves(rows: SharedRows): RunMove[] {
   });
 }
 
-function noteOf(rows: SharedRows, bag: Held, emailId: string): Settled {
+function noteOf(rows: SharedRows, ws: SharedWorkspace, bag: Held, emailId: string): Settled {
   const status = rows.pick(["delivered", "deferred", "bounced"] as const);
   return {
     bag,
@@ -589,6 +618,8 @@ function noteOf(rows: SharedRows, bag: Held, emailId: string): Settled {
     domain: "example.net",
     reply: null,
     counts: { attempted: 1 },
+    hardBounces:
+      status === "bounced" ? rows.some(ws.contacts).map((one) => suppressionOf(rows, ws, one.identity)) : [],
   };
 }
 

@@ -33,7 +33,7 @@ beforeAll(async () => {
   api = await testApi({ ...stores, clock });
   hand = handKeeper(stores, clock);
   const connect = () => connectRecord(database.url, "commits", 2_000);
-  commit = mailCommit({ connect, timeoutMs: 2_000 }, () => {});
+  commit = mailCommit({ connect, timeoutMs: 2_000 }, () => {}, Buffer.from);
 });
 afterAll(async () => {
   await api.stop();

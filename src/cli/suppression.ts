@@ -1,0 +1,165 @@
+/** `postrider suppression`: addresses that a workspace does not write to, with their evidence. */
+import { readFileSync } from "node:fs";
+import { Command, Option } from "commander";
+import { identity, parseMailbox } from "../address.ts";
+import { addressHasher } from "../audience/links.ts";
+import { isUuid } from "../ids.ts";
+import {
+  listSuppressions,
+  SUPPRESSION_REASONS,
+  type Suppression,
+  type SuppressionKey,
+  type SuppressionReason,
+  undoSuppressions,
+} from "../record/suppressions.ts";
+import { entryOf, suppress, type Wish } from "../suppression/entry.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  requireSecret,
+  say,
+  table,
+  withContext,
+} from "./context.ts";
+import { print, printJson } from "./print.ts";
+import { readId } from "./workspace.ts";
+
+const LINES_SHOWN = 100;
+const PAGE_ROWS = 1_000;
+const CHUNK_ROWS = 500;
+
+type Of = Output & { workspace: string; reason?: SuppressionReason };
+type AddOptions = Of & { scope?: string; evidence?: string };
+
+export function suppressionCommand(): Command {
+  const command = new Command("suppression").description(
+    "addresses that a workspace does not write to, and why",
+  );
+  of(command, "list")
+    .description("the newest, with what they are based on")
+    .addOption(reasonOption())
+    .action((options) => withContext((context) => list(context, options)));
+  of(command, "add")
+    .argument("<address>", "whom nothing is sent to any more")
+    .addOption(reasonOption())
+    .option("--scope <domain>", "only mail from this domain, and from those below it")
+    .option("--evidence <words>", "what it is based on")
+    .description("suppresses an address; a complaint also unsubscribes its contacts")
+    .action((address, options) => withContext((context) => add(context, address, options)));
+  of(command, "remove")
+    .argument("<address-or-id>", "which")
+    .description("undoes a suppression, and what was counted for it")
+    .action((what, options) => withContext((context) => remove(context, what, options)));
+  of(command, "import")
+    .argument(
+      "<file>",
+      "lines of an address, or of an address, a reason and evidence, parted by commas; - reads stdin",
+    )
+    .description("suppresses the addresses of a file; invalid lines are skipped and counted")
+    .action((file, options) =>
+      withContext((context) => importFile(context, file, options), { isLong: true }),
+    );
+  of(command, "export")
+    .description("all of them, a line each, as import reads them")
+    .action((options) => withContext((context) => exportAll(context, options), { isLong: true }));
+  return command;
+}
+
+function of(command: Command, name: string): Command {
+  return command
+    .command(name)
+    .requiredOption("--workspace <id>", "whose", readId)
+    .option("--json", "as JSON");
+}
+
+function reasonOption(): Option {
+  return new Option("--reason <reason>", "why").choices(SUPPRESSION_REASONS);
+}
+
+async function list({ sql }: Context, options: Of): Promise<void> {
+  const { workspace, reason } = options;
+  const page = { after: null, before: null, limit: LINES_SHOWN };
+  const rows = (await listSuppressions(sql, workspace, reason ?? null, page)).slice(0, LINES_SHOWN);
+  const cells = rows.map((row) => [
+    row.email ?? "(erased)",
+    row.reason,
+    row.scope || "all",
+    row.createdAt.toISOString(),
+    row.evidence,
+  ]);
+  say(options, rows.map(shown), table(cells, ["address", "reason", "mail from", "since", "evidence"]));
+}
+
+async function add(context: Context, email: string, options: AddOptions): Promise<void> {
+  const { workspace } = options;
+  const wish = wishOf(email, options);
+  const now = context.clock.now();
+  const entry = entryOf(addressHasher(requireSecret(context)), workspace, wish, now);
+  if (!entry) throw new CommandError(`${email} is no e-mail address.`);
+  const [id] = await suppress(context.sql, [entry], now);
+  say(options, { id, email: entry.email, reason: entry.reason }, `${entry.email} is suppressed.`);
+}
+
+async function remove(context: Context, what: string, options: Of): Promise<void> {
+  const { workspace } = options;
+  const { sql, clock } = context;
+  const [undone] = await undoSuppressions(sql, workspace, [keyOf(context, what)], new Date(clock.now()));
+  if (!undone) throw new CommandError(`${what} is not suppressed in this workspace.`);
+  say(options, { id: undone.id, deleted: true }, `${what} may be written to again.`);
+}
+
+async function importFile(context: Context, file: string, options: Of): Promise<void> {
+  const { workspace } = options;
+  const hashOf = addressHasher(requireSecret(context));
+  const lines = readFileSync(file === "-" ? 0 : file, "utf8").split(/\r?\n/);
+  const now = context.clock.now();
+  const entries = lines.flatMap((line) => {
+    const wish = wishIn(line);
+    return (wish && entryOf(hashOf, workspace, wish, now)) ?? [];
+  });
+  for (let n = 0; n < entries.length; n += CHUNK_ROWS)
+    await suppress(context.sql, entries.slice(n, n + CHUNK_ROWS), now);
+  const skipped = lines.filter((line) => line.trim() !== "").length - entries.length;
+  const counts = { suppressed: entries.length, skipped };
+  say(options, counts, `${counts.suppressed} suppressed, ${counts.skipped} skipped.`);
+}
+
+async function exportAll({ sql }: Context, { workspace, json }: Of): Promise<void> {
+  const all: Suppression[] = [];
+  for (let after: string | null = null; ; ) {
+    const rows = await listSuppressions(sql, workspace, null, { after, before: null, limit: PAGE_ROWS });
+    all.push(...rows.slice(0, PAGE_ROWS));
+    if (rows.length <= PAGE_ROWS) break;
+    after = rows[PAGE_ROWS - 1]?.id ?? null;
+  }
+  if (json) return printJson(all.map(shown));
+  for (const { email, reason, evidence } of all)
+    if (email) print([email, reason, evidence?.replace(/[\r\n]+/g, " ") ?? ""].join(",").replace(/,$/, ""));
+}
+
+/** The address, the reason and the rest of the line; an unknown reason makes no suppression. */
+function wishIn(line: string): Wish | null {
+  const [email = "", given = "", ...rest] = line.split(",").map((part) => part.trim());
+  if (email === "") return null;
+  const reason = given === "" ? "manual" : SUPPRESSION_REASONS.find((one) => one === given);
+  return reason ? { email, reason, scope: "", evidence: rest.join(",") || null } : null;
+}
+
+function wishOf(
+  email: string,
+  { reason = "manual", scope = "", evidence = "" }: Omit<AddOptions, "workspace">,
+): Wish {
+  return { email, reason, scope: scope.toLowerCase(), evidence: evidence || null };
+}
+
+function keyOf(context: Context, what: string): SuppressionKey {
+  if (isUuid(what)) return { id: what.toLowerCase() };
+  const mailbox = parseMailbox(what);
+  if (!mailbox) throw new CommandError(`${what} is no e-mail address and no id.`);
+  return { hash: addressHasher(requireSecret(context))(identity(mailbox.address)) };
+}
+
+function shown({ id, email, reason, scope, evidence, createdAt }: Suppression) {
+  return { id, email, reason, scope: scope || "workspace", evidence, created_at: createdAt.toISOString() };
+}
