@@ -216,7 +216,9 @@ async function startDeliverRole(
   const courier = openCourier(config, onFault);
   const sql = stores.sql("delivery");
   const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
-  const settler = new Settler(stores.sql("settling"), worker, onFault);
+  const { softBouncesMax: bounces, softBounceDays: days } = config;
+  const series = bounces > 0 ? { bounces, days } : null;
+  const settler = new Settler(stores.sql("settling"), worker, onFault, series);
   const line = new Line(await stores.redis("queue"), SHARDS);
   const departures = new Departures(line, onFault);
   const deliverer = new Deliverer({
@@ -226,6 +228,7 @@ async function startDeliverRole(
     owners: new Owners({ sql, isRequired: false, onFault }),
     markOf: workspaceMarker(serverSecret),
     hashOf: addressHasher(serverSecret),
+    countsSoft: series !== null,
     operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
     settler,

@@ -1,7 +1,8 @@
 /** `postrider suppression`: addresses that a workspace does not write to, with their evidence. */
-import { readFileSync } from "node:fs";
+import { createReadStream } from "node:fs";
 import { Command, Option } from "commander";
 import { identity, parseMailbox } from "../address.ts";
+import { csvLine, csvRecords } from "../audience/csv.ts";
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
 import {
@@ -12,7 +13,7 @@ import {
   type SuppressionReason,
   undoSuppressions,
 } from "../record/suppressions.ts";
-import { entryOf, suppress, type Wish } from "../suppression/entry.ts";
+import { type Entry, entryOf, suppress, type Wish } from "../suppression/entry.ts";
 import {
   CommandError,
   type Context,
@@ -54,14 +55,14 @@ export function suppressionCommand(): Command {
   of(command, "import")
     .argument(
       "<file>",
-      "lines of an address, or of an address, a reason and evidence, parted by commas; - reads stdin",
+      "comma-separated: address, reason, evidence, domain of senders; only the first is needed",
     )
-    .description("suppresses the addresses of a file; invalid lines are skipped and counted")
+    .description("suppresses the addresses of a file; invalid records are skipped and counted")
     .action((file, options) =>
       withContext((context) => importFile(context, file, options), { isLong: true }),
     );
   of(command, "export")
-    .description("all of them, a line each, as import reads them")
+    .description("all but those of erased people, as import reads them")
     .action((options) => withContext((context) => exportAll(context, options), { isLong: true }));
   return command;
 }
@@ -112,16 +113,21 @@ async function remove(context: Context, what: string, options: Of): Promise<void
 async function importFile(context: Context, file: string, options: Of): Promise<void> {
   const { workspace } = options;
   const hashOf = addressHasher(requireSecret(context));
-  const lines = readFileSync(file === "-" ? 0 : file, "utf8").split(/\r?\n/);
-  const now = context.clock.now();
-  const entries = lines.flatMap((line) => {
-    const wish = wishIn(line);
-    return (wish && entryOf(hashOf, workspace, wish, now)) ?? [];
-  });
-  for (let n = 0; n < entries.length; n += CHUNK_ROWS)
-    await suppress(context.sql, entries.slice(n, n + CHUNK_ROWS), now);
-  const skipped = lines.filter((line) => line.trim() !== "").length - entries.length;
-  const counts = { suppressed: entries.length, skipped };
+  const counts = { suppressed: 0, skipped: 0 };
+  let chunk: Entry[] = [];
+  const write = async (): Promise<void> => {
+    await suppress(context.sql, chunk, context.clock.now());
+    counts.suppressed += chunk.length;
+    chunk = [];
+  };
+  for await (const { fields, raw } of csvRecords(createReadStream(file))) {
+    const wish = fields && wishIn(fields);
+    const entry = wish && entryOf(hashOf, workspace, wish, context.clock.now());
+    if (entry) chunk.push(entry);
+    else if (raw.trim() !== "") counts.skipped++;
+    if (chunk.length >= CHUNK_ROWS) await write();
+  }
+  await write();
   say(options, counts, `${counts.suppressed} suppressed, ${counts.skipped} skipped.`);
 }
 
@@ -134,16 +140,16 @@ async function exportAll({ sql }: Context, { workspace, json }: Of): Promise<voi
     after = rows[PAGE_ROWS - 1]?.id ?? null;
   }
   if (json) return printJson(all.map(shown));
-  for (const { email, reason, evidence } of all)
-    if (email) print([email, reason, evidence?.replace(/[\r\n]+/g, " ") ?? ""].join(",").replace(/,$/, ""));
+  for (const { email, reason, evidence, scope } of all)
+    if (email) print(csvLine([email, reason, evidence ?? "", scope]).trimEnd());
 }
 
-/** The address, the reason and the rest of the line; an unknown reason makes no suppression. */
-function wishIn(line: string): Wish | null {
-  const [email = "", given = "", ...rest] = line.split(",").map((part) => part.trim());
-  if (email === "") return null;
-  const reason = given === "" ? "manual" : SUPPRESSION_REASONS.find((one) => one === given);
-  return reason ? { email, reason, scope: "", evidence: rest.join(",") || null } : null;
+/** An unknown reason makes no suppression. */
+function wishIn([email = "", given = "", evidence = "", scope = ""]: readonly string[]): Wish | null {
+  const reason = given.trim() === "" ? "manual" : SUPPRESSION_REASONS.find((one) => one === given.trim());
+  return reason
+    ? { email: email.trim(), reason, scope: scope.trim().toLowerCase(), evidence: evidence || null }
+    : null;
 }
 
 function wishOf(

@@ -18,7 +18,7 @@ import type { Note, Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/line.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/bags.ts";
-import { type Barred, findBarred, type HashOf, markBarred } from "../record/barred.ts";
+import { barOpen, findBarred, type HashOf } from "../record/barred.ts";
 import {
   adoptUnnamed,
   type Claimed,
@@ -36,7 +36,7 @@ import { type AttachmentRef, eachOnce, type Head, mailboxesOf, messageIdOf } fro
 import { within } from "../record/groupcommit.ts";
 import { renewGrant } from "../record/keeping.ts";
 import { GRANT_LIVES_MS } from "../record/ledger.ts";
-import type { HardBounce, TallyCounts } from "../record/settle.ts";
+import type { Bounced, TallyCounts } from "../record/settle.ts";
 import { AT_ONCE_CHARS_MAX, type Attachment, compose, type Letter, needsUtf8 } from "./compose.ts";
 import type { Courier, Permit } from "./courier.ts";
 import type { Leases } from "./leases.ts";
@@ -69,6 +69,8 @@ export type DeliverParts = {
   markOf(workspaceId: string): string;
   /** Under which suppressed addresses are kept. */
   hashOf: HashOf;
+  /** Whether a series of soft bounces suppresses. */
+  countsSoft: boolean;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -187,38 +189,15 @@ export class Deliverer {
   /** Some addresses may have been suppressed since the mail was accepted: those who are left get theirs. */
   async #withoutBarred(bag: Held, emails: OpenEmail[]): Promise<OpenEmail[]> {
     if (emails.length === 0) return emails;
-    const { sql, hashOf } = this.#parts;
+    const { sql, hashOf, clock } = this.#parts;
     const addressed = emails.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
     const barred = await findBarred(sql, hashOf, addressed);
-    return emails.filter((email) => {
-      const some = barred.get(email.id);
-      return some === undefined || !this.#isAllBarred(bag, email, some);
+    if (barred.size === 0) return emails;
+    const marksOf = await barOpen(sql, bag, barred, clock.given());
+    return emails.flatMap((email) => {
+      const marks = barred.has(email.id) ? marksOf.get(email.id) : email.marks;
+      return marks?.includes("o") ? { ...email, marks } : [];
     });
-  }
-
-  /** Marks who is barred; with nobody left the e-mail ends here. */
-  #isAllBarred(bag: Held, email: OpenEmail, barred: readonly Barred[]): boolean {
-    const { clock, settler } = this.#parts;
-    const at = clock.now();
-    const { marks, events, places } = markBarred(email.marks, barred, this.#shownTime(at));
-    email.marks = marks;
-    email.barredSince = { events, places };
-    if (marks.includes("o")) return false;
-    settler.note({
-      bag,
-      emailId: email.id,
-      status: statusOf(marks),
-      marks,
-      attemptedAt: null,
-      at,
-      events,
-      places,
-      nextAt: null,
-      domain: null,
-      reply: null,
-      counts: {},
-    });
-    return true;
   }
 
   /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
@@ -478,13 +457,16 @@ export class Deliverer {
     replies: readonly Reply[],
     attemptedAt: number,
   ): void {
-    const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback, hashOf } = this.#parts;
+    const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
+    const { hashOf, countsSoft } = this.#parts;
     const at = clock.now();
     // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
     const isExpired = email.triedSince !== null && at - email.triedSince > lifetimeMs;
     const counts: Partial<TallyCounts> = {};
-    const { events, places } = email.barredSince ?? { events: [], places: [] };
-    const hardBounces: HardBounce[] = [];
+    const events: Note["events"] = [];
+    const places: number[] = [];
+    const hardBounces: Bounced[] = [];
+    const softBounces: Bounced[] = [];
     let marks = "";
     let answered = 0;
     let wasTried = false;
@@ -512,14 +494,11 @@ export class Deliverer {
       places.push(n);
       marks += MARK_OF[outcome.kind];
       count(counts, outcome);
-      if (outcome.kind === "bounced" && outcome.category === "hard")
-        hardBounces.push({
-          id: newId(at),
-          email: recipient,
-          identity: identity(recipient),
-          hash: hashOf(identity(recipient)),
-          evidence: last,
-        });
+      if (outcome.kind === "bounced" && outcome.category !== "block") {
+        const who = { id: newId(at), email: recipient, identity: identity(recipient), evidence: last };
+        if (outcome.category === "hard") hardBounces.push({ ...who, hash: hashOf(who.identity) });
+        else if (countsSoft) softBounces.push({ ...who, hash: hashOf(who.identity) });
+      }
       if (outcome.kind === "delivered" && hasFeedback(domain))
         counts.fblDelivered = (counts.fblDelivered ?? 0) + 1;
     }
@@ -550,6 +529,7 @@ export class Deliverer {
       reply: isOpen ? last : null,
       counts: wasTried ? counts : {},
       hardBounces,
+      softBounces,
     });
   }
 

@@ -36,6 +36,7 @@ import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { domainsToCheck, type Raised } from "../record/senders.ts";
 import { isRefusal } from "../record/session.ts";
+import { dropOldSoftBounces } from "../record/suppressions.ts";
 import { letGoOn } from "../record/suspension.ts";
 import { clockTime, transactionTime } from "../record/time.ts";
 import { StepSize } from "../stepsize.ts";
@@ -57,6 +58,7 @@ const STEPS_MAX = {
   audited: 1_000,
   judged: 200,
   claims: 5_000,
+  softBounces: 5_000,
   runs: 5_000,
   /** Megabytes each, it may be. */
   attachments: 500,
@@ -64,6 +66,8 @@ const STEPS_MAX = {
   counts: 1_000,
 };
 const DAY_MS = 86_400_000;
+/** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
+const SOFT_BOUNCE_DAYS_MAX = 90;
 
 export type KeeperParts = {
   sql: Sql;
@@ -287,7 +291,7 @@ export class Keeper {
   /** Rows that go by their own age. What fails for one kind does not keep the others. */
   async expiry(): Promise<boolean> {
     const { retention, onFault } = this.#parts;
-    const { claims, attachments, runs, counts } = this.#sizes;
+    const { claims, attachments, runs, counts, softBounces } = this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -302,6 +306,9 @@ export class Keeper {
       await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
       await drop(attachments, dropOldAttachments),
       await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
+      await drop(softBounces, (tx, most, now) =>
+        dropOldSoftBounces(tx, new Date(now - SOFT_BOUNCE_DAYS_MAX * DAY_MS), most),
+      ),
     ];
     const from = this.#countsAt ?? FIRST.workspaceId;
     this.#countsAt = await counts.take((most) =>

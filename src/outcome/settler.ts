@@ -7,6 +7,7 @@ import type { Held } from "../record/claimbag.ts";
 import type { Sql } from "../record/connect.ts";
 import { isFaultOfOne } from "../record/groupcommit.ts";
 import { type Settled, settle } from "../record/settle.ts";
+import type { SoftSeries } from "../record/suppressions.ts";
 import { StepSize } from "../stepsize.ts";
 
 const NOTES_OPEN_MAX = 2_000;
@@ -22,6 +23,7 @@ export class Settler {
   readonly #sql: Sql;
   readonly #worker: string;
   readonly #onFault: (error: unknown) => void;
+  readonly #series: SoftSeries | null;
   #notes: Note[] = [];
   #finished: Finishing[] = [];
   /** Bags of which a note was refused: there may still be something open in them. */
@@ -34,8 +36,9 @@ export class Settler {
   #inGroup = 0;
   #onHealthy: (() => void)[] = [];
 
-  constructor(sql: Sql, worker: string, onFault: (error: unknown) => void) {
+  constructor(sql: Sql, worker: string, onFault: (error: unknown) => void, series: SoftSeries | null = null) {
     this.#sql = sql;
+    this.#series = series;
     this.#worker = worker;
     this.#onFault = onFault;
   }
@@ -141,7 +144,8 @@ export class Settler {
   async #settle(notes: readonly Note[], finished: readonly Finishing[]): Promise<void> {
     const bags = finished.flatMap(({ bag }) => (bag ? { bag, isDoubtful: this.#doubtful.has(bag) } : []));
     if (notes.length + bags.length === 0) return;
-    for (const { bag } of await settle(this.#sql, this.#worker, notes, bags)) this.#doubtful.add(bag);
+    for (const { bag } of await settle(this.#sql, this.#worker, notes, bags, this.#series))
+      this.#doubtful.add(bag);
   }
 }
 

@@ -3,10 +3,14 @@
  * only of workspaces that suppress anybody: the addresses of all others are not even hashed.
  */
 import { identity, parseMailbox } from "../address.ts";
+import type { Held } from "./claimbag.ts";
 import type { Sql, Tx } from "./connect.ts";
-import { type Head, recipientsOf } from "./emails.ts";
+import { type Head, lockEmails, type Marked, markRecipients, recipientsOf } from "./emails.ts";
+import { advance, giveBack } from "./ledger.ts";
+import { lockAccounts, saveLedgers } from "./ledgers.ts";
 import type { HistoryEntry } from "./readmail.ts";
 import { type Barrier, barrierName, findBarriers } from "./suppressions.ts";
+import { transactionTime } from "./time.ts";
 
 /** The keyed hash of an address. */
 export type HashOf = (identity: string) => Buffer;
@@ -52,15 +56,64 @@ export function markBarred(
   marks: string,
   barred: readonly Barred[],
   at: string,
-): { marks: string; events: HistoryEntry[]; places: number[] } {
+): { marks: string; events: HistoryEntry[] } {
   const letters = [...marks];
   const open = barred.filter(({ place }) => letters[place] === "o");
   for (const { place } of open) letters[place] = "s";
   return {
     marks: letters.join(""),
     events: open.map(({ address, why }) => ({ type: "suppressed", at, recipient: address, detail: why })),
-    places: open.map(({ place }) => place),
   };
+}
+
+/**
+ * Ends what is open to barred recipients in the e-mails of a bag that is held, and gives back their places in the caps,
+ * once. Hands back the marks of each e-mail that is still in the bag.
+ */
+export async function barOpen(
+  sql: Sql,
+  { workspaceId, id: bagId, token }: Held,
+  barred: ReadonlyMap<string, readonly Barred[]>,
+  given: number,
+): Promise<ReadonlyMap<string, string>> {
+  return sql.begin(async (tx) => {
+    const accounts = await lockAccounts(tx, [workspaceId]);
+    const keys = [...barred.keys()].map((emailId) => ({ workspaceId, emailId }));
+    await lockEmails(tx, keys);
+    const mails = await tx<{ id: string; marks: string; bulk: boolean; grantedAt: Date }[]>`
+      select e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.bulk, b.granted_at as "grantedAt"
+      from email e join bag b on b.workspace_id = e.workspace_id and b.id = e.bag_id
+      where e.workspace_id = ${workspaceId} and e.id = any(${[...barred.keys()]}::uuid[])
+        and e.status in ('accepted', 'deferred') and b.id = ${bagId} and b.token = ${token}`;
+    const now = await transactionTime(tx, given);
+    for (const { ledger } of accounts) advance(ledger, now);
+    const marksOf = new Map<string, string>();
+    const changed: (Marked & { status: string | null })[] = [];
+    for (const { id, marks: before, bulk, grantedAt } of mails) {
+      const { marks, events } = markBarred(before, barred.get(id) ?? [], new Date(now).toISOString());
+      marksOf.set(id, marks);
+      if (events.length === 0) continue;
+      changed.push({ workspaceId, id, marks, events, status: marks.includes("o") ? null : statusOf(marks) });
+      for (const { ledger } of accounts) giveBack(ledger, bulk, events.length, grantedAt.getTime());
+    }
+    if (changed.length === 0) return marksOf;
+    await markRecipients(tx, changed);
+    const over = changed.filter(({ status }) => status !== null);
+    await tx`
+      update email e set status = o.status, updated_at = ${new Date(now)}, bag_id = null,
+        bounced_at = case when o.status = 'bounced' then coalesce(e.bounced_at, ${new Date(now)}) else e.bounced_at end
+      from unnest(${over.map(({ id }) => id)}::uuid[], ${over.map(({ status }) => status)}::text[]) as o(id, status)
+      where e.workspace_id = ${workspaceId} and e.id = o.id and e.id = any(${over.map(({ id }) => id)}::uuid[])`;
+    await saveLedgers(tx, accounts);
+    return marksOf;
+  });
+}
+
+/** Of an e-mail with nobody open any more, of whom somebody was suppressed. */
+function statusOf(marks: string): string {
+  if (marks.includes("c")) return "complained";
+  if (marks.includes("b")) return "bounced";
+  return marks.includes("f") ? "failed" : "suppressed";
 }
 
 function isWithin(domain: string, scope: string): boolean {

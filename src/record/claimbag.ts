@@ -5,7 +5,6 @@
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { type Extra, type Head, lockEmails } from "./emails.ts";
 import { GRANT_LIVES_MS } from "./ledger.ts";
-import type { HistoryEntry } from "./readmail.ts";
 import { nowIn } from "./time.ts";
 
 export const LEASE_SECONDS = 20;
@@ -28,8 +27,6 @@ export type OpenEmail = {
   html: string | null;
   plain: string | null;
   extra: Extra | null;
-  /** Who of its recipients was suppressed since it was accepted: their marks are set, and this is their history. */
-  barredSince?: { events: HistoryEntry[]; places: number[] };
   /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
   barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
 };

@@ -14,7 +14,12 @@ import { plainArray } from "./arrays.ts";
 import { deleteBags, type Held, lockBags, releaseBags } from "./claimbag.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import type { HistoryEntry } from "./readmail.ts";
-import { insertSuppressions, type NewSuppression } from "./suppressions.ts";
+import {
+  insertSoftBounces,
+  insertSuppressions,
+  type NewSuppression,
+  type SoftSeries,
+} from "./suppressions.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -36,10 +41,12 @@ export type Settled = {
   reply: string | null;
   counts: Partial<TallyCounts>;
   /** Who is not there: they are suppressed with the same commit. */
-  hardBounces?: readonly HardBounce[];
+  hardBounces?: readonly Bounced[];
+  /** Who may be there: a series of these suppresses as well. */
+  softBounces?: readonly Bounced[];
 };
 
-export type HardBounce = Pick<NewSuppression, "id" | "hash" | "identity" | "email" | "evidence">;
+export type Bounced = Pick<NewSuppression, "id" | "hash" | "identity" | "email" | "evidence">;
 
 export type TallyCounts = {
   attempted: number;
@@ -66,6 +73,7 @@ export async function settle(
   worker: string,
   settled: readonly Settled[],
   finished: readonly Finished[],
+  series: SoftSeries | null = null,
 ): Promise<Settled[]> {
   const inOrder = [...settled].sort(byKey);
   return sql.begin(async (tx) => {
@@ -78,7 +86,7 @@ export async function settle(
     const waiting = kept.filter(
       ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
     );
-    const gone = await suppressionsOf(tx, kept);
+    const { gone, wavering } = await bouncedOf(tx, kept);
     // sent in this order, without waiting in between
     const writes: Statement[] = [];
     if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
@@ -88,7 +96,11 @@ export async function settle(
     if (done.length > 0 && doubtful.length > 0) writes.push(lockBags(tx, finished.map(bagOf)).execute());
     if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
     if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
-    if (gone.length > 0) writes.push(insertSuppressions(tx, gone, new Date(latest(kept))).execute());
+    const now = new Date(latest(kept));
+    if (wavering.length > 0) writes.push(insertSoftBounces(tx, wavering, now).execute());
+    if (gone.length > 0) writes.push(insertSuppressions(tx, gone, now).execute());
+    if (wavering.length > 0 && series !== null)
+      writes.push(insertSuppressions(tx, wavering, now, series).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     await Promise.all(writes);
@@ -161,31 +173,38 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
   return { changed: changed && new Set(changed), unfinished };
 }
 
+type NewlyBounced = { gone: NewSuppression[]; wavering: NewSuppression[] };
+
 /** Nobody is written to again who is not there. Of a mail whose people were erased meanwhile only hashes are kept. */
-async function suppressionsOf(tx: Tx, kept: readonly Settled[]): Promise<NewSuppression[]> {
-  const bounced = kept.filter(({ hardBounces = [] }) => hardBounces.length > 0);
-  if (bounced.length === 0) return [];
+async function bouncedOf(tx: Tx, kept: readonly Settled[]): Promise<NewlyBounced> {
+  const bounced = kept.filter(
+    ({ hardBounces = [], softBounces = [] }) => hardBounces.length + softBounces.length > 0,
+  );
+  if (bounced.length === 0) return { gone: [], wavering: [] };
   const ids = bounced.map(({ emailId }) => emailId);
   const rows = await tx<{ id: string }[]>`
     select e.id from email e
     where e.workspace_id = any(${[...new Set(bounced.map(({ bag }) => bag.workspaceId))]}::uuid[])
       and e.id = any(${ids}::uuid[]) and ${isErased(tx)}`;
   const erased = new Set(rows.map(({ id }) => id));
-  return bounced.flatMap(({ bag, emailId, at, hardBounces = [] }) =>
-    hardBounces.map(
+  const rowsOf = ({ bag, emailId, at }: Settled, who: readonly Bounced[] = [], isCounted: boolean) =>
+    who.map(
       ({ id, hash, identity, email, evidence }): NewSuppression => ({
         workspaceId: bag.workspaceId,
         id,
         hash,
         scope: "",
         reason: "bounce",
-        countedDay: Math.floor(at / DAY_MS),
+        countedDay: isCounted ? Math.floor(at / DAY_MS) : null,
         ...(erased.has(emailId)
           ? { identity: null, email: null, evidence: null, emailId: null }
           : { identity, email, evidence, emailId }),
       }),
-    ),
-  );
+    );
+  return {
+    gone: bounced.flatMap((one) => rowsOf(one, one.hardBounces, true)),
+    wavering: bounced.flatMap((one) => rowsOf(one, one.softBounces, false)),
+  };
 }
 
 function latest(settled: readonly Settled[]): number {

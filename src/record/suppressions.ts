@@ -31,12 +31,21 @@ export type Suppression = Omit<NewSuppression, "hash" | "countedDay"> & { create
 /** The hash of an address, or the id of its row. */
 export type SuppressionKey = { hash: Buffer } | { id: string };
 
+const DAY_MS = 86_400_000;
 const EVIDENCE_CHARS_MAX = 500;
 /** Counts are summed over workers; what is undone is one more of them. */
 const UNDOING_WORKER = "undone";
 
-/** In the order of the hashes, as everybody locks them. */
-export function insertSuppressions(tx: Tx | Sql, given: readonly NewSuppression[], now: Date): Statement {
+/** So many soft bounces within so many days. */
+export type SoftSeries = { bounces: number; days: number };
+
+/** In the order of the hashes, as everybody locks them. `series`: only of addresses that have had it. */
+export function insertSuppressions(
+  tx: Tx | Sql,
+  given: readonly NewSuppression[],
+  now: Date,
+  series: SoftSeries | null = null,
+): Statement {
   const added = inOrder(given);
   const of = <T>(pick: (one: NewSuppression) => T): T[] => added.map(pick);
   return tx`
@@ -48,7 +57,38 @@ export function insertSuppressions(tx: Tx | Sql, given: readonly NewSuppression[
                 ${of((s) => s.reason)}::text[], ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
                 ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[])
       as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day)
+    ${series === null ? tx`` : tx`where ${hasSeries(tx, series, now)}`}
     on conflict (workspace_id, address_hash, scope) where undone_at is null do nothing`;
+}
+
+function hasSeries(tx: Tx | Sql, { bounces, days }: SoftSeries, now: Date) {
+  const since = new Date(now.getTime() - days * DAY_MS);
+  return tx`${bounces} <= (
+    select count(*) from soft_bounce b
+    where b.workspace_id = s.workspace_id and b.address_hash = decode(s.hash, 'hex') and b.at > ${since})`;
+}
+
+/** One for each e-mail, whatever the number of its attempts. */
+export function insertSoftBounces(tx: Tx | Sql, given: readonly NewSuppression[], now: Date): Statement {
+  const bounced = inOrder(given).filter(({ emailId }) => emailId !== null);
+  return tx`
+    insert into soft_bounce (workspace_id, address_hash, email_id, at)
+    select workspace_id, decode(hash, 'hex'), email_id, ${now}
+    from unnest(${bounced.map(({ workspaceId }) => workspaceId)}::uuid[],
+                ${bounced.map(({ hash }) => hash.toString("hex"))}::text[],
+                ${bounced.map(({ emailId }) => emailId)}::uuid[]) as b(workspace_id, hash, email_id)
+    on conflict do nothing`;
+}
+
+/** Those that count for no series any more; says how many. */
+export async function dropOldSoftBounces(tx: Tx, before: Date, most: number): Promise<number> {
+  const dropped = await tx`
+    with old as materialized (
+      select workspace_id, address_hash, email_id from soft_bounce where at < ${before} limit ${most} for update skip locked
+    )
+    delete from soft_bounce b using old
+    where b.workspace_id = old.workspace_id and b.address_hash = old.address_hash and b.email_id = old.email_id`;
+  return dropped.count;
 }
 
 function inOrder(given: readonly NewSuppression[]): NewSuppression[] {

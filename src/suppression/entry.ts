@@ -17,7 +17,7 @@ export type Wish = {
   scope: string;
   evidence: string | null;
 };
-type Entry = NewSuppression & { identity: string };
+export type Entry = NewSuppression & { identity: string };
 
 /** Null: this is no address. */
 export function entryOf(hashOf: HashOf, workspaceId: string, wish: Wish, now: number): Entry | null {

@@ -346,6 +346,16 @@ const TABLES: readonly Table[] = [
     ],
   },
   {
+    name: "soft_bounce",
+    rows: ({ id, contacts, emails }, now) =>
+      contacts.slice(0, 3).map((contact) => ({
+        workspace_id: id,
+        address_hash: `\\x${Buffer.from(contact.identity).toString("hex")}`,
+        email_id: emails[0]?.id as string,
+        at: iso(now - DAY_MS),
+      })),
+  },
+  {
     name: "suppressed_address",
     rows: ({ id, contacts }, now) =>
       contacts.slice(0, 3).map((contact) => ({

@@ -10,6 +10,7 @@ import { keepLargeAttachments } from "../../src/record/attachments.ts";
 import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
 import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
 import { noteEpoch, unqueue } from "../../src/record/bags.ts";
+import { barOpen } from "../../src/record/barred.ts";
 import { watchBrake } from "../../src/record/brake.ts";
 import { dropOldCounts, insertCapChange, noteCapUse, saveDecision } from "../../src/record/capacity.ts";
 import { cancel, cancelScheduled, reschedule } from "../../src/record/changemail.ts";
@@ -60,6 +61,7 @@ import { type Settled, settle } from "../../src/record/settle.ts";
 import {
   addComplaints,
   addSuppressions,
+  dropOldSoftBounces,
   SUPPRESSION_REASONS,
   undoSuppressions,
 } from "../../src/record/suppressions.ts";
@@ -148,6 +150,13 @@ export const WRITERS: readonly Writer[] = [
     const ws = rows.workspace();
     const state = rows.pick(["active", "paused"] as const);
     return setAutomationState(sql, ws.id, rows.pick(ws.automations).id, state, rows.date);
+  }),
+  writer("barred.ts barOpen", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    const barred = rows
+      .some(bag.emailIds)
+      .map((id) => [id, [{ place: 0, address: "a@b.example", why: "" }]] as const);
+    return barOpen(sql, heldOf(bag), new Map(barred), 0);
   }),
   writer("bags.ts noteEpoch", ({ sql }, rows) => noteEpoch(sql, someBags(rows).map(bagRow), "epoch-2")),
   writer("bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
@@ -390,10 +399,13 @@ export const WRITERS: readonly Writer[] = [
       rows.some(bag.emailIds).map((emailId) => noteOf(rows, ws, heldOf({ ws, bag }), emailId)),
     );
     const finished = bags.map((bag) => ({ bag: heldOf(bag), isDoubtful: rows.chance(0.5) }));
-    return settle(sql, WORKER, rows.some(notes), finished);
+    return settle(sql, WORKER, rows.some(notes), finished, { bounces: 1, days: 1 });
   }),
   writer("suppressions.ts addSuppressions", ({ sql }, rows) =>
     addSuppressions(sql, someSuppressions(rows), rows.date),
+  ),
+  writer("suppressions.ts dropOldSoftBounces", ({ sql }, rows) =>
+    sql.begin((tx) => dropOldSoftBounces(tx, rows.date, MOST)),
   ),
   writer("suppressions.ts addComplaints", ({ sql }, rows) =>
     addComplaints(sql, someSuppressions(rows), () => newId(rows.now), rows.date),
@@ -618,6 +630,8 @@ function noteOf(rows: SharedRows, ws: SharedWorkspace, bag: Held, emailId: strin
     domain: "example.net",
     reply: null,
     counts: { attempted: 1 },
+    softBounces:
+      status === "bounced" ? rows.some(ws.contacts).map((one) => suppressionOf(rows, ws, one.identity)) : [],
     hardBounces:
       status === "bounced" ? rows.some(ws.contacts).map((one) => suppressionOf(rows, ws, one.identity)) : [],
   };
