@@ -170,7 +170,9 @@ function factsOf({ code, status, text, host }: Refusal): Facts {
 }
 
 const SEPARATORS = /[\s<>()"[\]{},;=|]+/;
-const IDEOGRAM = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/gu;
+const IDEOGRAM = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー]/gu;
+/** As in `l'adresse`. */
+const ELISION = /(?<!\p{L})(\p{L})['’](?=\p{L})/gu;
 
 /** One space around every word, every ideogram a word of its own: a phrase is found by its words. */
 function wordsOf(text: string): string {
@@ -189,6 +191,7 @@ function isHostname(token: string): boolean {
 /** Lower case, without accents and apostrophes; what else is no letter or digit parts words. */
 function plain(token: string): string {
   const folded = token
+    .replace(ELISION, "$1 ")
     .normalize("NFKD")
     .replace(/[\p{M}'’`´]/gu, "")
     .toLowerCase()
