@@ -168,7 +168,7 @@ export class Deliverer {
       // before they are read: what is written from now on may be missing in what is read
       const underWay = this.#underWay(claim.emailIds);
       const opened = await this.#open(bag, claim);
-      const emails = claim.suppresses ? await this.#withoutBarred(bag, opened) : opened;
+      const emails = claim.suppresses ? await this.#withoutBarred(bag, opened, underWay) : opened;
       const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
       if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
       return { bag, emails, underWay, lapsesAt };
@@ -187,10 +187,11 @@ export class Deliverer {
   }
 
   /** Some addresses may have been suppressed since the mail was accepted: those who are left get theirs. */
-  async #withoutBarred(bag: Held, emails: OpenEmail[]): Promise<OpenEmail[]> {
-    if (emails.length === 0) return emails;
+  async #withoutBarred(bag: Held, emails: OpenEmail[], underWay: ReadonlySet<string>): Promise<OpenEmail[]> {
     const { sql, hashOf, clock } = this.#parts;
-    const addressed = emails.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
+    const waiting = emails.filter(({ id }) => !underWay.has(id));
+    if (waiting.length === 0) return emails;
+    const addressed = waiting.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
     const barred = await findBarred(sql, hashOf, addressed);
     if (barred.size === 0) return emails;
     const marksOf = await barOpen(sql, bag, barred, clock.given());

@@ -150,5 +150,12 @@ export class Settler {
 }
 
 function wordless(note: Note): Note {
-  return { ...note, reply: null, events: note.events.map(({ detail: _, ...event }) => event) };
+  const { hardBounces = [], softBounces = [] } = note;
+  return {
+    ...note,
+    reply: null,
+    events: note.events.map(({ detail: _, ...event }) => event),
+    hardBounces: hardBounces.map((one) => ({ ...one, evidence: null })),
+    softBounces: softBounces.map((one) => ({ ...one, evidence: null })),
+  };
 }

@@ -157,7 +157,8 @@ function factsOf({ code, status, text, host }: Refusal): Facts {
   const given = status === null ? null : { kind: status.charAt(0), detail: status.slice(2) };
   // what the text quotes is the receiver's own, the field beside it may be a translation
   const telling = said.find(({ detail }) => !VAGUE.has(detail)) ?? given ?? said[0];
-  const firstCode = code ?? (REPLY_CODE.exec(raw)?.[1] ? Number(REPLY_CODE.exec(raw)?.[1]) : null);
+  const quoted = REPLY_CODE.exec(raw)?.[1];
+  const firstCode = code ?? (quoted === undefined ? null : Number(quoted));
   const kind = firstCode !== null ? String(firstCode).charAt(0) : (given?.kind ?? said[0]?.kind ?? "5");
   return {
     isFinal: kind === "5" && (code !== null || given?.kind !== "4"),

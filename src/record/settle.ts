@@ -160,7 +160,7 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
       ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
     where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
       and case
-        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled')
+        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled', 'suppressed')
         else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
           select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
         end
