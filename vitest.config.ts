@@ -1,12 +1,37 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/rig/longestfirst.ts";
+
+/** These need nothing but the sources. They compute, so more at once than there are cores would gain nothing. */
+const unit = {
+  extends: true as const,
+  test: {
+    name: "unit",
+    include: ["test/unit/**/*.test.ts", "test/shape.test.ts"],
+    isolate: false,
+    maxWorkers: 2,
+    sequence: { groupOrder: 0 },
+  },
+};
+
+/** These have the stores of the run and the built engine. Most of them wait most of the time, so many run at once. */
+const withStores = (name: string) => ({
+  extends: true as const,
+  test: {
+    name,
+    include: [`test/${name}/**/*.test.ts`],
+    globalSetup: ["test/rig/setup.ts"],
+    maxWorkers: Number(process.env.TEST_WORKERS ?? 4),
+    sequence: { groupOrder: 1 },
+  },
+});
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    globalSetup: ["test/rig/setup.ts"],
     env: { UWS_HTTP_MAX_HEADERS_SIZE: "16384" }, // as src/config.ts sets it for the engine
     pool: "forks", // uWebSockets.js aborts a process whose worker thread exits
+    sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    projects: [unit, ...["story", "fault", "attack", "fuzz", "browser"].map(withStores)],
   },
 });

@@ -21,66 +21,67 @@ export const SETTINGS = {
     url(
       "DATABASE_URL",
       ["postgres:", "postgresql:"],
-      "Postgres, the durable record; `?socket=/folder` uses its unix socket",
+      "Postgres, which keeps everything durable; `?socket=/folder` uses its unix socket",
     ),
   ),
   redisUrl: optional(
     redisUrl(
       "REDIS_URL",
-      "Redis or Valkey: keys, rates and the queue; several urls with commas name a cluster",
+      "Redis or Valkey, for keys, rate limits and the queue; several URLs, comma-separated, name a cluster",
     ),
   ),
   courier: oneOf(
     "COURIER",
     ["relay", "direct"],
     "relay",
-    "`relay`: mail goes to the smarthost of SMTP_URL; `direct`: to the receivers' own hosts, over the internet",
+    "`relay` sends all mail to the smarthost of SMTP_URL; `direct` sends it to the MX hosts of the recipients",
   ),
   smtpUrl: optional(
     url(
       "SMTP_URL",
       ["smtp:", "smtps:"],
-      "the smarthost that takes the mail; `?pool=20` sets how many connections; must not be set for `direct`",
+      "the smarthost that takes the mail; `?pool=20` sets the number of connections; must not be set with `COURIER=direct`",
     ),
   ),
-  home: text("POSTRIDER_HOME", ".postrider", "where development keeps its data, key and logs"),
-  host: text("HOST", "127.0.0.1", "the address to listen on; 0.0.0.0 behind a firewall or in a container"),
-  port: whole("PORT", 3000, 0, 65_535, "port", "of the API; 0 picks a free one"),
+  home: text("POSTRIDER_HOME", ".postrider", "the folder where `npm start` keeps data, key and logs"),
+  host: text(
+    "HOST",
+    "127.0.0.1",
+    "the address the API listens on; use 0.0.0.0 in a container or behind a firewall",
+  ),
+  port: whole("PORT", 3000, 0, 65_535, "port", "the port of the API; 0 picks a free one"),
   publicUrl: optional(
     url(
       "PUBLIC_URL",
       ["https:", "http:"],
-      "where people reach this machine: the links in mail begin with it; without it, http://HOST:PORT",
+      "the public address of this engine; links in e-mails start with it; default: http://HOST:PORT",
     ),
   ),
   mailFrom: optional(
-    address(
-      "MAIL_FROM",
-      "the sender of confirmation mails in the operator's words; without it, no-reply at the host of PUBLIC_URL",
-    ),
+    address("MAIL_FROM", "the sender of confirmation e-mails; default: no-reply at the host of PUBLIC_URL"),
   ),
   requireVerifiedDomains: yesNo(
     "REQUIRE_VERIFIED_DOMAINS",
     true,
-    "a workspace writes only from domains that DNS has shown to be its own (`postrider domain`); `npm start` sets false",
+    "a workspace may send only from domains that it has verified in DNS (`postrider domain`); `npm start` sets false",
   ),
   trustProxy: yesNo(
     "TRUST_PROXY",
     false,
-    "visitors' addresses, for the record of consent, are read from X-Forwarded-For, which a proxy in front sets",
+    "read the IP address of visitors, which is stored with consent, from X-Forwarded-For; set it only behind a proxy that sets this header",
   ),
   secret: optional(
     minimum(
       "POSTRIDER_SECRET",
       32,
-      "check values of keys, signed links and the sealing of domain keys; the same for every process, and for ever",
+      "signs API keys and links, and encrypts DKIM keys; the same for every process; never change it",
     ),
   ),
   logLevel: oneOf(
     "LOG_LEVEL",
     ["fatal", "error", "warn", "info", "debug", "trace", "silent"],
     "info",
-    "how much is logged",
+    "the least severe messages that are logged",
   ),
   storeTimeoutMs: whole(
     "STORE_TIMEOUT_MS",
@@ -88,7 +89,7 @@ export const SETTINGS = {
     50,
     60_000,
     "ms",
-    "how long Redis or Postgres may take before a caller hears 503",
+    "how long Redis or Postgres may take before a request is answered 503",
   ),
   bodyBytesInFlightMax: whole(
     "BODY_BYTES_IN_FLIGHT_MAX",
@@ -96,22 +97,22 @@ export const SETTINGS = {
     1_048_576,
     2 ** 40,
     "bytes",
-    "of all request bodies that one process holds at once; one workspace gets at most half, two a third each, and so on",
+    "memory for request bodies per process; one workspace gets at most half of it, two get a third each, and so on",
   ),
-  sharedPort: yesNo("SHARED_PORT", false, "several api processes listen on the same port"),
+  sharedPort: yesNo("SHARED_PORT", false, "let several API processes listen on the same port"),
   deliveryConcurrency: whole(
     "DELIVERY_CONCURRENCY",
     1_000,
     1,
     10_000,
     "e-mails",
-    "in flight in one worker at once",
+    "e-mails one worker sends at the same time",
   ),
   retrySchedule: numbers(
     "RETRY_SCHEDULE",
     [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 86_400],
     "s",
-    "waits between attempts; the last repeats",
+    "waiting times between attempts; the last one repeats",
   ),
   emailLifetimeHours: whole(
     "EMAIL_LIFETIME_HOURS",
@@ -119,28 +120,28 @@ export const SETTINGS = {
     1,
     720,
     "h",
-    "how long a mail is tried, from its first attempt on, before it bounces; waiting for a cap or a smarthost does not count",
+    "how long an e-mail is tried after its first attempt before it bounces; time spent waiting for a cap or for an unreachable smarthost does not count",
   ),
   ehloName: optional(
     hostName(
       "EHLO_NAME",
-      "what we call ourselves to whom we send; for `direct` the name that the PTR record of our address says",
+      "the name sent in EHLO; with `COURIER=direct`, the name in the PTR record of our address",
     ),
   ),
   smtpTls: oneOf(
     "SMTP_TLS",
     ["opportunistic", "required", "off"],
     "opportunistic",
-    "STARTTLS with the smarthost, or with receivers, whose certificates nobody checks",
+    "STARTTLS with the smarthost or the receivers; certificates of receivers are not verified",
   ),
-  smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "the smarthost's certificate must be valid"),
+  smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "verify the certificate of the smarthost"),
   smtpRatePerSecond: whole(
     "SMTP_RATE_PER_SECOND",
     0,
     0,
     1_000_000,
     "e-mails/s",
-    "to the smarthost in all; 0: no limit",
+    "limit for all connections to the smarthost together; 0: no limit",
   ),
   smtpConnectionRatePerSecond: whole(
     "SMTP_CONNECTION_RATE_PER_SECOND",
@@ -148,7 +149,7 @@ export const SETTINGS = {
     0,
     1_000_000,
     "e-mails/s",
-    "on each connection; 0: no limit",
+    "limit for each connection to the smarthost; 0: no limit",
   ),
   directConnectionsMax: whole(
     "DIRECT_CONNECTIONS_MAX",
@@ -156,29 +157,39 @@ export const SETTINGS = {
     1,
     500,
     "connections",
-    "of `direct` to one receiver, per worker; it begins with 5 and feels its way",
+    "the most connections of `direct` to one receiver, per worker; starts at 5 and adapts",
   ),
   directSourceAddress: optional(
-    ipAddress("DIRECT_SOURCE_ADDRESS", "of this machine, from which `direct` connects; without it, any"),
+    ipAddress(
+      "DIRECT_SOURCE_ADDRESS",
+      "the local address from which `direct` connects; default: chosen by the system",
+    ),
   ),
   dnsServers: list(
     "DNS_SERVERS",
-    "addresses with commas between, with a colon and the port where it is not 53",
-    "what `direct` asks for MX records; without it, the servers of this machine",
+    "IP addresses, comma-separated, each with `:port` unless it is 53",
+    "DNS servers for MX records and domain checks; default: those of this machine",
     (one) => (isIP(one.replace(/^\[(.*)\](?::\d+)?$|^([^:]*):\d+$/, "$1$2")) === 0 ? undefined : one),
   ),
-  directPort: whole("DIRECT_PORT", 25, 1, 65_535, "port", "of receivers' hosts; another one is for tests"),
+  directPort: whole(
+    "DIRECT_PORT",
+    25,
+    1,
+    65_535,
+    "port",
+    "the SMTP port of receivers; change it only in tests",
+  ),
   directNetworksAllowed: list(
     "DIRECT_NETWORKS_ALLOWED",
-    "networks with commas between, as `10.1.0.0/16`",
-    "private networks to which `direct` may deliver; without it, public addresses only",
+    "networks, comma-separated, such as `10.1.0.0/16`",
+    "private networks to which `direct` may deliver; default: public addresses only",
     readNetwork,
   ),
   capsPolicy: optional(
     text(
       "CAPS_POLICY",
       "",
-      "the policy file under which sending caps grow and shrink; read again when it changes",
+      "the policy file for sending caps; reloaded when it changes; default: the built-in policy",
     ),
   ),
   capsEverySeconds: whole(
@@ -187,7 +198,7 @@ export const SETTINGS = {
     1,
     86_400,
     "s",
-    "between two looks of the keeper at whether a cap must be frozen or shrunk",
+    "how often the keeper checks whether a cap must be frozen or cut",
   ),
   metricsPort: optional(
     whole(
@@ -196,14 +207,14 @@ export const SETTINGS = {
       0,
       65_535,
       "port",
-      "of metrics for Prometheus, on HOST; without it there are none",
+      "the port of the Prometheus metrics, on HOST; default: no metrics",
     ),
   ),
   metricsToken: optional(
     minimum(
       "METRICS_TOKEN",
       16,
-      "what Prometheus says as `Authorization: Bearer`; must be set where HOST is not this machine alone",
+      "the bearer token that Prometheus sends; required unless HOST is a loopback address",
     ),
   ),
   retentionDays: whole(
@@ -212,7 +223,7 @@ export const SETTINGS = {
     1,
     3_650,
     "days",
-    "e-mail rows are kept after their final status",
+    "how long e-mails are kept after their final status",
   ),
   bodyRetentionDays: whole(
     "BODY_RETENTION_DAYS",
@@ -220,7 +231,15 @@ export const SETTINGS = {
     1,
     3_650,
     "days",
-    "bodies are kept after the final status",
+    "how long bodies are kept after the final status",
+  ),
+  eventLogDays: whole(
+    "EVENT_LOG_DAYS",
+    7,
+    1,
+    365,
+    "days",
+    "how long the event log of a workspace is kept, where it has one",
   ),
   backlogMax: whole(
     "BACKLOG_MAX",
@@ -228,7 +247,7 @@ export const SETTINGS = {
     1_000,
     2 ** 40,
     "e-mails",
-    "unsettled, above which sends are answered 503",
+    "unsettled e-mails above which sends are answered 503",
   ),
   diskFreeMinMb: whole(
     "DISK_FREE_MIN_MB",
@@ -236,10 +255,14 @@ export const SETTINGS = {
     0,
     2 ** 30,
     "MB",
-    "free where Postgres keeps its data, below which sends are answered 503; watched only when that is this machine",
+    "free disk space of Postgres below which sends are answered 503; checked only if POSTGRES_DATA_FOLDER is set",
   ),
   postgresDataFolder: optional(
-    text("POSTGRES_DATA_FOLDER", "", "the folder whose disk is watched; `npm start` sets it"),
+    text(
+      "POSTGRES_DATA_FOLDER",
+      "",
+      "the data folder of Postgres, whose disk is checked; `npm start` sets it",
+    ),
   ),
 } as const satisfies Record<string, Setting<unknown>>;
 
@@ -262,14 +285,14 @@ export function loadConfig(env: Env = process.env): Config {
     const written = given === undefined || given === "" ? setting.fallback : given;
     const value = written === null ? null : setting.read(written);
     if (value === undefined)
-      problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}`);
+      problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}.`);
     config[name] = value;
   }
   if (problems.length > 0) throw new ConfigError(problems.join("\n"));
   return config as Config;
 }
 
-/** The table of the README. */
+/** The table of docs/settings.md. */
 export function settingsTable(): string {
   const rows = Object.values(SETTINGS).map(
     ({ env, fallback, unit, reason, allows }) =>
@@ -342,7 +365,7 @@ function numbers(env: string, fallback: number[], unit: string, reason: string):
     fallback: fallback.join(","),
     unit,
     reason,
-    allows: "whole numbers from 1 to 86400 with commas between",
+    allows: "whole numbers from 1 to 86400, comma-separated",
     read,
   };
 }
@@ -354,7 +377,14 @@ function oneOf<const T extends string>(
   reason: string,
 ): Setting<T> {
   const read = (value: string) => values.find((one) => one === value);
-  return { env, fallback, unit: "", reason, allows: values.join(", "), read };
+  return {
+    env,
+    fallback,
+    unit: "",
+    reason,
+    allows: `${values.slice(0, -1).join(", ")} or ${values.at(-1)}`,
+    read,
+  };
 }
 
 function yesNo(env: string, fallback: boolean, reason: string): Setting<boolean> {
@@ -366,7 +396,14 @@ function yesNo(env: string, fallback: boolean, reason: string): Setting<boolean>
 function url(env: string, protocols: readonly string[], reason: string): Setting<string> {
   const read = (value: string) =>
     URL.canParse(value) && protocols.includes(new URL(value).protocol) ? value : undefined;
-  return { env, fallback: "", unit: "", reason, allows: `a url with ${protocols.join(" or ")}`, read };
+  return {
+    env,
+    fallback: "",
+    unit: "",
+    reason,
+    allows: `a URL that starts with ${protocols.join(" or ")}`,
+    read,
+  };
 }
 
 function address(env: string, reason: string): Setting<string> {
@@ -384,7 +421,14 @@ function redisUrl(env: string, reason: string): Setting<string> {
   };
   const read = (value: string) =>
     value.includes("://") && value.split(",").every(isNode) ? value : undefined;
-  return { env, fallback: "", unit: "", reason, allows: `a url with ${known.join(" or ")}`, read };
+  return {
+    env,
+    fallback: "",
+    unit: "",
+    reason,
+    allows: `a URL that starts with ${known.join(" or ")}`,
+    read,
+  };
 }
 
 function list<T>(
@@ -418,7 +462,7 @@ function hostName(env: string, reason: string): Setting<string> {
     value.length <= 253 && /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/i.test(value)
       ? value
       : undefined;
-  return { env, fallback: "", unit: "", reason, allows: "a full host name", read };
+  return { env, fallback: "", unit: "", reason, allows: "a full host name, such as mail.example.com", read };
 }
 
 /** POSTRIDER_HOME as a full path. */

@@ -17,6 +17,7 @@ import { isLargeAttachment, keepLargeAttachments } from "./record/mail/attachmen
 import type { Committed, MailCommit, Submission } from "./record/mail/commit.ts";
 import type { NewAttachment, NewEmail } from "./record/mail/emails.ts";
 import { type Claim, findClaims } from "./record/mail/idempotency.ts";
+import type { Shortage } from "./record/mail/overload.ts";
 import { type Account, readAccount } from "./record/workspaces/ledgers.ts";
 import { advance, judge, secondsToReset } from "./rules/ledger.ts";
 import { type Plan, planThatFits } from "./rules/plans.ts";
@@ -68,7 +69,7 @@ export type SubmitParts = {
   uploads: Sql;
   clock: Clock;
   /** Why sends are refused for now; null in good times. */
-  brake(): string | null;
+  brake(): Shortage | null;
   /** Redis could not be told something it will find out by itself. */
   onLag(error: unknown): void;
 };
@@ -90,10 +91,10 @@ export function submitter(parts: SubmitParts): Submit {
   const { admitter, reservations, commit, reads, uploads, clock } = parts;
 
   return async function submit(caller, outgoing) {
-    const reason = parts.brake();
-    if (reason !== null) throw new Unavailable(reason);
+    const shortage = parts.brake();
+    if (shortage) throw new Unavailable(shortage.name, shortage.reason);
     const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
-    if (!room) throw new Unavailable("the commit is full");
+    if (!room) throw new Unavailable("capacity", "the commit is full");
     try {
       const asked = ask(caller, outgoing);
       const grant = await reservations.reserveInTurn(asked, () => admitter.load(caller.bearer));
@@ -132,7 +133,7 @@ export function submitter(parts: SubmitParts): Submit {
       });
       return verdict.kind === "over" ? overQuota(verdict, account, counted, now) : null;
     } catch (error) {
-      throw new Unavailable("Postgres did not answer", error);
+      throw new Unavailable("postgres", "Postgres did not answer", error);
     }
   }
 
@@ -158,7 +159,7 @@ export function submitter(parts: SubmitParts): Submit {
       if (record.isSuspended) return { kind: "workspace suspended" };
       version = record.version;
     }
-    throw new Unavailable("the workspace keeps changing");
+    throw new Unavailable("workspace", "the workspace keeps changing");
   }
 
   function tidy(asked: Asked, grant: Grant, committed: Committed | NotAdmitted): void {
@@ -187,8 +188,8 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
   const { reservations, commit, clock } = parts;
 
   return async function submitOwn({ workspaceId, handle, bulk, emails }) {
-    const reason = parts.brake();
-    if (reason !== null) throw new Unavailable(reason);
+    const shortage = parts.brake();
+    if (shortage) throw new Unavailable(shortage.name, shortage.reason);
     const counted = emails.reduce((sum, { weight }) => sum + weight, 0);
     const weights = emails.filter(({ scheduledAt }) => scheduledAt === null).map(({ weight }) => weight);
     const reservationId = newReservationId(emails);
@@ -205,7 +206,7 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
         return "workspace gone";
       case "failed":
       case "unknown":
-        throw new Unavailable("the commit did not go through", committed.error);
+        throw new Unavailable("postgres", "the commit did not go through", committed.error);
       case "over":
       case "claimed":
         throw new Error(`the engine's own mail was judged ${committed.kind}`);
@@ -215,7 +216,7 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
 
 /** The record of a workspace comes with a caller's key, and here is none. */
 async function noRecord(): Promise<never> {
-  throw new Unavailable("Redis does not hold the workspace");
+  throw new Unavailable("memory", "Redis does not hold the workspace");
 }
 
 function ask(caller: Caller, { emails, counted, claim }: Outgoing): Asked {
@@ -260,7 +261,7 @@ function answer(committed: Committed | NotAdmitted, outgoing: Outgoing, now: num
     case "failed":
       throw rolledBack(committed);
     case "stale":
-      throw new Unavailable("the workspace keeps changing");
+      throw new Unavailable("workspace", "the workspace keeps changing");
   }
 }
 

@@ -12,7 +12,7 @@ import { expect, test } from "vitest";
  * rank 0 is one part: small files without I/O that may know each other, and know nothing else.
  */
 const RANKS = [
-  /* 0 */ ["config", "ids", "clock", "address", "turn", "rules"],
+  /* 0 */ ["config", "ids", "clock", "address", "turn", "schemafault", "rules"],
   /* 1 */ ["redis", "record", "message", "smtp"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],

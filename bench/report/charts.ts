@@ -4,7 +4,7 @@
  */
 import { rounded, withUnit } from "../results.ts";
 
-const WIDTH = 720;
+export const WIDTH = 720;
 const COLOURS = 8;
 const CHAR_WIDTH = 6.6;
 
@@ -22,8 +22,11 @@ const BAR_PITCH = 34;
 const BAR_LEFT = 236;
 const BAR_RIGHT = 110;
 
+/** What is drawn, and how high it is. */
+export type Drawing = { height: number; content: string };
+
 /** One bar each, from zero, with a whisker from the least to the most of all runs. */
-export function bars(rows: readonly Bar[], unit: string): string {
+export function bars(rows: readonly Bar[], unit: string): Drawing {
   const top = Math.max(...rows.map((row) => row.most), 1e-9);
   const x = (value: number) => BAR_LEFT + (value / top) * (WIDTH - BAR_LEFT - BAR_RIGHT);
   const drawn = rows.map(({ label, value, least, most, kind }, n) => {
@@ -37,7 +40,7 @@ export function bars(rows: readonly Bar[], unit: string): string {
 <rect class="bar ${kind}" x="${BAR_LEFT}" y="${y}" width="${at(Math.max(1.5, x(value) - BAR_LEFT))}" height="${BAR_HEIGHT}" rx="3"><title>${escaped(label)}: ${withUnit(value, unit)} (${rounded(least)} to ${rounded(most)})</title></rect>${whisker}
 <text class="value" x="${at(x(most) + 8)}" y="${middle + 4}">${escaped(withUnit(value, unit))}</text>`;
   });
-  return svg(rows.length * BAR_PITCH + 6, drawn.join("\n"));
+  return { height: rows.length * BAR_PITCH + 6, content: drawn.join("\n") };
 }
 
 export type Line = { label: string; points: readonly [number, number][] };
@@ -139,7 +142,7 @@ function legendOf(labels: readonly string[]): { drawn: string; height: number } 
   return { drawn: drawn.join(""), height: (row + 1) * LEGEND_ROW };
 }
 
-function svg(height: number, content: string): string {
+export function svg(height: number, content: string): string {
   return `<svg viewBox="0 0 ${WIDTH} ${Math.ceil(height)}" role="img">${content}</svg>`;
 }
 

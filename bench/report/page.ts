@@ -9,6 +9,7 @@ import type { Scenario } from "../scenario.ts";
 import {
   type Bar,
   bars,
+  type Drawing,
   escaped,
   type Line,
   linear,
@@ -16,12 +17,13 @@ import {
   logarithmic,
   nines,
   quantileAxis,
+  svg,
 } from "./charts.ts";
 import { STYLE } from "./style.ts";
 
 type Part = { kind: Bar["kind"]; scenario: string; name: string; label: string; emails?: number };
 
-const DELIVERED: readonly Part[] = [
+export const DELIVERED: readonly Part[] = [
   { kind: "ours", scenario: "deliver", name: "e-mails", label: "Postrider" },
   { kind: "ours", scenario: "signed", name: "e-mails", label: "Postrider, each mail signed" },
   { kind: "floor", scenario: "ratios", name: "floors of delivery in a row", label: "bare stages in a row" },
@@ -85,13 +87,10 @@ export function page(results: Results, scenarios: readonly Scenario[], earlier: 
 
 function throughput(rows: readonly Row[]): string {
   const drawn = [
-    figureOf("From the request to the sink", barsOf(rows, DELIVERED)),
-    figureOf("Accepted and committed", barsOf(rows, ACCEPTED)),
-    figureOf("What the stages of delivery allow, each alone, in e-mails", barsOf(rows, FLOORS)),
-    figureOf(
-      "CPU for a thousand e-mails, all processes, the sink included: less is better",
-      barsOf(rows, COST),
-    ),
+    barsFigure("From the request to the sink", rows, DELIVERED),
+    barsFigure("Accepted and committed", rows, ACCEPTED),
+    barsFigure("What the stages of delivery allow, each alone, in e-mails", rows, FLOORS),
+    barsFigure("CPU for a thousand e-mails, all processes, the sink included: less is better", rows, COST),
   ].join("");
   return drawn === ""
     ? ""
@@ -127,7 +126,13 @@ function comparison(earlier: Results, results: Results): string {
   return `<section><h2>Against commit ${escaped(String(earlier.machine.commit))}</h2>${warnings.join("")}<p>${escaped(summary(earlier, results))}</p>${found}</section>`;
 }
 
-function barsOf(rows: readonly Row[], parts: readonly Part[]): string {
+function barsFigure(caption: string, rows: readonly Row[], parts: readonly Part[]): string {
+  const drawing = barsOf(rows, parts);
+  return drawing === null ? "" : figureOf(caption, svg(drawing.height, drawing.content));
+}
+
+/** The figures of these parts that were measured; null when none was. */
+export function barsOf(rows: readonly Row[], parts: readonly Part[]): Drawing | null {
   const found = parts.flatMap(({ kind, scenario, name, label, emails = 1 }) => {
     const row = rows.find((one) => one.scenario === scenario && one.name === name);
     if (!row) return [];
@@ -135,7 +140,7 @@ function barsOf(rows: readonly Row[], parts: readonly Part[]): string {
     return [{ unit: row.unit, bar: { label, kind, value, least, most } }];
   });
   return found.length === 0
-    ? ""
+    ? null
     : bars(
         found.map(({ bar }) => bar),
         found[0]?.unit ?? "",

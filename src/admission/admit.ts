@@ -98,7 +98,7 @@ export class Admitter {
       if (admission) return admission;
       if (!(await this.load(bearer))) return { kind: "unknown key" };
     }
-    throw new Unavailable("Redis forgets a key at once");
+    throw new Unavailable("memory", "Redis forgets a key at once");
   }
 
   /** Brings key and workspace from the record into Redis; null when there is no such key or it is revoked. */
@@ -106,7 +106,7 @@ export class Admitter {
     const running = this.#loads.get(bearer.hash);
     if (running) return running;
     if (this.#loads.size >= LOADS_MAX)
-      return Promise.reject(new Unavailable("too many keys are being loaded"));
+      return Promise.reject(new Unavailable("capacity", "too many keys are being loaded"));
     const load = this.#load(bearer).finally(() => this.#loads.delete(bearer.hash));
     this.#loads.set(bearer.hash, load);
     return load;
@@ -193,7 +193,7 @@ export class Admitter {
     try {
       record = await within(findKeyByHash(this.#reads, bearer.handle, bearer.hash), RECORD_MS_MAX);
     } catch (error) {
-      throw new Unavailable("Postgres did not answer", error);
+      throw new Unavailable("postgres", "Postgres did not answer", error);
     }
     if (!record) return null;
     const stored = await this.#answer(this.#remember(bearer, record));
@@ -234,7 +234,7 @@ export class Admitter {
     try {
       return await call;
     } catch (error) {
-      throw new Unavailable("Redis did not answer", error);
+      throw new Unavailable("redis", "Redis did not answer", error);
     }
   }
 }

@@ -95,8 +95,8 @@ export class Keyring {
       if (activeKeys >= keys) {
         needsPlan = plan === "free";
         return needsPlan
-          ? "The Free plan allows 1 key; more need a paid plan."
-          : `A workspace can have up to ${keys} active keys.`;
+          ? "The Free plan allows 1 key. Revoke it first, or choose a paid plan."
+          : `A workspace can have up to ${keys} active keys. Revoke one first.`;
       }
       if (row.audienceIds && !restrictedKeys) {
         needsPlan = true;
@@ -128,7 +128,11 @@ export class Keyring {
     const { sql, clock } = this.#parts;
     if (!mayManage(actor)) return FORBIDDEN;
     const key = await findKey(sql, id);
-    if (!key) return { status: 404, message: "There is no key with this id." };
+    if (!key)
+      return {
+        status: 404,
+        message: "There is no key with this id. `postrider key list` lists the keys of a workspace.",
+      };
     await this.#mark(key);
     const version = await markRevoked(sql, key.workspaceId, id, new Date(clock.now()));
     await this.forget(key.handle, version);
@@ -165,9 +169,12 @@ export class Keyring {
     try {
       await this.forget(changed.handle, changed.version);
     } catch (error) {
-      throw new Error("This is in Postgres, but Redis could not be told: it holds within a minute.", {
-        cause: error,
-      });
+      throw new Error(
+        "The change is stored in Postgres, but Redis could not be told. It takes effect within a minute.",
+        {
+          cause: error,
+        },
+      );
     }
     return changed;
   }
@@ -203,7 +210,10 @@ const FORBIDDEN: KeyRefusal = {
   status: 403,
   message: "Only owners and admins of the workspace can manage its keys.",
 };
-const UNKNOWN_WORKSPACE: KeyRefusal = { status: 404, message: "There is no workspace with this id." };
+const UNKNOWN_WORKSPACE: KeyRefusal = {
+  status: 404,
+  message: "There is no workspace with this id. `postrider workspace list` lists them.",
+};
 
 function mayManage(actor: Role): boolean {
   return actor !== "member";

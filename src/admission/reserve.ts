@@ -97,7 +97,7 @@ export class Reservations {
       if (reply[0] === "miss") await reload();
       if (reply[0] === "cold") await this.#restoreFromLedger(asked.handle, asked.workspaceId);
     }
-    throw new Unavailable("Redis keeps losing what it is told");
+    throw new Unavailable("memory", "Redis keeps losing what it is told");
   }
 
   /**
@@ -224,7 +224,7 @@ export class Reservations {
         },
       )) as (string | number)[];
     } catch (error) {
-      throw new Unavailable("Redis did not answer", error);
+      throw new Unavailable("redis", "Redis did not answer", error);
     }
   }
 
@@ -241,7 +241,7 @@ export class Reservations {
       const account = await within(readAccount(this.#reads, workspaceId), RECORD_MS_MAX);
       if (account) await this.restore(account, "");
     } catch (error) {
-      throw new Unavailable("the counters could not be rebuilt", error);
+      throw new Unavailable("stores", "the counters could not be rebuilt", error);
     }
   }
 

@@ -1,7 +1,24 @@
-/** A store did not answer in time, or there is no room: nothing was accepted, and the caller may try again. */
+/** What a request needs and does not get for now, as its caller is told. */
+export const LACKING = {
+  redis: "Redis does not answer.",
+  postgres: "Postgres does not answer.",
+  stores: "Redis or Postgres does not answer in time.",
+  backlog: "The sending backlog is full.",
+  disk: "The disk of the database is nearly full.",
+  memory: "Redis loses what it is told: its memory may be full.",
+  capacity: "Too many requests are being processed.",
+  workspace: "The workspace is being changed.",
+  process: "This process is stopping.",
+} as const;
+export type Lacking = keyof typeof LACKING;
+
+/** Nothing was accepted, and the caller may try again; the reason is for the log. */
 export class Unavailable extends Error {
-  constructor(reason: string, cause?: unknown) {
+  readonly lacking: Lacking;
+
+  constructor(lacking: Lacking, reason: string, cause?: unknown) {
     super(reason, { cause });
+    this.lacking = lacking;
   }
 }
 
@@ -10,5 +27,5 @@ export const RECORD_MS_MAX = 3_000;
 
 /** Why nothing was written: the caller may try again, unless what it sent can never be stored. */
 export function rolledBack({ error, isBroken }: { error: unknown; isBroken: boolean }): unknown {
-  return isBroken ? error : new Unavailable("the commit was rolled back", error);
+  return isBroken ? error : new Unavailable("postgres", "the commit was rolled back", error);
 }

@@ -14,6 +14,7 @@ import { contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Bag } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
+import type { Shortage } from "../record/mail/overload.ts";
 import { noteLastUsed } from "../record/workspaces/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
@@ -22,6 +23,7 @@ import { audienceRoutes } from "./audiences.ts";
 import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
+import { eventLogRoutes } from "./eventlog.ts";
 import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
 import { JsonParser } from "./jsonthread.ts";
@@ -55,7 +57,7 @@ export type ApiParts = {
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
   /** Why sends are refused for now; null in good times. */
-  brake(): string | null;
+  brake(): Shortage | null;
   onBags(bags: Bag[]): void;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
   log: {
@@ -113,6 +115,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),
+    ...eventLogRoutes(reads),
     ...contactRoutes({
       commit: contacts,
       reads,
@@ -174,7 +177,7 @@ function openPages(parts: ApiParts, router: Router): ReadonlyMap<string, OpenPag
 
 async function readyz(parts: ApiParts) {
   const { ready, checks } = await parts.isReady();
-  if (!ready) parts.log.fault(null, new Unavailable(`not ready: ${JSON.stringify(checks)}`));
+  if (!ready) parts.log.fault(null, new Unavailable("stores", `not ready: ${JSON.stringify(checks)}`));
   return {
     status: ready ? 200 : 503,
     body: JSON.stringify({ status: ready ? "ready" : "not ready", checks }),

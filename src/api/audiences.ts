@@ -97,7 +97,7 @@ async function get({ reads }: AudienceParts, { object }: Name, { caller, params 
 async function create({ reads, clock }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
   const { workspaceId, audienceIds } = call.caller;
   if (audienceIds !== null)
-    throw refuse("restricted_api_key", "This API key is limited to its audiences and cannot make one.");
+    throw refuse("restricted_api_key", "This API key is limited to certain audiences and cannot create one.");
   const { name, double_opt_in: doubleOptIn = false } = checkNew(call.body);
   const now = clock.now();
   const id = newId(now);

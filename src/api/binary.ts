@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
-/** SHA-256 of `uws.node`, by the package that brings it. README: "What is trusted". */
+/** SHA-256 of `uws.node`, by the package that brings it. docs/operating.md: "What is trusted". */
 export const RECORDED_BINARIES: Readonly<Record<string, string>> = {
   "@uwsjs/linux-x64-20": "4d482084b665c225892917ee0e9b9572d89eaa6f3dc200ff5e536293d3456c89",
   "@uwsjs/linux-x64-22": "f687e7c3666b5cca9d355184bbf07bb0550f5ba0d3ffd453248ccfec552dde6c",

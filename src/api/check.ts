@@ -4,28 +4,25 @@
  */
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
+import { faultWords, type SchemaError } from "../schemafault.ts";
 import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 
-/** A function that hands the body back typed, or throws the refusal. `null` counts as absent unless `keepsNull`. */
+/**
+ * A function that hands the body back typed, or throws the refusal. `null` counts as absent unless `keepsNull`. `at` is
+ * the path of the body when it is an item of another: `[3].`
+ */
 export function checker<S extends TSchema>(
   schema: S,
   options: { keepsNull?: boolean } = {},
-): (body: Json | undefined) => Static<S> {
+): (body: Json | undefined, at?: string) => Static<S> {
   const compiled = Compile(schema);
-  return (body) => {
+  return (body, at = "") => {
     const value = options.keepsNull ? (body ?? {}) : withoutNulls(body ?? {});
     if (compiled.Check(value)) return value as Static<S>;
-    throw explain(compiled.Errors(value) as readonly SchemaError[]);
+    throw explain(compiled.Errors(value) as readonly SchemaError[], schema, at);
   };
 }
-
-type SchemaError = {
-  keyword: string;
-  instancePath: string;
-  message: string;
-  params: Record<string, unknown>;
-};
 
 function withoutNulls(body: Json): Json {
   if (body === null || typeof body !== "object" || Array.isArray(body)) return body;
@@ -36,51 +33,32 @@ function withoutNulls(body: Json): Json {
   return body;
 }
 
-function explain(errors: readonly SchemaError[]): Refusal {
+function explain(errors: readonly SchemaError[], schema: TSchema, at: string): Refusal {
   const first = errors[0];
   if (!first) return refuse("validation_error", "The request body is not valid.");
-  if (first.keyword === "required") {
-    const missing = (first.params.requiredProperties as string[])[0] as string;
-    return missingField(fieldPath(first.instancePath, missing));
-  }
+  if (first.keyword === "required") return missingOf(first, at);
   // of the alternatives of one field, the one that got furthest says best what is wrong
   const field = first.instancePath.split("/")[1];
   const ofField = errors.filter(
     (error) => error.instancePath.split("/")[1] === field && error.keyword !== "anyOf",
   );
   const deepest = ofField.reduce((best, error) => (depth(error) > depth(best) ? error : best), first);
-  if (deepest.keyword === "required") {
-    const missing = (deepest.params.requiredProperties as string[])[0] as string;
-    return missingField(fieldPath(deepest.instancePath, missing));
-  }
-  if (deepest.instancePath === "") return refuse("validation_error", `The request body ${deepest.message}.`);
-  const alternatives = ofField.filter(
-    (error) => error.instancePath === deepest.instancePath && error.keyword === "type",
+  if (deepest.keyword === "required") return missingOf(deepest, at);
+  const words = faultWords(
+    ofField.filter(({ instancePath }) => instancePath === deepest.instancePath),
+    schema,
   );
-  const message =
-    alternatives.length > 1
-      ? `must be ${alternatives.map((error) => String(error.params.type)).join(" or ")}`
-      : wording(deepest);
-  return refuse("validation_error", `The \`${fieldPath(deepest.instancePath)}\` field ${message}.`);
+  if (deepest.instancePath === "") return refuse("validation_error", `The request body ${words}.`);
+  return refuse("validation_error", `The \`${at}${fieldPath(deepest.instancePath)}\` field ${words}.`);
+}
+
+function missingOf({ instancePath, params }: SchemaError, at: string): Refusal {
+  const missing = (params.requiredProperties as string[])[0] as string;
+  return missingField(`${at}${fieldPath(instancePath, missing)}`);
 }
 
 export function missingField(path: string): Refusal {
   return refuse("missing_required_field", `Missing \`${path}\` field.`);
-}
-
-function wording({ keyword, message, params }: SchemaError): string {
-  switch (keyword) {
-    case "minItems":
-      return `must have at least ${params.limit} item${params.limit === 1 ? "" : "s"}`;
-    case "maxItems":
-      return `must have at most ${params.limit} items`;
-    case "minLength":
-      return `must have at least ${params.limit} character${params.limit === 1 ? "" : "s"}`;
-    case "maxLength":
-      return `must have at most ${params.limit} characters`;
-    default:
-      return message;
-  }
 }
 
 function depth(error: SchemaError): number {

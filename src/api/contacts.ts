@@ -186,10 +186,13 @@ async function tag(parts: ContactParts, call: Call): Promise<Answer> {
   const body = checkTags(call.body);
   const { add: added, remove: removed } = { add: body.add ?? [], remove: body.remove ?? [] };
   if (added.length + removed.length === 0)
-    throw refuse("validation_error", "The request must name tags to `add` or to `remove`.");
+    throw refuse("validation_error", "The request must have tags in `add` or `remove`.");
   const both = added.find((name) => removed.includes(name));
   if (both !== undefined)
-    throw refuse("validation_error", `The \`remove\` field names \`${both}\`, which is also in \`add\`.`);
+    throw refuse(
+      "validation_error",
+      `The tag \`${both}\` is in \`add\` and in \`remove\`. Keep one of them.`,
+    );
   const verdict = await commit(parts, call, audience, who, { kind: "tag", add: added, remove: removed });
   const { id, tags } = verdict.contact;
   const mayRead = allows(call.caller.permissions, "contacts:read");
@@ -248,7 +251,7 @@ async function commit(
   const { workspaceId, keyId } = caller;
   const size = bodyBytes + ENTRY_BYTES;
   const room = parts.commit.takeRoom(1, size);
-  if (!room) throw new Unavailable("the commit is full");
+  if (!room) throw new Unavailable("capacity", "the commit is full");
   try {
     const given = parts.clock.given();
     const entry = { workspaceId, audienceId: audience, who, change, keyId, given, bytes: size };

@@ -11,6 +11,7 @@ import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts"
 import { messageIdOf } from "../record/mail/emails.ts";
 import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
 import type { HistoryEntry } from "../rules/email.ts";
+import { reasonOf } from "../rules/reason.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { Shelf } from "../template/cache.ts";
 import { turn } from "../turn.ts";
@@ -23,11 +24,13 @@ import {
   type Draft,
   draftLetter,
   READ_TO_REFUSE,
+  refuseUnsupported,
   SendEmail,
   type Sender,
   type Written,
 } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
+import { Misspelt, type Warning } from "./misspelt.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
@@ -38,6 +41,23 @@ const BATCH_MAX = 100;
 const DRAFT_MS_MAX = 10;
 
 export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
+
+const Warnings = Type.Optional(
+  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    description: "fields that are not known and look misspelt; they were ignored",
+  }),
+);
+const Accepted = Type.Object({ id: Type.String() });
+const SendAnswer = Type.Object({ id: Type.String(), warnings: Warnings });
+const BatchAnswer = Type.Object({
+  data: Type.Array(Accepted, { description: "in the order of the e-mails" }),
+  errors: Type.Optional(
+    Type.Array(Type.Object({ index: Type.Integer(), message: Type.String() }), {
+      description: "with `x-batch-validation: permissive`: the e-mails that were refused",
+    }),
+  ),
+  warnings: Warnings,
+});
 
 const checkEmail = checker(SendEmail);
 const checkReschedule = checker(Reschedule);
@@ -62,6 +82,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails",
       summary: "Send an e-mail",
       request: SendEmail,
+      answer: SendAnswer,
       digestPrefix: () => "\n",
       handle: (call) => sendOne(parts, call),
     },
@@ -71,6 +92,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails/batch",
       summary: `Send up to ${BATCH_MAX} e-mails`,
       request: Type.Array(SendEmail, { minItems: 1, maxItems: BATCH_MAX }),
+      answer: BatchAnswer,
       digestPrefix: ({ head }) => `${head.batchValidation === "permissive" ? "permissive" : "strict"}\n`,
       handle: (call) => sendBatch(parts, call),
     },
@@ -109,7 +131,8 @@ export function emailRoutes(parts: EmailParts): Route[] {
 
 async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
   const claim = claimOf(idempotencyKey(call), "emails", call);
-  const draft = draftLetter(checkEmail(object(call.body)), senderOf(parts, call), "");
+  const draft = draftLetter(checkItem(call.body, ""), senderOf(parts, call), "");
+  const warnings = warningsFor([call.body], () => "");
   return unlessAnswered(parts, call, claim, async () => {
     const written = await writeLetters(parts.shelf, [draft], (_, refusal) => {
       throw refusal;
@@ -117,7 +140,7 @@ async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
     await dropForeign(parts, call, written, (_, refusal) => {
       throw refusal;
     });
-    return send(parts, call, written, JSON.stringify({ id: written[0]?.email.id }), claim);
+    return send(parts, call, written, JSON.stringify({ id: written[0]?.email.id, ...warnings }), claim);
   });
 }
 
@@ -134,6 +157,7 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
   const claim = claimOf(key, "emails/batch", call);
   const errors = new BatchErrors(isPermissive);
   const drafts = await draftBatch(body, senderOf(parts, call), errors);
+  const warnings = warningsFor(body, (n) => `[${n}].`);
   return unlessAnswered(parts, call, claim, async () => {
     const letters = await writeLetters(
       parts.shelf,
@@ -145,7 +169,7 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
       errors.note(indexOf.get(at) ?? 0, refusal),
     );
     const data = written.map(({ email }) => ({ id: email.id }));
-    const answer = JSON.stringify(isPermissive ? { data, errors: errors.inOrder() } : { data });
+    const answer = JSON.stringify({ data, ...(isPermissive && { errors: errors.inOrder() }), ...warnings });
     if (written.length > 0) return send(parts, call, written, answer, claim);
     return (await earlierAnswer(parts, call, claim)) ?? { status: 200, body: answer };
   });
@@ -179,7 +203,7 @@ async function draftBatch(
   let until = performance.now() + DRAFT_MS_MAX;
   for (const [index, item] of body.entries()) {
     try {
-      drafts.push({ index, draft: draftLetter(checkItem(item, index), sender, `[${index}].`) });
+      drafts.push({ index, draft: draftLetter(checkItem(item, `[${index}].`), sender, `[${index}].`) });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       errors.note(index, error);
@@ -221,7 +245,7 @@ async function dropForeign(
   );
   if (refused instanceof Promise)
     refused = await refused.catch((error: unknown) => {
-      throw new Unavailable("Postgres did not answer", error);
+      throw new Unavailable("postgres", "Postgres did not answer", error);
     });
   if (refused.size === 0) return written;
   const foreign = refused;
@@ -236,7 +260,7 @@ function notVerified({ fromDomain, at }: Written): Refusal {
   const where = at === "" ? "" : ` (the \`${at}from\` field)`;
   return refuse(
     "validation_error",
-    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
+    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the DNS record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
     { status: 403 },
   );
 }
@@ -254,14 +278,20 @@ async function earlierAnswer(
   return earlier && answerTo(earlier, "");
 }
 
-function checkItem(item: Json, index: number): SendEmail {
-  try {
-    return checkEmail(object(item));
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    const message = error.problem.message.replace("`", `\`[${index}].`);
-    throw new Refusal({ ...error.problem, message });
-  }
+function checkItem(item: Json | undefined, at: string): SendEmail {
+  const email = object(item, at);
+  refuseUnsupported(email, at);
+  return checkEmail(email, at);
+}
+
+/** Part of the answer only when there is one. */
+function warningsFor(
+  body: readonly (Json | undefined)[],
+  at: (n: number) => string,
+): { warnings?: Warning[] } {
+  const misspelt = new Misspelt(READ_TO_REFUSE);
+  for (const [n, item] of body.entries()) misspelt.look(item, SendEmail, at(n));
+  return misspelt.warnings.length > 0 ? { warnings: misspelt.warnings } : {};
 }
 
 async function send(
@@ -312,7 +342,7 @@ function overQuota(refusal: QuotaRefusal): Refusal {
   const name = period === "day" ? "daily" : "monthly";
   return refuse(
     "quota_exceeded",
-    `The ${name} quota of ${limit} e-mails is used up: ${used} used, ${requested} requested.`,
+    `This request would exceed the ${name} quota: ${used} of ${limit} used, ${requested} requested. The quota resets in ${retryAfterSeconds} second${retryAfterSeconds === 1 ? "" : "s"}.`,
     {
       details: {
         period,
@@ -328,21 +358,20 @@ function overQuota(refusal: QuotaRefusal): Refusal {
   );
 }
 
-async function get({ reads }: EmailParts, { caller, params }: Call): Promise<Answer> {
+async function get({ reads, clock }: EmailParts, { caller, params }: Call): Promise<Answer> {
   const id = emailId(params);
   const email = await findEmail(reads, caller.workspaceId, id);
   if (!email) throw unknownEmail();
   if (email.keyId !== caller.keyId && !allows(caller.permissions, "full")) throw lacks("full");
-  return { status: 200, body: JSON.stringify(showWhole(email)) };
+  return { status: 200, body: JSON.stringify(showWhole(email, clock.now())) };
 }
 
-async function list({ reads }: EmailParts, { caller, query }: Call): Promise<Answer> {
+async function list({ reads, clock }: EmailParts, { caller, query }: Call): Promise<Answer> {
   const page = pageOf(query);
   const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
-  return {
-    status: 200,
-    body: envelope(await listEmails(reads, caller.workspaceId, keyId, page), page, show),
-  };
+  const now = clock.now();
+  const rows = await listEmails(reads, caller.workspaceId, keyId, page);
+  return { status: 200, body: envelope(rows, page, (email) => show(email, null, now)) };
 }
 
 async function patch({ reads, clock }: EmailParts, { caller, params, body }: Call): Promise<Answer> {
@@ -374,7 +403,10 @@ function changed(result: ChangeResult, id: string): Answer {
     case "another key's":
       throw lacks("full");
     case "too late":
-      throw refuse("validation_error", "The e-mail is no longer scheduled or waiting.");
+      throw refuse(
+        "validation_error",
+        "The e-mail can no longer be changed: it is neither scheduled nor waiting.",
+      );
   }
 }
 
@@ -392,9 +424,11 @@ function senderOf({ clock }: EmailParts, { caller }: Call): Sender {
   return { workspaceId: caller.workspaceId, keyId: caller.keyId, now: clock.now() };
 }
 
-function object(body: Json | undefined): Json | undefined {
-  if (body === undefined || (body !== null && typeof body === "object" && !Array.isArray(body))) return body;
-  throw refuse("validation_error", "An e-mail must be a JSON object.");
+function object(body: Json | undefined, at = ""): { [name: string]: Json } {
+  if (body === undefined) return {};
+  if (body !== null && typeof body === "object" && !Array.isArray(body)) return body;
+  const subject = at === "" ? "The request body" : `The \`${at.slice(0, -1)}\` item`;
+  throw refuse("validation_error", `${subject} must be a JSON object.`);
 }
 
 /** The same request is the same bytes under the same validation mode. */
@@ -409,7 +443,7 @@ function validationMode({ exchange }: Call): "strict" | "permissive" {
   throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");
 }
 
-function show(email: EmailRow) {
+function show(email: EmailRow, history: HistoryEntry[] | null, now: number) {
   const { head } = email;
   return {
     object: "email",
@@ -436,12 +470,13 @@ function show(email: EmailRow) {
     waiting_for:
       email.waitingFor === "scheduled" || email.waitingFor === "deferred" ? null : email.waitingFor,
     next_attempt_at: iso(email.nextAttemptAt),
+    reason: reasonOf(email, history, now),
   };
 }
 
-function showWhole(email: WholeEmail) {
+function showWhole(email: WholeEmail, now: number) {
   return {
-    ...show(email),
+    ...show(email, email.history, now),
     html: email.html,
     text: email.plain,
     headers: email.extra?.headers ?? null,

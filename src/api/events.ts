@@ -5,7 +5,9 @@ import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newEventId } from "../ids.ts";
 import type { EventCommit, EventEntry } from "../record/automations/events.ts";
+import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
+import { patterned } from "../schemafault.ts";
 import { visibleAudience } from "./audiences.ts";
 import { checker, missingField } from "./check.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
@@ -13,7 +15,6 @@ import type { Json } from "./json.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 
-const EVENT_NAME = "^[A-Za-z0-9.:_-]{1,100}$";
 const PROPERTIES_BYTES_MAX = 16_384;
 /** Of an entry beside its properties. */
 const ENTRY_BYTES = 500;
@@ -22,8 +23,7 @@ export const TrackEvent = Type.Object(
   {
     audience_id: Type.String({ description: "the audience the contact belongs to" }),
     email: Type.String({ description: "the contact; must be in the audience" }),
-    name: Type.String({
-      pattern: EVENT_NAME,
+    name: patterned(EVENT_NAME, EVENT_NAME_WORDS, {
       description: "automations of the audience that wait for exactly this name start",
     }),
     properties: Type.Optional(
@@ -61,7 +61,7 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
   const digest = call.digest();
   const entry: EventEntry = { ...event, claim: key === null ? null : { key, digest } };
   const room = commit.takeRoom(1, entry.bytes);
-  if (!room) throw new Unavailable("the commit is full");
+  if (!room) throw new Unavailable("capacity", "the commit is full");
   try {
     const verdict = await commit.submit(entry);
     switch (verdict.kind) {
@@ -71,7 +71,7 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
         if (verdict.claim.digest !== digest) throw keyConflict();
         return { status: 202, body: verdict.claim.answer };
       case "no contact":
-        throw refuse("not_found", "There is no such contact in this audience.");
+        throw refuse("not_found", "There is no contact with this address in the audience. Add it first.");
       case "failed":
         throw rolledBack(verdict);
       case "unknown":
@@ -100,7 +100,7 @@ function readEvent({ caller, body }: Call, clock: Clock): Omit<EventEntry, "clai
   if (jsonbBytes(given.properties ?? null, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
     throw refuse(
       "validation_error",
-      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON with all digits of its numbers.`,
+      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
     );
   const id = newEventId(clock.now());
   return {

@@ -8,7 +8,7 @@ import type { Bearer } from "../admission/bearer.ts";
 import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
-import type { Json } from "./json.ts";
+import { JSON_DEPTH_MAX, type Json } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
 import {
   NOT_JSON,
@@ -18,7 +18,7 @@ import {
   Refusal,
   refuse,
   TOO_LARGE,
-  UNAVAILABLE,
+  unavailable,
 } from "./problem.ts";
 import { BODY_BYTES_MAX, type Call, type Route, type Router, readingOf } from "./routes.ts";
 
@@ -48,7 +48,7 @@ const EMPTY = { chunks: [], size: 0 };
 const NO_BODY = { body: undefined, digest: () => createHash("sha256").digest("hex") };
 export const SUSPENDED = problem(
   "workspace_suspended",
-  "This workspace is suspended: nothing of it is sent until its operator resumes it. Ask them why.",
+  "This workspace is suspended. Nothing is sent until its operator resumes it: ask them.",
 );
 const NO_QUERY = new URLSearchParams();
 
@@ -84,9 +84,13 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
 
 function findRoute(router: Router, { method, path }: Exchange): { route: Route; params: string[] } {
   const match = router.find(method, path);
-  if (match.kind === "unknown") throw refuse("not_found", `There is no endpoint ${method} ${path}.`);
+  if (match.kind === "unknown")
+    throw refuse(
+      "not_found",
+      `There is no endpoint ${method} ${path}. The endpoints are listed at /openapi.json.`,
+    );
   if (match.kind === "wrong method")
-    throw refuse("method_not_allowed", `${method} is not allowed here.`, {
+    throw refuse("method_not_allowed", `${method} is not allowed here. Allowed: ${match.allow.join(", ")}.`, {
       headers: { Allow: match.allow.join(", ") },
     });
   return match;
@@ -130,7 +134,7 @@ function bytesOf(result: BodyResult): Received {
       throw new Refusal(TOO_LARGE);
     case "no room":
     case "gone":
-      throw new Refusal(UNAVAILABLE);
+      throw new Refusal(unavailable("capacity"));
   }
 }
 
@@ -158,9 +162,12 @@ async function parseBody(
     case "not json":
       throw new Refusal(NOT_JSON);
     case "too deep":
-      throw refuse("validation_error", "The request body is nested too deeply.");
+      throw refuse(
+        "validation_error",
+        `The request body is nested too deeply: at most ${JSON_DEPTH_MAX} levels are allowed.`,
+      );
     case "too many":
-      throw refuse("validation_error", "The request body holds too many values: send less in one request.");
+      throw refuse("validation_error", "The request body holds too many values. Send fewer in one request.");
     case "bad text":
       throw refuse("validation_error", "Text must not contain U+0000 or unpaired surrogates.");
   }

@@ -18,7 +18,7 @@ export function idempotencyKey({ exchange }: Call): string | null {
 export function keyConflict(): Refusal {
   return refuse(
     "invalid_idempotent_request",
-    "This `Idempotency-Key` was used before with a different request.",
+    "This `Idempotency-Key` was used before with a different request. Use a new key for a new request.",
   );
 }
 

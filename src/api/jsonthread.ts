@@ -58,7 +58,7 @@ export class JsonParser {
     const done = new Promise<Done>((resolve, reject) => {
       job = { work: { chunks, reading, digestPrefix }, resolve, reject };
     });
-    const giveUp = (why: string) => this.#giveUp(workspaceId, job as Job, new Unavailable(why));
+    const giveUp = (why: string) => this.#giveUp(workspaceId, job as Job, new Unavailable("capacity", why));
     const timer = setTimeout(() => {
       giveUp("a large body was not parsed in time");
       if (this.#running === job) this.#replaceThread();

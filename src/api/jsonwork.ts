@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
 import { type Decoded, decode, type GivenContent } from "./attachment.ts";
 import { findExcess, type Json, type NotJson, parseJson } from "./json.ts";
+import { Spelling } from "./misspelt.ts";
 
 /** Of one e-mail, or of a body that is no array, in the fields that are read. */
 const VALUES_READ_MAX = 10_000;
@@ -50,10 +51,11 @@ export function doWork({ chunks, digestPrefix, reading }: Work): Done {
   const { value } = parsed;
   const length = Array.isArray(value) ? value.length : null;
   const given = Array.isArray(value) ? (value.length > reading.itemsMax ? [] : value) : [value];
+  const spelling = reading.fields && new Spelling(reading.fields);
   const decoded: DecodedAt[] = [];
   const items: Uint8Array[] = [];
   for (const [n, item] of given.entries()) {
-    const read = readFields(item, reading);
+    const read = readFields(item, spelling);
     decoded.push(...takeContents(read, n));
     if (countValues(read) > VALUES_READ_MAX) return { kind: "too many" };
     items.push(serialize(read));
@@ -62,11 +64,15 @@ export function doWork({ chunks, digestPrefix, reading }: Work): Done {
   return { kind: "json", length, items, decoded, digest };
 }
 
-function readFields(item: Json, { fields }: Reading): Json {
-  if (fields === null || !isObject(item)) return item;
-  return Object.fromEntries(
-    fields.flatMap((name) => (Object.hasOwn(item, name) ? [[name, item[name] as Json]] : [])),
-  );
+/** Of a misspelt field the name stays, for the warning in the answer. */
+function readFields(item: Json, spelling: Spelling | null): Json {
+  if (spelling === null || !isObject(item)) return item;
+  const read: [string, Json][] = [];
+  for (const name of Object.keys(item)) {
+    if (spelling.isKnown(name)) read.push([name, item[name] as Json]);
+    else if (spelling.nearest(name) !== null) read.push([name, null]);
+  }
+  return Object.fromEntries(read);
 }
 
 /** An empty text stays in the place of each. */

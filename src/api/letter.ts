@@ -20,9 +20,11 @@ import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
 import type { Head } from "../rules/email.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
+import { patterned } from "../schemafault.ts";
 import type { Letter } from "../template/render.ts";
 import { decodedOf } from "./attachment.ts";
 import { missingField } from "./check.ts";
+import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import { parseTime } from "./time.ts";
 
@@ -50,10 +52,8 @@ const Attachment = Type.Object({
   content_type: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
   content_id: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
 });
-const Tag = Type.Object({
-  name: Type.String({ pattern: "^[A-Za-z0-9_-]{1,256}$" }),
-  value: Type.String({ pattern: "^[A-Za-z0-9_-]{1,256}$" }),
-});
+const TagText = patterned("^[A-Za-z0-9_-]{1,256}$", "1 to 256 ASCII letters, digits, `_` or `-`");
+const Tag = Type.Object({ name: TagText, value: TagText });
 
 export const SendEmail = Type.Object(
   {
@@ -124,7 +124,7 @@ export type Draft = {
 };
 
 export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft {
-  refuseUnsupported(body, at);
+  refuseTwoBodies(body, at);
   const fromTemplate = body.template !== undefined;
   if (body.from !== undefined || !fromTemplate) checkFrom(body.from, at);
   if (body.to === undefined) throw missingField(`${at}to`);
@@ -136,7 +136,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
   if (seen.size > RECIPIENTS_MAX)
     throw refuse(
       "validation_error",
-      `The \`${at}to\` field, with cc and bcc, may name at most ${RECIPIENTS_MAX} recipients.`,
+      `The \`${at}to\` field may have at most ${RECIPIENTS_MAX} recipients, together with \`cc\` and \`bcc\`.`,
     );
   const replyTo = body.reply_to === undefined ? null : replyToOf(body.reply_to, `${at}reply_to`);
   if (body.subject !== undefined || !fromTemplate) checkSubject(body.subject, at);
@@ -188,7 +188,7 @@ function checkContent({ html, text, template }: SendEmail, at: string): void {
   if (variables && jsonbBytes(variables, VARIABLES_BYTES_MAX) > VARIABLES_BYTES_MAX)
     throw refuse(
       "validation_error",
-      `The \`${at}template.variables\` field must have at most ${VARIABLES_BYTES_MAX} bytes as JSON with all digits of its numbers.`,
+      `The \`${at}template.variables\` field must have at most ${VARIABLES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
     );
 }
 
@@ -220,19 +220,40 @@ export function replyToOf(given: string | string[], field: string): string[] {
 /** Fields that are no part of a request, and are refused rather than ignored. */
 export const READ_TO_REFUSE = ["topic_id"];
 
-function refuseUnsupported(body: SendEmail, at: string): void {
-  if ("topic_id" in body) throw refuse("validation_error", `The \`${at}topic_id\` field is not supported.`);
+/** Before anything else is checked: an attachment with a `path` has no content, and hears why that will not do. */
+export function refuseUnsupported(body: { [name: string]: Json }, at: string): void {
+  if (!isAbsent(body.topic_id))
+    throw refuse("validation_error", `The \`${at}topic_id\` field is not supported. Remove it.`);
+  if (!Array.isArray(body.attachments)) return;
+  for (const [n, attachment] of body.attachments.entries()) {
+    if (attachment === null || typeof attachment !== "object" || Array.isArray(attachment)) continue;
+    if (!isAbsent(attachment.path))
+      throw refuse(
+        "invalid_attachment",
+        `The \`${at}attachments[${n}].path\` field is not supported: URLs are never fetched. Send the file itself as base64 in \`content\`.`,
+      );
+  }
+}
+
+function isAbsent(value: Json | undefined): boolean {
+  return value === undefined || value === null;
+}
+
+function refuseTwoBodies(body: SendEmail, at: string): void {
   if (body.template === undefined) return;
   for (const name of ["html", "text"] as const) {
     if (body[name] !== undefined)
-      throw refuse("validation_error", `The \`${at}${name}\` field cannot be given beside \`template\`.`);
+      throw refuse(
+        "validation_error",
+        `The \`${at}${name}\` field cannot be given together with \`template\`.`,
+      );
   }
 }
 
 function recipients(given: string | string[], field: string, seen: Set<string>): string[] {
   if (typeof given === "string") return readRecipient(given, field, seen) ? [given.trim()] : [];
   if (given.length > RECIPIENTS_MAX)
-    throw refuse("validation_error", `The \`${field}\` field may name at most ${RECIPIENTS_MAX} recipients.`);
+    throw refuse("validation_error", `The \`${field}\` field may have at most ${RECIPIENTS_MAX} recipients.`);
   const kept: string[] = [];
   given.forEach((text, n) => {
     if (readRecipient(text, `${field}[${n}]`, seen)) kept.push(text.trim());
@@ -286,7 +307,7 @@ export function checkSchedule(text: string | undefined, now: number, at: string)
   if (time === null)
     throw refuse(
       "validation_error",
-      `The \`${at}scheduled_at\` field must be an RFC 3339 time with an offset, or like \`in 5 minutes\`.`,
+      `The \`${at}scheduled_at\` field must be an RFC 3339 time with an offset, such as \`2026-11-20T20:07:38Z\`, or a span such as \`in 5 minutes\`.`,
     );
   if (time > now + SCHEDULE_DAYS_MAX * DAY_MS)
     throw refuse(
@@ -327,13 +348,19 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
   for (const name of Object.keys(headers)) {
     const field = `${at}headers.${name}`;
     if (!headerNameOk(name))
-      throw refuse("validation_error", `The \`${at}headers\` field has a name that is not a header name.`);
+      throw refuse(
+        "validation_error",
+        `The \`${at}headers\` field has a name that is not a valid header name.`,
+      );
     if (headerReserved(name))
-      throw refuse("validation_error", `The \`${field}\` field is set by the engine and cannot be given.`);
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field cannot be given: the engine sets this header.`,
+      );
     if (!headerGivable(name))
       throw refuse(
         "validation_error",
-        `The \`${field}\` field cannot be given. Headers may be ${HEADERS_GIVEN}.`,
+        `The \`${field}\` field cannot be given. Allowed headers are ${HEADERS_GIVEN}.`,
       );
     if (reordersText(headers[name] as string)) throw reordering(field);
     if (!headerValueOk(headers[name] as string))
@@ -349,11 +376,6 @@ type GivenAttachment = NonNullable<SendEmail["attachments"]>[number];
 
 function readAttachment(given: GivenAttachment, field: string): { ref: AttachmentRef; content: Buffer } {
   const { filename, content_type = null, content_id = null } = given;
-  if ("path" in given && given.path !== null)
-    throw refuse(
-      "invalid_attachment",
-      `The \`${field}.path\` field is not supported: URLs are never fetched. Send \`content\`.`,
-    );
   if (filename === undefined) throw refuse("invalid_attachment", `Missing \`${field}.filename\` field.`);
   for (const [name, value] of Object.entries({ filename, content_type, content_id })) {
     if (value !== null && !headerValueOk(value))
@@ -374,7 +396,7 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
     case "too large":
       throw refuse(
         "invalid_attachment",
-        `The \`${field}.content\` field is too large for an array of bytes: send base64.`,
+        `The \`${field}.content\` field is too large for an array of bytes. Send base64.`,
       );
   }
 }

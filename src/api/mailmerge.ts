@@ -42,7 +42,7 @@ async function fetchVersions(
   try {
     return await shelf.fetch(first.sender.workspaceId, refs, budget);
   } catch (error) {
-    throw new Unavailable("Postgres did not answer", error);
+    throw new Unavailable("postgres", "Postgres did not answer", error);
   }
 }
 
@@ -61,10 +61,13 @@ function fill(
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
     if (error.missing === null)
-      throw refuse("validation_error", `The \`${at}template\` field cannot be rendered: ${words(error)}.`);
+      throw refuse(
+        "validation_error",
+        `The template \`${template.id}\` cannot be rendered (\`${at}template\`): ${words(error)}.`,
+      );
     throw refuse(
       "validation_error",
-      `The \`${at}template.variables.${error.missing}\` field is missing, and the template has no fallback for it (${error.place}).`,
+      `The \`${at}template.variables.${error.missing}\` field is missing, and the template \`${template.id}\` has no fallback for it (${error.place}).`,
     );
   }
 }

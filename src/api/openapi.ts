@@ -45,7 +45,7 @@ const errorSchema = {
   },
 };
 
-function operation({ method, path, permissions, plan, request, summary, success, query }: Route) {
+function operation({ method, path, permissions, plan, request, summary, success, query, answer }: Route) {
   const parameters = [
     ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
       name,
@@ -71,7 +71,10 @@ function operation({ method, path, permissions, plan, request, summary, success,
     ...(parameters.length > 0 && { parameters }),
     ...(request && { requestBody: { required: true, content: { "application/json": { schema: request } } } }),
     responses: {
-      [String(success)]: { description: "Done." },
+      [String(success)]: {
+        description: "Done.",
+        ...(answer && { content: { "application/json": { schema: answer } } }),
+      },
       default: {
         description: "Refused: see `name`.",
         content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },

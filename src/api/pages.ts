@@ -100,12 +100,12 @@ async function act(
   // the body is read and ignored: a mail program's says nothing more
   if (exchange.hasBody) await exchange.body(FORM_BYTES_MAX);
   const room = commit.takeRoom(1, ENTRY_BYTES);
-  if (!room) throw new Unavailable("the commit is full");
+  if (!room) throw new Unavailable("capacity", "the commit is full");
   try {
     const entry = { workspaceId, audienceId, who: { id: contactId }, change, keyId: null };
     const verdict = await commit.submit({ ...entry, given: clock.given(), bytes: ENTRY_BYTES });
     if (verdict.kind === "failed" || verdict.kind === "unknown")
-      throw new Unavailable("the commit did not go through", verdict.error);
+      throw new Unavailable("postgres", "the commit did not go through", verdict.error);
     return verdict;
   } finally {
     room.release();

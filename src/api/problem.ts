@@ -2,6 +2,8 @@
  * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
  * an ordinary answer, and nothing of the inside leaks through it.
  */
+import { LACKING, type Lacking } from "../admission/unavailable.ts";
+
 export type Problem = {
   status: number;
   name: ProblemName;
@@ -55,7 +57,9 @@ export function bodyOf({ status, name, message, details }: Problem): string {
   return JSON.stringify({ statusCode: status, name, message, ...(details && { details }) });
 }
 
-export const UNAVAILABLE: Problem = problem("service_unavailable", "Try again in 1 second.");
+export function unavailable(lacking: Lacking): Problem {
+  return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`);
+}
 export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),
   status: 400,
@@ -65,7 +69,10 @@ export function badFraming(fault: string): Problem {
   return { ...problem("validation_error", `The request has ${fault}.`), status: 400 };
 }
 export const TOO_LARGE: Problem = {
-  ...problem("validation_error", "The request body is too large."),
+  ...problem(
+    "validation_error",
+    "The request body is too large: at most 40 MB for sending e-mails, else 1 MB.",
+  ),
   status: 413,
 };
 export const NOT_JSON_TYPE: Problem = {
@@ -77,4 +84,7 @@ export const NOT_JSON_TYPE: Problem = {
 };
 /** It may have been done: a caller who asks again finds out. */
 export const OUTCOME_UNKNOWN: Problem = problem("application_error", "Outcome unknown, try again.");
-export const INTERNAL: Problem = problem("application_error", "An unexpected error occurred on our side.");
+export const INTERNAL: Problem = problem(
+  "application_error",
+  "An unexpected error occurred on our side. The `X-Request-Id` of this answer finds it in the logs.",
+);

@@ -40,6 +40,7 @@ export type Route = {
   summary: string;
   success: number;
   request?: TSchema;
+  answer?: TSchema;
   /** Fields that are read besides those of the request. */
   alsoReads?: readonly string[];
   /** What a digest of the request covers besides its bytes. */

@@ -16,7 +16,7 @@ import {
   type Problem,
   problem,
   Refusal,
-  UNAVAILABLE,
+  unavailable,
 } from "./problem.ts";
 import type { Answer, Route } from "./routes.ts";
 
@@ -77,7 +77,7 @@ export function startServer(
       return;
     }
     if (inFlight > IN_FLIGHT_MAX || isStopping) {
-      refuse(exchange, UNAVAILABLE);
+      refuse(exchange, unavailable(isStopping ? "process" : "capacity"));
       return;
     }
     serve(parts, exchange).then(
@@ -89,7 +89,10 @@ export function startServer(
   return new Promise((resolve, reject) => {
     const onListening = (socket: us_listen_socket | false): void => {
       if (socket) resolve({ port: uWS.us_socket_local_port(socket), stop: () => stop(socket) });
-      else reject(new Error(`port ${port} on ${host} is taken`));
+      else
+        reject(
+          new Error(`Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`),
+        );
     };
     // the form with host and options works, but only the others are in its types
     const listen = app.listen.bind(app) as unknown as Listen;
@@ -124,8 +127,8 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   // the answer that comes too late finds the exchange answered
   const timer = setTimeout(
     () => {
-      parts.onFault(exchange, new Unavailable("a store did not answer in time"));
-      refuse(exchange, isRead(exchange) ? UNAVAILABLE : OUTCOME_UNKNOWN);
+      parts.onFault(exchange, new Unavailable("stores", "a store did not answer in time"));
+      refuse(exchange, isRead(exchange) ? unavailable("stores") : OUTCOME_UNKNOWN);
     },
     deadlineOf(route, parts.timeoutMs),
   );
@@ -143,10 +146,10 @@ function refuse(exchange: Exchange, found: Problem): void {
 function problemOf(parts: ServerParts, exchange: Exchange, error: unknown): Problem {
   if (error instanceof Refusal) return error.problem;
   parts.onFault(exchange, error);
-  if (error instanceof Unavailable) return UNAVAILABLE;
+  if (error instanceof Unavailable) return unavailable(error.lacking);
   const fate = fateOf(error);
   if (fate === null) return INTERNAL;
-  return fate === "not done" || isRead(exchange) ? UNAVAILABLE : OUTCOME_UNKNOWN;
+  return fate === "not done" || isRead(exchange) ? unavailable("postgres") : OUTCOME_UNKNOWN;
 }
 
 /** A commit waits for the one before it and learns its fate, each within deadlines of its own: this is behind them all. */

@@ -252,7 +252,7 @@ function variablesOf(content: Omit<TemplateContent, "name" | "variables">): Vari
     if (!(error instanceof TemplateFault)) throw error;
     const { part, line, column, message } = error;
     const place = line === null ? "" : ` at line ${line}, column ${column}`;
-    throw refuse("validation_error", `The \`${part}\` field does not parse${place}: ${message}.`);
+    throw refuse("validation_error", `The \`${part}\` field is not a valid template${place}: ${message}.`);
   }
 }
 
@@ -261,13 +261,16 @@ function unknownTemplate(): Refusal {
 }
 
 function taken(externalId: string): Refusal {
-  return refuse("validation_error", `The \`alias\` field must be free: \`${externalId}\` is taken.`);
+  return refuse(
+    "validation_error",
+    `The \`alias\` \`${externalId}\` is used by another template. Choose another one.`,
+  );
 }
 
 function badName(name: "invalid_parameter" | "validation_error", field: string): Refusal {
   return refuse(
     name,
-    `The \`${field}\` must have 1 to 128 letters, digits, \`.\`, \`_\`, \`:\` or \`-\`, begin with a letter or digit, and not look like a UUID.`,
+    `The \`${field}\` must have 1 to 128 letters, digits, \`.\`, \`_\`, \`:\` or \`-\`, start with a letter or digit, and not look like a UUID.`,
   );
 }
 
@@ -284,7 +287,7 @@ function refOf(params: readonly string[]): string {
   const ref = params[0] ?? "";
   if (isUuid(ref)) return ref.toLowerCase();
   if (!isExternalId(ref))
-    throw refuse("invalid_parameter", "A template is named by its `id`, a UUID, or its external id.");
+    throw refuse("invalid_parameter", "A template is addressed by its `id`, a UUID, or by its external id.");
   return ref;
 }
 

@@ -35,12 +35,15 @@ export async function confirmLetter(
     last_name: owed.lastName,
   };
   const { subject, html, text, from, replyTo } = renderLetter(version, variables, new RenderBudget(now));
-  if (!html.includes(confirmUrl)) throw new Error("the confirmation template does not write confirm_url");
+  if (!html.includes(confirmUrl))
+    throw new Error("the confirmation template does not contain {{confirm_url}}");
   if (subject === null || !headerValueOk(subject))
-    throw new Error("the confirmation template has no subject, or one of several lines");
+    throw new Error("the confirmation template has no subject, or a subject of several lines");
   const domain = from === null ? undefined : parseMailbox(from)?.domain;
-  if (domain === undefined) throw new Error("the confirmation template names no sender");
+  if (domain === undefined) throw new Error("the confirmation template has no `from`");
   if ((await owners.refused({ workspaceId, version: 0 }, [domain])).size > 0)
-    throw new Error(`the confirmation template writes from ${domain}, which is not the workspace's own`);
+    throw new Error(
+      `the confirmation template sends from ${domain}, which is not verified for the workspace`,
+    );
   return { subject: withoutDirectionMarks(subject), html, text, from, replyTo };
 }

@@ -58,10 +58,9 @@ export type Progress = { imported: number; skipped: number; end: number; line: n
 /** The names of the columns, or what is wrong with them. */
 export function columnsOf(header: CsvRecord): string[] {
   const names = (header.fields ?? []).map((name) => name.trim());
-  if (!names.includes("email"))
-    throw new Error("the first line must name the columns, and one of them `email`");
+  if (!names.includes("email")) throw new Error("the first line must name the columns, one of them `email`");
   const repeated = names.find((name, n) => names.indexOf(name) !== n);
-  if (repeated !== undefined) throw new Error(`the column \`${repeated}\` is there twice`);
+  if (repeated !== undefined) throw new Error(`the column \`${repeated}\` appears twice`);
   return names;
 }
 
@@ -127,7 +126,7 @@ async function commit(group: Group, parts: ImportParts): Promise<Group> {
     else if (verdict.kind === "too much")
       group.skipped.push({ record, reason: `${verdict.field} ${verdict.message}` });
     else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
-    else throw new Error("the audience is gone");
+    else throw new Error("the audience was deleted during the import");
   }
   group.skipped.sort((a, b) => a.record.line - b.record.line);
   return group;
@@ -142,20 +141,20 @@ function entryOf(
   parts: ImportParts,
 ): ContactEntry | string {
   const { fields } = record;
-  if (record.raw.length > ENTRY_BYTES_MAX) return "it is too long, or a quote in it is not closed";
-  if (!fields) return "it cannot be read: quotes do not match, or it is not UTF-8";
+  if (record.raw.length > ENTRY_BYTES_MAX) return "the row is too long, or a quote in it is not closed";
+  if (!fields) return "the row cannot be read: quotes do not match, or it is not UTF-8";
   if (fields.length > columns.length)
-    return `it has ${fields.length} fields, and there are ${columns.length} columns`;
-  if (record.raw.includes("\0")) return "it holds a NUL";
+    return `the row has ${fields.length} fields, but there are ${columns.length} columns`;
+  if (record.raw.includes("\0")) return "the row holds a NUL character";
   const given = new Map(columns.map((name, n) => [name, fields[n] ?? ""]));
   // spaces that an export wrote are somebody's
   if (!isExported) for (const [name, value] of given) given.set(name, value.trim());
   const email = given.get("email") ?? "";
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null || email.endsWith(">"))
-    return `\`${email.slice(0, 100)}\` is no address`;
+    return `\`${email.slice(0, 100)}\` is not an address`;
   if (isExported && given.get("status") === "pending" && !parts.consent)
-    return "they have not confirmed, and nothing says where else they agreed (--consent)";
+    return "the contact has not confirmed, and --consent does not say where it gave consent";
   const read = readFields(given, isExported);
   if (typeof read === "string") return read;
   const { clock } = parts;
@@ -183,7 +182,7 @@ function readFields(given: ReadonlyMap<string, string>, isExported: boolean): Fi
       fields[name === "first_name" ? "firstName" : "lastName"] = value;
     } else if (name === "unsubscribed") {
       if (!/^(true|false|yes|no|1|0)$/i.test(value))
-        return `unsubscribed is \`${value.slice(0, 20)}\`, not true or false`;
+        return `unsubscribed must be true or false, but is \`${value.slice(0, 20)}\``;
       // a list that says `false` of somebody who has unsubscribed here does not undo it
       if (/^(true|yes|1)$/i.test(value)) fields.unsubscribed = true;
     } else if (name === "tags") {
@@ -194,7 +193,7 @@ function readFields(given: ReadonlyMap<string, string>, isExported: boolean): Fi
     } else if (isExported && name === "properties") {
       const read = storableJson(value);
       if (typeof read !== "object" || read === null || Array.isArray(read))
-        return "properties is no JSON object that can be kept";
+        return "properties is not a JSON object that can be stored";
       properties.push(...Object.entries(read));
     } else if (isExported && OF_ITS_AUDIENCE.includes(name)) continue;
     else if (name !== "") properties.push([name, value]);

@@ -8,8 +8,10 @@ import Type, { type Static, type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { hasDirectionMark, headerValueOk, parseMailbox, reordersText } from "../address.ts";
 import { DAY_MS } from "../clock.ts";
+import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
 import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "../rules/filters.ts";
 import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
+import { faultWords, patterned, type SchemaError } from "../schemafault.ts";
 
 export const DOCUMENT_BYTES_MAX = 512 * 1024;
 export const STEPS_MAX = 150;
@@ -19,7 +21,6 @@ export const CONDITIONS_MAX = 200;
 export const BRANCHES_MAX = 20;
 export const TAGS_MAX = 50;
 export const RUN_AGE_DAYS_MAX = 365;
-export const EVENT_NAME = "^[A-Za-z0-9.:_-]{1,100}$";
 
 const RUN_AGE_MS_MAX = RUN_AGE_DAYS_MAX * DAY_MS;
 const UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
@@ -74,8 +75,8 @@ const checkHead = level(
   Type.Object(
     {
       name: Type.String({ minLength: 1, maxLength: 200 }),
-      audience_id: Type.String({ pattern: UUID }),
-      event: Type.String({ pattern: EVENT_NAME }),
+      audience_id: patterned(UUID, "a UUID"),
+      event: patterned(EVENT_NAME, EVENT_NAME_WORDS),
       entry: Anything,
       filters: Type.Optional(Anything),
       steps: Anything,
@@ -344,18 +345,11 @@ function level<S extends TSchema>(schema: S): (json: unknown, path: string) => S
   const compiled = Compile(schema);
   return (json, path) => {
     if (compiled.Check(json)) return json as Static<S>;
-    throw new DocumentError(explain(compiled.Errors(json) as readonly SchemaError[], path));
+    throw new DocumentError(explain(compiled.Errors(json) as readonly SchemaError[], path, schema));
   };
 }
 
-type SchemaError = {
-  keyword: string;
-  instancePath: string;
-  message: string;
-  params: Record<string, unknown>;
-};
-
-function explain(errors: readonly SchemaError[], path: string): string {
+function explain(errors: readonly SchemaError[], path: string, schema: TSchema): string {
   // beside what it says of a field that is not known, the schema says the same of its object
   const first = errors.find(({ keyword }) => keyword === "additionalProperties") ?? errors[0];
   const below = (first?.instancePath ?? "").split("/").slice(1);
@@ -368,5 +362,6 @@ function explain(errors: readonly SchemaError[], path: string): string {
   }
   if (first?.keyword === "additionalProperties")
     return `${subject} has a field that is not known: ${(first.params.additionalProperties as string[]).join(", ")}.`;
-  return `${subject} ${first?.message ?? "is not valid"}.`;
+  const ofValue = errors.filter(({ instancePath }) => instancePath === first?.instancePath);
+  return `${subject} ${faultWords(ofValue, schema)}.`;
 }

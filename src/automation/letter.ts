@@ -40,14 +40,14 @@ export function writeLetter(
   now: number,
 ): Written | Unwritten {
   const body = send.template === undefined ? own : saved;
-  if (!body) return { reason: "no template" };
+  if (!body) return { reason: `there is no template ${send.template}` };
   const { workspaceId, audienceId, contactId } = run;
   const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
   const variables = variablesOf(contact, event, unsubscribeUrl);
   const budget = new RenderBudget(now, LETTER_UNITS_MAX);
-  const letter = rendered(body, variables, budget);
+  const letter = rendered(send.template ?? null, body, variables, budget);
   if ("reason" in letter) return letter;
-  const titled = own && own !== body ? rendered(own, variables, budget) : letter;
+  const titled = own && own !== body ? rendered(null, own, variables, budget) : letter;
   if ("reason" in titled) return titled;
   const from = send.from ?? letter.from;
   const sender = from ? parseMailbox(from) : null;
@@ -136,7 +136,9 @@ function compileSend({ subject, html, text, from, reply_to }: Send): Compiled {
   }
 }
 
+/** `name` is that of a saved template. */
 function rendered(
+  name: string | null,
   template: Shelved,
   variables: Record<string, unknown>,
   budget: RenderBudget,
@@ -146,7 +148,12 @@ function rendered(
     return renderLetter(template, variables, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
-    return { reason: error.missing ? `variable ${error.missing} is missing` : `template: ${error.message}` };
+    const what = name === null ? "the e-mail of this step" : `the template ${name}`;
+    return {
+      reason: error.missing
+        ? `${what} needs the variable ${error.missing}, which is missing`
+        : `${what} cannot be rendered: ${error.message}`,
+    };
   }
 }
 

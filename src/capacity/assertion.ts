@@ -15,7 +15,7 @@ export function readAssertion(text: string): Assertion {
   const [, name = "", which, sign, bound] = FORM.exec(text) ?? [];
   if (name === "") throw new Error(`It must read like \`p99_delay_hours<6\`, not \`${text}\`.`);
   const measure = MEASURE_NAMES.find((one) => one === name);
-  if (!measure) throw new Error(`There is no measure ${name}; there are ${MEASURE_NAMES.join(", ")}.`);
+  if (!measure) throw new Error(`There is no measure ${name}. The measures are ${MEASURE_NAMES.join(", ")}.`);
   const limit = Number(bound);
   const holds = (found: number) => {
     if (sign === "<") return found < limit;
@@ -29,7 +29,7 @@ export function readAssertion(text: string): Assertion {
 /** What was found instead; null: it holds. */
 export function failureOf({ text, measure, typical, holds }: Assertion, measures: Measures): string | null {
   const found = typical ? measures[measure].typical : measures[measure].worst;
-  if (found === null) return `${text} cannot be told: this scenario has no ${measure}.`;
+  if (found === null) return `${text} cannot be checked: this scenario has no ${measure}.`;
   if (holds(found)) return null;
   const said = Number.isFinite(found) ? Number(found.toFixed(3)) : "never";
   return `${text} does not hold: ${typical ? "typically" : "at worst"} ${said}.`;

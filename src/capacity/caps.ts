@@ -69,7 +69,7 @@ export async function setOverride(
   by: { name: string; reason: string },
   now: number,
 ): Promise<CapsChanged | null> {
-  const what = override ? wording(override) : "What was set is taken back";
+  const what = override ? wording(override) : "The override is removed";
   const change = { reason: `${what}: ${by.reason}`, by: by.name, counts: null };
   for (let attempt = 0; attempt < SET_ATTEMPTS_MAX; attempt++) {
     const row = await findCapacity(sql, workspaceId);
@@ -111,7 +111,7 @@ async function judgeOne(
   const changes = changed ? [{ reason, by: POLICY, counts: days.at(-1) ?? null }] : [];
   const stored = row.override as Override | null;
   if (stored?.until && stored.until <= now) {
-    changes.push({ reason: `What ${stored.by} had set ran out.`, by: stored.by, counts: null });
+    changes.push({ reason: `The override by ${stored.by} has ended.`, by: stored.by, counts: null });
     return decide(sql, policy, row, { state, override: null }, changes, now);
   }
   const next = { state, override: stored };

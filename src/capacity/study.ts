@@ -129,7 +129,9 @@ export function readSweep(text: string): Sweep {
 /** The policy with one number changed, by its path in the file. */
 export function withParameter(policy: Policy, parameter: string, value: number): Policy {
   if (!["number", "integer"].includes(schemaOf(parameter)?.type ?? ""))
-    throw new Error(`The policy has no number \`${parameter}\`.`);
+    throw new Error(
+      `The policy has no number \`${parameter}\`. Write the path of one, such as growth or freeze.bounce.`,
+    );
   const changed: unknown = structuredClone(policy);
   const path = parameter.split(".");
   const last = path.pop() as string;

@@ -6,6 +6,7 @@ import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { BUCKET_MS } from "../rules/ledger.ts";
 import { CAP_MIN, PLANS } from "../rules/plans.ts";
+import { fileFault, type SchemaError } from "../schemafault.ts";
 import { factorAround1, normal, poisson, type Random } from "./random.ts";
 
 export const BINS_PER_HOUR = 3_600_000 / BUCKET_MS;
@@ -138,9 +139,8 @@ const compiled = Compile(ScenarioFile);
 /** The scenario, or an Error that names the field and the reason. */
 export function checkScenario(json: unknown): Scenario {
   if (!compiled.Check(json)) {
-    const errors = compiled.Errors(json) as readonly { instancePath: string; message: string }[];
-    const deepest = errors.reduce((best, one) => (depth(one) > depth(best) ? one : best));
-    throw new Error(`\`${deepest.instancePath.slice(1).replaceAll("/", ".")}\` ${deepest.message}.`);
+    const errors = compiled.Errors(json) as readonly SchemaError[];
+    throw new Error(fileFault(errors, ScenarioFile, "scenario"));
   }
   const scenario = json as Scenario;
   for (const { name, per_day, list } of scenario.streams)
@@ -227,8 +227,4 @@ function shapeOf(hours: Static<typeof Hours>): readonly number[] {
   const weights = typeof hours === "string" ? SHAPES[hours] : hours;
   const total = weights.reduce((sum, weight) => sum + weight, 0) || 1;
   return weights.map((weight) => weight / total / BINS_PER_HOUR);
-}
-
-function depth({ instancePath }: { instancePath: string }): number {
-  return instancePath.split("/").length;
 }

@@ -26,7 +26,7 @@ const RUNS_SHOWN = 50;
 type InWorkspace = Output & { workspace: string };
 
 export function automationCommand(): Command {
-  const command = new Command("automation").description("automations of a workspace, and their runs");
+  const command = new Command("automation").description("automations of a workspace and their runs");
   const add = <Options extends InWorkspace>(
     usage: string,
     description: string,
@@ -35,28 +35,28 @@ export function automationCommand(): Command {
     command
       .command(usage)
       .description(description)
-      .requiredOption("--workspace <id>", "whose automation", readId)
-      .option("--json", "as JSON")
+      .requiredOption("--workspace <id>", "the workspace", readId)
+      .option("--json", "print JSON")
       .action((...given: unknown[]) => {
         const [ref, options] = usage.includes("<") ? given : ["", given[0]];
         return withContext((context) => action(context, options as Options, ref as string));
       });
-  add("apply <file>", "make an automation from a document, or its next version", applyFile);
-  add("list", "automations of the workspace", list);
-  add("show <automation>", "by id or name: its document, its runs, and what its steps did", show);
-  add("pause <automation>", "start no runs; those under way go on", (context, options, ref) =>
+  add("apply <file>", "create an automation from a file, or its next version", applyFile);
+  add("list", "list the automations of a workspace", list);
+  add("show <automation>", "show an automation (id or name): its document, runs and step counts", show);
+  add("pause <automation>", "start no new runs; active runs go on", (context, options, ref) =>
     setState(context, options, ref, "paused"),
   );
-  add("resume <automation>", "start runs again", (context, options, ref) =>
+  add("resume <automation>", "start new runs again", (context, options, ref) =>
     setState(context, options, ref, "active"),
   );
-  add("runs <automation>", `its runs, newest first, ${RUNS_SHOWN} at a time`, runs)
-    .option("--state <state>", "only active, finished or stopped ones")
-    .option("--after <run>", "only those older than this run", readId);
-  add("run <run>", "one run, with what each step did and when", showRun);
-  add("stop <automation>", "pause it and end its runs, or end one run", stop).option(
+  add("runs <automation>", `list its runs, newest first, ${RUNS_SHOWN} at a time`, runs)
+    .option("--state <state>", "only runs in this state: active, finished or stopped")
+    .option("--after <run>", "only runs older than this one", readId);
+  add("run <run>", "show one run: what each step did and when", showRun);
+  add("stop <automation>", "pause an automation and end its runs, or end one run", stop).option(
     "--run <id>",
-    "only this one, and no pause",
+    "end only this run, and do not pause",
     readId,
   );
   return command;
@@ -66,9 +66,11 @@ async function applyFile({ sql, clock }: Context, options: InWorkspace, file: st
   const document = readDocument(file);
   const { applied, missingTemplates } = await apply(sql, options.workspace, document, clock.now());
   if (applied.kind === "no audience")
-    throw new CommandError(`The workspace ${options.workspace} has no audience of this \`audience_id\`.`);
+    throw new CommandError(
+      `The \`audience_id\` of the document is not an audience of the workspace ${options.workspace}.`,
+    );
   if (applied.kind === "too many")
-    throw new CommandError(`The workspace has ${AUTOMATIONS_MAX} automations, and may have no more.`);
+    throw new CommandError(`The workspace already has ${AUTOMATIONS_MAX} automations, which is the limit.`);
   const { id, version, kind } = applied;
   const warnings = missingTemplates.map(
     (ref) => `\nThere is no template ${ref}: steps that send it are skipped until there is.`,
@@ -149,7 +151,10 @@ async function runs(
 
 async function showRun({ sql }: Context, options: InWorkspace, id: string): Promise<void> {
   const run = isUuid(id) ? await findRun(sql, options.workspace, id.toLowerCase()) : null;
-  if (!run) throw new CommandError(`There is no run ${id}.`);
+  if (!run)
+    throw new CommandError(
+      `There is no run ${id} in this workspace. \`postrider automation runs\` lists them.`,
+    );
   const { steps, ...row } = run;
   const lines = steps.map(({ position, kind, result, detail, beganAt, endedAt }) => [
     position,
@@ -183,7 +188,10 @@ async function stop(
 
 async function expectAutomation(sql: Context["sql"], workspaceId: string, ref: string) {
   const automation = await findAutomation(sql, workspaceId, ref);
-  if (!automation) throw new CommandError(`There is no automation ${ref} in this workspace.`);
+  if (!automation)
+    throw new CommandError(
+      `There is no automation ${ref} in this workspace. \`postrider automation list\` lists them.`,
+    );
   return automation;
 }
 

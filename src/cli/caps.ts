@@ -20,7 +20,16 @@ import {
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
-import { CommandError, type Context, type Output, say, table, time, withContext } from "./context.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  say,
+  table,
+  time,
+  unknownWorkspace,
+  withContext,
+} from "./context.ts";
 import { simulateCommand } from "./simulate.ts";
 import { readId } from "./workspace.ts";
 
@@ -44,47 +53,49 @@ type SetOptions = Of & {
 };
 
 export function capsCommand(): Command {
-  const command = new Command("caps").description("sending caps: how much a workspace may send, and why");
+  const command = new Command("caps").description(
+    "sending caps of a workspace: show, set, forecast, simulate",
+  );
   command
     .command("show")
-    .requiredOption("--workspace <id>", "whose", readId)
-    .option("--json", "as JSON")
-    .description("the caps in force, what is used of them and what waits")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON")
+    .description("show the caps, how much of them is used, and how many e-mails wait")
     .action((options: Of) => withContext((context) => show(context, options)));
   command
     .command("set")
-    .requiredOption("--workspace <id>", "whose", readId)
-    .option("--minimum <n>", "recipients a day that the policy may not go below", readCap)
-    .option("--maximum <n>", "recipients a day that the policy may not go above", readCap)
-    .option("--fixed <n>", "recipients a day, whatever the policy says", readCap)
-    .option("--fixed-hour <n>", "recipients an hour, whatever the policy says", readCap)
-    .option("--until <time>", "when it ends: RFC 3339, or 12h, or 7d; default: never")
-    .option("--clear", "take back what was set")
-    .requiredOption("--reason <text>", "for the history")
-    .requiredOption("--by <name>", "for the history")
-    .option("--json", "as JSON")
-    .description("sets the caps by hand")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--minimum <n>", "least daily cap that the policy may set, in recipients", readCap)
+    .option("--maximum <n>", "highest daily cap that the policy may set, in recipients", readCap)
+    .option("--fixed <n>", "daily cap that replaces the policy, in recipients", readCap)
+    .option("--fixed-hour <n>", "hourly cap that replaces the policy, in recipients", readCap)
+    .option("--until <time>", "when the override ends: an RFC 3339 time, 12h or 7d; default: never")
+    .option("--clear", "remove the override")
+    .requiredOption("--reason <text>", "why, for the history")
+    .requiredOption("--by <name>", "who, for the history")
+    .option("--json", "print JSON")
+    .description("override the policy by hand")
     .action((options: SetOptions) => withContext((context) => set(context, options)));
   command
     .command("history")
-    .requiredOption("--workspace <id>", "whose", readId)
-    .option("--json", "as JSON")
-    .description("every change with its reason, newest first")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON")
+    .description("list every change with its reason, newest first")
     .action((options: Of) => withContext((context) => history(context, options)));
   command
     .command("forecast")
-    .requiredOption("--workspace <id>", "whose", readId)
-    .option("--days <n>", "how far ahead", readDays, 14)
-    .option("--policy <file>", "under another policy than the one in force", readPolicyFile)
-    .option("--json", "as JSON")
-    .description("the caps of the days to come, if mail goes on as in the last week")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--days <n>", "how many days ahead", readDays, 14)
+    .option("--policy <file>", "a policy file to use instead of the current policy", readPolicyFile)
+    .option("--json", "print JSON")
+    .description("show the caps of the coming days, if traffic stays as in the last week")
     .action((options: ForecastOptions) => withContext((context) => showForecast(context, options)));
   command
     .command("replay")
-    .requiredOption("--workspace <id>", "whose", readId)
-    .requiredOption("--policy <file>", "the policy", readPolicyFile)
-    .option("--json", "as JSON")
-    .description("what the caps would have been, had a policy decided over the days on record")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .requiredOption("--policy <file>", "the policy file", readPolicyFile)
+    .option("--json", "print JSON")
+    .description("show what the caps would have been under a policy, over the recorded days")
     .action((options: ReplayOptions) => withContext((context) => showReplay(context, options)));
   return command.addCommand(simulateCommand());
 }
@@ -118,9 +129,9 @@ async function show(context: Context, options: Of) {
       ],
       ["", "used", "cap", "as grown"],
     ),
-    `level: ${state.level}${caps.bulkPaused ? "; only transactional mail goes" : ""}`,
+    `level: ${state.level}${caps.bulkPaused ? "; only transactional mail is sent" : ""}`,
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
-    `set by hand: ${override ? JSON.stringify(override) : "nothing"}`,
+    `override: ${override ? JSON.stringify(override) : "none"}`,
   ];
   say(options, value, lines.join("\n"));
 }
@@ -148,9 +159,9 @@ function overrideIn(
   now: number,
 ): Override {
   if ([minimum, maximum, fixed, fixedHour].every((value) => value === undefined))
-    throw new CommandError("Nothing to set: give --minimum, --maximum, --fixed, --fixed-hour or --clear.");
+    throw new CommandError("Nothing to change: give --minimum, --maximum, --fixed, --fixed-hour or --clear.");
   if (minimum !== undefined && maximum !== undefined && minimum > maximum)
-    throw new CommandError("--minimum must not be over --maximum.");
+    throw new CommandError("--minimum must not be larger than --maximum.");
   return {
     minimum: minimum ?? null,
     maximum: maximum ?? null,
@@ -232,10 +243,6 @@ function policyInForce({ config }: Context): Policy {
   return config.capsPolicy === null ? DEFAULT_POLICY : readPolicy(config.capsPolicy);
 }
 
-function unknownWorkspace(id: string): CommandError {
-  return new CommandError(`There is no workspace ${id}.`);
-}
-
 function readCap(text: string): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < CAP_MIN || value > OVERRIDE_MAX)
@@ -261,6 +268,9 @@ function readPolicyFile(path: string): Policy {
 function readEnd(text: string, now: number): number {
   const span = /^(\d{1,4})([hd])$/.exec(text);
   const end = span ? now + Number(span[1]) * (UNIT_MS[span[2] as string] as number) : Date.parse(text);
-  if (Number.isNaN(end) || end <= now) throw new CommandError(`--until ${text} is not a time to come.`);
+  if (Number.isNaN(end) || end <= now)
+    throw new CommandError(
+      `--until ${text} is not a time in the future. Write an RFC 3339 time, or a span such as 12h or 7d.`,
+    );
   return end;
 }

@@ -57,31 +57,31 @@ type ExportOptions = Of & { excelSafe?: boolean };
 type ImportOptions = Of & { consent?: string; restart?: boolean; skipped?: string };
 
 export function contactCommand(): Command {
-  const command = new Command("contact").description("contacts of an audience");
+  const command = new Command("contact").description("show, import and export contacts");
   command
     .command("show")
-    .argument("<email_or_id>", "who", readWho)
-    .requiredOption("--audience <id>", "where", readId)
-    .option("--json", "as JSON")
-    .description("a contact and the whole record of its consent")
+    .argument("<email_or_id>", "an address or the id of a contact", readWho)
+    .requiredOption("--audience <id>", "the audience", readId)
+    .option("--json", "print JSON")
+    .description("show a contact and the history of its consent")
     .action((who, options: Of & Output) => withContext((context) => show(context, who, options)));
   command
     .command("import")
-    .argument("<file>", "comma-separated values; the first line names the columns, one of them `email`")
-    .requiredOption("--audience <id>", "where they go", readId)
-    .option("--consent <source>", "where they agreed: stands in for the confirmation of a double opt-in")
-    .option("--skipped <file>", "where records go that are no contact; default FILE.skipped.csv")
-    .option("--restart", "begin again, although an import of this file was broken off")
-    .description("adds and updates contacts; begins where it was broken off")
+    .argument("<file>", "a CSV file; its first line names the columns, one of them `email`")
+    .requiredOption("--audience <id>", "the audience", readId)
+    .option("--consent <source>", "where they gave consent; replaces the confirmation of a double opt-in")
+    .option("--skipped <file>", "where invalid rows are written; default: FILE.skipped.csv")
+    .option("--restart", "start over, even if an earlier import of this file was interrupted")
+    .description("add and update contacts from a file; continues an interrupted import")
     .action((file: string, options: ImportOptions) =>
       withContext((context) => importFile(context, file, options), { isLong: true }),
     );
   command
     .command("export")
-    .argument("[file]", "where to; default: standard output")
-    .requiredOption("--audience <id>", "of whom", readId)
-    .option("--excel-safe", "an apostrophe before cells that a spreadsheet would take for formulas")
-    .description("all contacts that are not archived, as comma-separated values")
+    .argument("[file]", "the file to write; default: standard output")
+    .requiredOption("--audience <id>", "the audience", readId)
+    .option("--excel-safe", "put an apostrophe before cells that a spreadsheet would run as formulas")
+    .description("write all contacts that are not archived as CSV")
     .action((file: string | undefined, options: ExportOptions) =>
       withContext((context) => exportFile(context, file, options), { isLong: true }),
     );
@@ -165,7 +165,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
     }
     mark.clear();
     bar.end();
-    const resumed = before ? ` (begun again at line ${line})` : "";
+    const resumed = before ? ` (continued at line ${line})` : "";
     print(`${last.imported} imported, ${last.skipped} skipped${resumed}.${skips.where()}`);
   } finally {
     await skips.flush();
@@ -243,7 +243,8 @@ function exported(contact: Contact): string[] {
 
 async function audienceOf({ sql }: Context, id: string): Promise<Audience> {
   const audience = await findAudienceAnywhere(sql, id);
-  if (!audience) throw new CommandError(`There is no audience ${id}.`);
+  if (!audience)
+    throw new CommandError(`There is no audience ${id}. Check the id: \`GET /api/v1/audiences\` lists them.`);
   return audience;
 }
 
@@ -272,7 +273,7 @@ function consentOf(source: string, now: number): GivenConsent {
 function readWho(text: string): { identity: string } | { id: string } {
   if (isUuid(text)) return { id: text.toLowerCase() };
   const mailbox = parseMailbox(text);
-  if (!mailbox) throw new InvalidArgumentError("must be an address or an id");
+  if (!mailbox) throw new InvalidArgumentError("It must be an address or the id of a contact.");
   return { identity: identity(mailbox.address) };
 }
 
@@ -294,7 +295,7 @@ class Bookmark {
   read(): Progress | null {
     if (!existsSync(this.#path)) return null;
     const mark = progressOf(readFileSync(this.#path, "utf8"));
-    if (!mark) complain(`${this.#path} cannot be read: the import begins at the beginning.`);
+    if (!mark) complain(`${this.#path} cannot be read: the import starts from the first line.`);
     if (!mark || mark.audienceId !== this.#of.audienceId) return null;
     const { size, head, audienceId: _, ...progress } = mark;
     return size === this.#of.size && head === this.#of.head ? progress : null;
@@ -350,7 +351,7 @@ class Skips {
     this.#lines.push(csvLine([String(record.line), reason, record.raw]));
     this.#count++;
     if (this.#count <= SKIPS_SHOWN) complain(`line ${record.line}: ${oneLine(reason)}`);
-    if (this.#count === SKIPS_SHOWN) complain("more of them are only in the file");
+    if (this.#count === SKIPS_SHOWN) complain("further skipped rows are listed in the file only");
   }
 
   async flush(): Promise<void> {
@@ -362,7 +363,7 @@ class Skips {
   }
 
   where(): string {
-    return this.#count > 0 ? ` What was skipped is in ${this.#path}.` : "";
+    return this.#count > 0 ? ` The skipped rows are in ${this.#path}.` : "";
   }
 }
 

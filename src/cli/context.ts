@@ -9,6 +9,7 @@ import { Reservations } from "../admission/reserve.ts";
 import type { Clock } from "../clock.ts";
 import { type Config, homeFolder, loadConfig } from "../config.ts";
 import { recordClock } from "../process/recordclock.ts";
+import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis } from "../redis/connect.ts";
@@ -58,22 +59,34 @@ export async function withContext<T>(
   const { databaseUrl, redisUrl, secret } = config;
   if (databaseUrl === null || redisUrl === null)
     throw new CommandError(
-      "Nothing runs here: set DATABASE_URL and REDIS_URL, or start the engine with `npm start`.",
+      `There is no running engine in ${homeFolder(config)} (POSTRIDER_HOME), and no settings that name its stores. Start it with \`npm start\`, or set DATABASE_URL and REDIS_URL.`,
     );
   const sql = connectRecord(databaseUrl, "setup", COMMAND_MS_MAX);
-  const redis = connectRedis(redisUrl, "worker", COMMAND_MS_MAX);
-  redis.on("error", () => {}); // what matters shows in the commands that fail
+  const redis = connectRedis(redisUrl, "command", COMMAND_MS_MAX);
+  const stores = {
+    postgres: postgresAt(databaseUrl),
+    redis: redisAt(redisUrl),
+    redisConnection: undefined as unknown,
+  };
+  redis.on("error", (error) => {
+    stores.redisConnection = error;
+  });
+  let hasPostgres = false;
   const late = setTimeout(() => {
-    if (isLong) return;
-    complain("Redis or Postgres does not answer.");
-    process.exit(1);
+    if (isLong && hasPostgres) return;
+    const lacksRedis = hasPostgres && redis.status !== "ready";
+    complain(unreachable(lacksRedis ? stores.redis : stores.postgres).message);
+    process.exit(UNREACHABLE_EXIT);
   }, COMMAND_MS_MAX);
   try {
     const clock = await recordClock(() => clockTime(sql));
+    hasPostgres = true;
     const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
     const reservations = new Reservations(redis, sql, clock);
     const connectCommits = () => connectRecord(databaseUrl, "commits", COMMAND_MS_MAX);
     return await run({ config, sql, connectCommits, redis, keyring, reservations, clock });
+  } catch (error) {
+    throw storeTrouble(error, stores) ?? error;
   } finally {
     clearTimeout(late);
     await sql.end({ timeout: 1 });
@@ -84,8 +97,12 @@ export async function withContext<T>(
 /** The secret that keys are made under. */
 export function requireSecret({ config }: Context): string {
   if (config.secret === null)
-    throw new CommandError("POSTRIDER_SECRET must be set to make keys: the same as that of the api.");
+    throw new CommandError("POSTRIDER_SECRET is not set. Set it to the value that the engine runs with.");
   return config.secret;
+}
+
+export function unknownWorkspace(id: string): CommandError {
+  return new CommandError(`There is no workspace ${id}. \`postrider workspace list\` lists them.`);
 }
 
 export type Output = { json?: boolean };

@@ -6,6 +6,7 @@ import { type Config, homeFolder } from "../config.ts";
 import { doubtAboutUs } from "../delivery/namecheck.ts";
 import { knock } from "../delivery/smarthostcheck.ts";
 import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
+import { postgresAt, redisAt, type Store, unreachable } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
@@ -24,8 +25,8 @@ type Examined = { findings: Finding[]; aheadMs: number | null };
 
 export function doctorCommand(): Command {
   return new Command("doctor")
-    .description("check this machine, Postgres, Redis, and who takes the mail or what receivers think of us")
-    .option("--json", "as JSON")
+    .description("check this machine, Postgres, Redis and the way mail leaves")
+    .option("--json", "print JSON")
     .action(async (options: Output) => {
       const config = settings();
       const [ofNode, binary, ofPostgres, ofRedis, ...others] = await Promise.all([
@@ -50,7 +51,7 @@ function node(): Finding {
   return {
     what: "Node",
     state: major >= 20 ? "ok" : "fail",
-    detail: `${process.versions.node}, 20 or newer is needed`,
+    detail: `version ${process.versions.node}; 20 or newer is needed`,
   };
 }
 
@@ -58,15 +59,27 @@ async function native(): Promise<Finding> {
   const what = "uWebSockets.js";
   try {
     const binary = checkServerBinary();
-    if (await hasServerBinary()) return { what, state: "ok", detail: `its binary loads, and is ${binary}` };
+    if (await hasServerBinary())
+      return {
+        what,
+        state: "ok",
+        detail:
+          binary === "recorded"
+            ? "the native binary loads and its hash is the recorded one"
+            : "the native binary loads; no hash is recorded for this platform",
+      };
   } catch (error) {
     if (error instanceof WrongBinary) return { what, state: "fail", detail: error.message };
   }
-  return { what, state: "fail", detail: `no binary for Node ${process.versions.node} on this machine` };
+  return {
+    what,
+    state: "fail",
+    detail: `no binary for Node ${process.versions.node} on ${process.platform}-${process.arch}: use Node 20 or 22`,
+  };
 }
 
 async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promise<Examined> {
-  if (databaseUrl === null) return failed("Postgres", "DATABASE_URL is not set and nothing runs here");
+  if (databaseUrl === null) return failed("Postgres", "DATABASE_URL is not set, and no engine runs here");
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
     const version = await inTime(majorVersion(sql));
@@ -76,18 +89,18 @@ async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promis
       {
         what: "Postgres",
         state: version >= POSTGRES_MIN ? "ok" : "fail",
-        detail: `version ${version}, ${POSTGRES_MIN} or newer is needed`,
+        detail: `version ${version}; ${POSTGRES_MIN} or newer is needed`,
       },
       {
         what: "migrations",
         state: isMigratedNow ? "ok" : "warn",
-        detail: isMigratedNow ? "applied" : "missing: run postrider migrate",
+        detail: isMigratedNow ? "applied" : "missing: run `postrider migrate`",
       },
     ];
     if (isMigratedNow) findings.push(senders(await countVerified(sql), requireVerifiedDomains));
     return { findings, aheadMs };
   } catch (error) {
-    return failed("Postgres", reason(error));
+    return failed("Postgres", lacking(postgresAt(databaseUrl), error));
   } finally {
     sql.end({ timeout: 0 }).catch(() => {});
   }
@@ -101,16 +114,19 @@ function senders({ domains, without }: { domains: number; without: number }, isR
       what,
       state: "warn",
       detail:
-        "REQUIRE_VERIFIED_DOMAINS=false: any workspace may write from a domain that nobody has verified",
+        "REQUIRE_VERIFIED_DOMAINS=false: any workspace may send from any domain that no other workspace has verified",
     };
-  const detail = `${domains} domains are verified; ${without} workspaces have none and cannot send`;
+  const detail = `${domains} verified domains; ${without} workspaces have none and cannot send (\`postrider domain add\`)`;
   return { what, state: without > 0 ? "warn" : "ok", detail };
 }
 
 async function redis({ redisUrl }: Config): Promise<Examined> {
-  if (redisUrl === null) return failed("Redis", "REDIS_URL is not set and nothing runs here");
-  const client = connectRedis(redisUrl, "worker", ASK_MS_MAX);
-  client.on("error", () => {});
+  if (redisUrl === null) return failed("Redis", "REDIS_URL is not set, and no engine runs here");
+  const client = connectRedis(redisUrl, "command", ASK_MS_MAX);
+  let connectionError: unknown;
+  client.on("error", (error) => {
+    connectionError = error;
+  });
   try {
     const info = await inTime(client.info());
     const version = /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
@@ -123,17 +139,20 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
       {
         what: "Redis",
         state: Number.parseFloat(version) >= 6.2 ? "ok" : "warn",
-        detail: `version ${version}, 6.2 or newer is needed`,
+        detail: `version ${version}; 6.2 or newer is needed`,
       },
       {
         what: "memory policy",
         state: policy === "noeviction" ? "ok" : "fail",
-        detail: policy === "noeviction" ? policy : `${policy}: set maxmemory-policy noeviction`,
+        detail:
+          policy === "noeviction"
+            ? policy
+            : `${policy}: Redis may drop data; set maxmemory-policy to noeviction`,
       },
     ];
     return { findings, aheadMs };
   } catch (error) {
-    return failed("Redis", reason(error));
+    return failed("Redis", lacking(redisAt(redisUrl), connectionError ?? error));
   } finally {
     client.disconnect();
   }
@@ -144,23 +163,28 @@ async function courier(config: Config): Promise<Finding> {
 }
 
 async function ourName(config: Config): Promise<Finding> {
-  const what = "our name";
+  const what = "EHLO name";
   if (config.smtpUrl !== null)
-    return { what, state: "fail", detail: "COURIER=direct needs no smarthost, but SMTP_URL is set" };
+    return {
+      what,
+      state: "fail",
+      detail: "COURIER=direct uses no smarthost, but SMTP_URL is set: unset one of them",
+    };
   const doubt = await doubtAboutUs(config);
   return doubt === null
-    ? { what, state: "ok", detail: "has an address whose PTR record says it" }
+    ? { what, state: "ok", detail: "the PTR record of its address points back to it" }
     : { what, state: "warn", detail: doubt };
 }
 
 async function smarthost(config: Config): Promise<Finding> {
   const what = "smarthost";
-  if (config.smtpUrl === null) return { what, state: "warn", detail: "SMTP_URL is not set" };
+  if (config.smtpUrl === null)
+    return { what, state: "warn", detail: "SMTP_URL is not set: mail cannot leave" };
   try {
     const refusal = await knock(config.smtpUrl, config, ASK_MS_MAX);
     return refusal
       ? { what, state: "fail", detail: `${refusal.phase}: ${refusal.text}` }
-      : { what, state: "ok", detail: "lets us in" };
+      : { what, state: "ok", detail: "accepts our connection and login" };
   } catch (error) {
     return { what, state: "fail", detail: reason(error) };
   }
@@ -173,7 +197,7 @@ async function disk(config: Config): Promise<Finding> {
   return {
     what: "disk",
     state: freeMb >= config.diskFreeMinMb ? "ok" : "warn",
-    detail: `${freeMb} MB free, sends stop below ${config.diskFreeMinMb}`,
+    detail: `${freeMb} MB free; sends are refused below ${config.diskFreeMinMb} MB (DISK_FREE_MIN_MB)`,
   };
 }
 
@@ -201,14 +225,20 @@ function clockFinding(what: string, aheadMs: number): Finding {
   return {
     what,
     state: ms <= SKEW_MS_MAX ? "warn" : "fail",
-    detail: `${detail}: one of them is wrong (does NTP run on both?)`,
+    detail: `${detail}: one of the two clocks is wrong. Does NTP run on both?`,
   };
 }
+
+function lacking(store: Store, error: unknown): string {
+  return unreachable(store, error === NO_ANSWER ? undefined : error).message;
+}
+
+const NO_ANSWER = new Error("no answer");
 
 function inTime<T>(promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer")), ASK_MS_MAX);
+    timer = setTimeout(() => reject(NO_ANSWER), ASK_MS_MAX);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

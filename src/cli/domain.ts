@@ -51,6 +51,7 @@ import {
   say,
   table,
   time,
+  unknownWorkspace,
   withContext,
 } from "./context.ts";
 import { readId } from "./workspace.ts";
@@ -64,36 +65,29 @@ type Of = Output & { workspace: string };
 type NewOptions = Of & { selector?: string; key?: PrivateKey; algorithm?: Algorithm; now?: boolean };
 
 export function domainCommand(): Command {
-  const command = new Command("domain").description(
-    "domains that a workspace writes from, and the keys that sign their mail (DKIM)",
-  );
-  addNew(
-    command,
-    "add",
-    "names a domain to write from, with those below it, and makes a key that signs its mail",
-    add,
-  );
-  addNew(command, "rotate", "another key, which takes the place of the one that signs", rotate);
+  const command = new Command("domain").description("sender domains of a workspace and their DKIM keys");
+  addNew(command, "add", "add a sender domain (subdomains included) and create its DKIM key", add);
+  addNew(command, "rotate", "create a new DKIM key that replaces the current one once it is in DNS", rotate);
   of(command, "list")
-    .description("all keys of the workspace, and which domains are verified")
+    .description("list the domains and DKIM keys of a workspace, and which are verified")
     .action((options) => withContext((context) => list(context, options)));
   of(command, "show")
-    .argument("<domain>", "which", readName)
-    .description("what to publish in DNS")
+    .argument("<domain>", "the domain", readName)
+    .description("show the DNS records to publish")
     .action((domain, options) => withContext((context) => show(context, domain, options)));
   of(command, "verify")
-    .argument("<domain>", "which", readName)
-    .option("--resolver <address>", "the DNS server to ask: 192.0.2.1 or 192.0.2.1:53", readServer)
+    .argument("<domain>", "the domain", readName)
+    .option("--resolver <address>", "the DNS server to ask, such as 192.0.2.1 or 192.0.2.1:53", readServer)
     .description(
-      "looks in DNS for the keys and the record of ownership: either verifies the domain, and a key that waits begins to sign",
+      "check DNS: the ownership record or a DKIM key verifies the domain, and a new key starts to sign",
     )
     .action((domain, options) =>
       withContext((context) => verify(context, domain, options), { isLong: true }),
     );
   of(command, "remove")
-    .argument("<domain>", "which", readName)
-    .option("--selector <name>", "this key only, which must not be the one that signs", readLabel)
-    .description("forgets a domain, so that the workspace no longer writes from it, or one of its keys")
+    .argument("<domain>", "the domain", readName)
+    .option("--selector <name>", "remove only this key, which must not be the one that signs", readLabel)
+    .description("remove a domain, so that the workspace cannot send from it, or one of its keys")
     .action((domain, options) => withContext((context) => remove(context, domain, options)));
   return command;
 }
@@ -101,8 +95,8 @@ export function domainCommand(): Command {
 function of(command: Command, name: string): Command {
   return command
     .command(name)
-    .requiredOption("--workspace <id>", "whose domain", readId)
-    .option("--json", "as JSON");
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON");
 }
 
 function addNew(
@@ -112,15 +106,18 @@ function addNew(
   run: (context: Context, domain: string, options: NewOptions) => Promise<void>,
 ): void {
   of(command, name)
-    .argument("<domain>", "what follows @ in the senders' addresses, or a domain above it", readName)
-    .option("--selector <name>", "where in DNS the key stands; default: a name of its own", readLabel)
+    .argument("<domain>", "the part after @ in sender addresses, or a parent domain of it", readName)
+    .option("--selector <name>", "the DKIM selector of the key; default: a new name", readLabel)
     .addOption(
-      new Option("--algorithm <name>", "of a key to be made (rsa); an ed25519 key signs besides an rsa key")
+      new Option(
+        "--algorithm <name>",
+        "of the new key; default: rsa. An ed25519 key signs in addition to an rsa key",
+      )
         .choices(["rsa", "ed25519"])
         .conflicts("key"),
     )
-    .option("--key <file>", "a private key of yours, PEM, instead of one made here", readKeyFile)
-    .option("--now", "sign at once, without waiting for `verify` to find the key in DNS")
+    .option("--key <file>", "use this private key (PEM) instead of creating one", readKeyFile)
+    .option("--now", "sign at once, before `verify` has found the key in DNS")
     .description(does)
     .action((domain, options) => withContext((context) => run(context, domain, options)));
 }
@@ -129,7 +126,9 @@ async function add(context: Context, domain: string, options: NewOptions): Promi
   const algorithm = algorithmOf(options);
   const keys = await keysOf(context, domain, options);
   if (keys.some((key) => key.algorithm === algorithm && key.state !== "retired"))
-    throw new CommandError(`${domain} has an ${algorithm} key already: use \`domain rotate\`.`);
+    throw new CommandError(
+      `${domain} already has an ${algorithm} key. Replace it with \`postrider domain rotate\`.`,
+    );
   await enter(context, domain, options);
 }
 
@@ -137,9 +136,14 @@ async function rotate(context: Context, domain: string, options: NewOptions): Pr
   const algorithm = algorithmOf(options);
   const keys = (await keysOf(context, domain, options)).filter((key) => key.algorithm === algorithm);
   if (!keys.some((key) => key.state === "signing"))
-    throw new CommandError(`No ${algorithm} key signs for ${domain} yet: use \`domain add\` or \`verify\`.`);
+    throw new CommandError(
+      `No ${algorithm} key signs for ${domain} yet. Use \`postrider domain add\` or \`postrider domain verify\`.`,
+    );
   const waiting = keys.find((key) => key.state === "waiting");
-  if (waiting) throw new CommandError(`The key ${waiting.selector} waits already: verify it, or remove it.`);
+  if (waiting)
+    throw new CommandError(
+      `The new key ${waiting.selector} is not in use yet. Verify it or remove it first.`,
+    );
   await enter(context, domain, options);
 }
 
@@ -155,9 +159,11 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
   const state = now ? "signing" : "waiting";
   const createdAt = new Date(clock.now());
   const entered = await insertDomainKey(sql, key, state, createdAt);
-  if (entered === "unknown workspace") throw new CommandError(`There is no workspace ${workspaceId}.`);
+  if (entered === "unknown workspace") throw unknownWorkspace(workspaceId);
   if (entered === "taken")
-    throw new CommandError(`${domain} has a key ${selector} already, or another one was just made.`);
+    throw new CommandError(
+      `${domain} already has a key ${selector}, or another command has just created one.`,
+    );
   const bits = bitsOf(privateKey.key);
   const made: DomainKey = { domain, selector, algorithm: privateKey.algorithm, state, publicKey, createdAt };
   const claim = await claimOf(context, domain, options);
@@ -171,7 +177,9 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
     zoneLine(made),
     "",
     ...(bits !== null && bits < RSA_BITS_ADVISED
-      ? [`A key of ${bits} bits is short: some receivers do not count it. ${RSA_BITS_ADVISED} are advised.`]
+      ? [
+          `This key has ${bits} bits. Some receivers ignore keys this short; ${RSA_BITS_ADVISED} bits are advised.`,
+        ]
       : []),
     now
       ? `It signs ${IN_FORCE}.`
@@ -179,7 +187,7 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
     ...(claim.verifiedAt === null
       ? [
           "",
-          `The same command verifies ${domain} for this workspace, which may then write from it. To do so without`,
+          `The same command verifies ${domain} for this workspace, which may then send from it. To do so without`,
           "the key's record, publish this one:",
           "",
           ownershipLine(claim),
@@ -234,7 +242,7 @@ async function show(context: Context, domain: string, options: Of): Promise<void
 const STATE_WORDS = {
   waiting: "signs once `domain verify` has found it",
   signing: "signs",
-  retired: "signs no more; mail on its way is verified with it, so leave it for a week",
+  retired: "no longer signs; keep it in DNS for a week, for e-mails under way",
 };
 
 async function verify(context: Context, domain: string, options: Of & { resolver?: string }): Promise<void> {
@@ -271,7 +279,7 @@ async function verify(context: Context, domain: string, options: Of & { resolver
 type Verdict = { isOwn: boolean; says: string };
 
 function notShown(domain: string): Verdict {
-  return { isOwn: false, says: `nothing in DNS shows that ${domain} is this workspace's` };
+  return { isOwn: false, says: `no record in DNS shows that ${domain} belongs to this workspace` };
 }
 
 async function claimFor(
@@ -285,14 +293,14 @@ async function claimFor(
       await forgetAll(keyring, verified.raised);
       return { isOwn: true, says: `${claim.domain} is verified for this workspace` };
     case "another's": {
-      const why = verified.isUnknown ? "could not be asked for now" : "is still in DNS";
+      const why = verified.isUnknown ? "could not be checked, because DNS did not answer" : "is still in DNS";
       return {
         isOwn: false,
-        says: `another workspace has ${claim.domain}, and its record ${why}: take that out of DNS, then verify again`,
+        says: `another workspace has ${claim.domain}, and its record ${why}: remove that record from DNS, then verify again`,
       };
     }
     case "gone":
-      return { isOwn: false, says: `${claim.domain} was removed meanwhile` };
+      return { isOwn: false, says: `${claim.domain} was removed by another command` };
   }
 }
 
@@ -304,11 +312,17 @@ async function begins({ sql }: Context, { key, isFound }: KeyFinding, { workspac
 
 function judge(verdict: Verdict, ownership: Finding, current: readonly KeyFinding[]): void {
   const wanting = current.filter(({ isFound }) => !isFound);
-  if (wanting.some(({ isUnknown }) => isUnknown)) throw new CommandError("DNS could not be asked.");
+  if (wanting.some(({ isUnknown }) => isUnknown))
+    throw new CommandError("DNS did not answer. Try again, or name another server with --resolver.");
   if (wanting.some(({ key }) => key.state === "signing"))
-    throw new CommandError("A key that signs is not in DNS: receivers do not verify the mail.");
+    throw new CommandError(
+      "A key in use is missing in DNS: receivers cannot verify its signatures. Publish the record that `postrider domain show` prints.",
+    );
   // with the record of ownership the workspace may write, unsigned until its key is there
-  if (wanting.length > 0 && !ownership.isFound) throw new CommandError("A key that waits is not in DNS yet.");
+  if (wanting.length > 0 && !ownership.isFound)
+    throw new CommandError(
+      "The new key is not in DNS yet. Publish the record that `postrider domain show` prints, and try again later.",
+    );
   if (!verdict.isOwn) throw new CommandError(`Not verified: ${verdict.says}.`);
 }
 
@@ -318,7 +332,7 @@ async function forgetAll(keyring: Context["keyring"], raised: readonly Raised[])
 
 async function claimOf({ sql }: Context, domain: string, { workspace }: Of): Promise<SenderDomain> {
   const claim = await findDomain(sql, workspace, domain);
-  if (!claim) throw new CommandError(`${domain} was removed meanwhile.`);
+  if (!claim) throw new CommandError(`${domain} was removed by another command.`);
   return claim;
 }
 
@@ -330,10 +344,11 @@ async function remove(context: Context, domain: string, options: Of & { selector
   const keys = await someKeysOf(context, domain, options);
   const { selector } = options;
   const key = keys.find((one) => one.selector === selector);
-  if (selector !== undefined && !key) throw new CommandError(`${domain} has no key ${selector}.`);
+  if (selector !== undefined && !key)
+    throw new CommandError(`${domain} has no key ${selector}. \`postrider domain show\` lists its keys.`);
   const gone = await deleteDomainKeys(context.sql, options.workspace, domain, selector ?? null);
   if (gone === 0)
-    throw new CommandError(`The key ${selector} signs: rotate first, or remove the whole domain.`);
+    throw new CommandError(`The key ${selector} is in use. Rotate it first, or remove the whole domain.`);
   if (selector === undefined) {
     const raised = await forgetDomain(context.sql, options.workspace, domain, new Date(context.clock.now()));
     await forgetAll(context.keyring, raised);
@@ -351,7 +366,9 @@ function keysOf({ sql }: Context, domain: string, { workspace }: Of): Promise<Do
 async function someKeysOf(context: Context, domain: string, options: Of): Promise<DomainKey[]> {
   const keys = await keysOf(context, domain, options);
   if (keys.length === 0)
-    throw new CommandError(`This workspace has no key for ${domain}: use \`domain add\`.`);
+    throw new CommandError(
+      `This workspace does not have the domain ${domain}. Add it with \`postrider domain add\`.`,
+    );
   return keys;
 }
 
@@ -375,13 +392,13 @@ function shown(key: DomainKey, claim: SenderDomain | null) {
 
 function readName(text: string): string {
   const domain = readDomain(text);
-  if (domain === null) throw new InvalidArgumentError("It must be a domain with two labels at least.");
+  if (domain === null) throw new InvalidArgumentError("It must be a domain name, such as example.com.");
   return domain;
 }
 
 function readLabel(text: string): string {
   const selector = readSelector(text);
-  if (selector === null) throw new InvalidArgumentError("It must be made of letters, digits and hyphens.");
+  if (selector === null) throw new InvalidArgumentError("It may hold letters, digits and hyphens only.");
   return selector;
 }
 

@@ -3,7 +3,9 @@ import { Command } from "commander";
 import { parseMailbox } from "../address.ts";
 import { isMark, isUuid, workspaceMarker } from "../ids.ts";
 import { type FoundMail, mailOfId, mailTo } from "../record/mail/find.ts";
+import { findEmails } from "../record/mail/read.ts";
 import { listWorkspaces } from "../record/workspaces/workspaces.ts";
+import { reasonOf } from "../rules/reason.ts";
 import {
   CommandError,
   type Context,
@@ -22,15 +24,15 @@ const SEARCH_MS_MAX = 20_000;
 type FindOptions = Output & { workspace?: string };
 
 export function emailCommand(): Command {
-  const command = new Command("email").description("e-mails of all workspaces, for their operator");
+  const command = new Command("email").description("find e-mails of any workspace");
   command
     .command("find")
     .description(
-      "finds e-mails by Message-ID, id or recipient, or the workspace by the mark that its mail carries",
+      "find e-mails by Message-ID, id or recipient, or a workspace by the X-Postrider-Mark of its mail",
     )
-    .argument("<what>", "a Message-ID, an id, a recipient's address, or the X-Postrider-Mark of a mail")
-    .option("--workspace <id>", "only in this one", readId)
-    .option("--json", "as JSON")
+    .argument("<what>", "a Message-ID, an id, the address of a recipient, or an X-Postrider-Mark")
+    .option("--workspace <id>", "only in this workspace", readId)
+    .option("--json", "print JSON")
     .action((what, options) =>
       withContext((context) => find(context, what.trim(), options), { isLong: true }),
     );
@@ -43,14 +45,16 @@ async function find(context: Context, what: string, options: FindOptions): Promi
   if (isMark(what.toLowerCase())) return findMarked(context, what.toLowerCase(), options);
   const id = idIn(what);
   const byId = id === null ? [] : await mailOfId(sql, workspace, id);
-  if (byId.length > 0 || isUuid(what)) return tell(options, byId, "");
+  if (byId.length > 0 || isUuid(what)) return tell(context, options, byId, "");
   const to = parseMailbox(what);
-  if (!to) throw new CommandError(`${what} is no Message-ID, id, address or mark.`);
+  if (!to) throw new CommandError(`${what} is not a Message-ID, an id, an address or an X-Postrider-Mark.`);
   const search = { workspaceId: workspace, now: clock.now(), most: FOUND_MAX, msMax: SEARCH_MS_MAX };
   const { found, since, isAll } = await mailTo(sql, to, search);
-  const bound = isAll ? "" : `Looked through mail since ${since.toISOString()} only.`;
+  const bound = isAll
+    ? ""
+    : `Only e-mails since ${since.toISOString()} were searched: give --workspace to search more.`;
   if (bound !== "" && options.json) complain(bound);
-  tell(options, found, bound);
+  await tell(context, options, found, bound);
 }
 
 /** Ours are made of the id and the sender's domain. */
@@ -71,16 +75,31 @@ async function findMarked(context: Context, mark: string, options: FindOptions):
   );
 }
 
-function tell(options: Output, found: readonly FoundMail[], bound: string): void {
-  const shown = found.map(({ workspaceId, id, status, createdAt, head }) => ({
-    workspace_id: workspaceId,
-    id,
-    status,
-    created_at: createdAt.toISOString(),
-    from: head.from,
-    to: head.to,
-    subject: head.subject,
-  }));
+async function tell(
+  { sql, clock }: Context,
+  options: Output,
+  found: readonly FoundMail[],
+  bound: string,
+): Promise<void> {
+  const emails = await findEmails(
+    sql,
+    found.map(({ workspaceId, id }) => ({ workspaceId, emailId: id })),
+  );
+  const now = clock.now();
+  const shown = found.map(({ workspaceId, id, status, createdAt, head }) => {
+    const email = emails.get(id);
+    return {
+      workspace_id: workspaceId,
+      id,
+      status: email?.status ?? status,
+      reason: email ? reasonOf(email, email.history, now) : null,
+      next_attempt_at: email?.nextAttemptAt?.toISOString() ?? null,
+      created_at: createdAt.toISOString(),
+      from: head.from,
+      to: head.to,
+      subject: head.subject,
+    };
+  });
   const rows = shown.map((one) => [
     one.workspace_id,
     one.id,
@@ -88,7 +107,8 @@ function tell(options: Output, found: readonly FoundMail[], bound: string): void
     one.created_at,
     one.from,
     one.to.join(", "),
+    one.reason,
   ]);
-  const text = table(rows, ["workspace", "id", "status", "accepted", "from", "to"]);
+  const text = table(rows, ["workspace", "id", "status", "accepted", "from", "to", "why"]);
   say(options, shown, bound === "" ? text : `${text}\n${bound}`);
 }

@@ -27,32 +27,35 @@ type CreateOptions = Output & {
 };
 
 export function keyCommand(): Command {
-  const command = new Command("key").description("API keys of a workspace");
+  const command = new Command("key").description("create, list and revoke API keys");
   command
     .command("create")
-    .requiredOption("--workspace <id>", "whose key", readId)
+    .description("create an API key and show it once")
+    .requiredOption("--workspace <id>", "the workspace", readId)
     .addOption(
-      new Option("--permission <list>", PERMISSIONS.join(", "))
+      new Option("--permission <list>", `comma-separated: ${PERMISSIONS.join(", ")}`)
         .argParser(readPermissions)
         .conflicts("preset"),
     )
-    .addOption(new Option("--preset <name>", "a usual set of permissions").choices(Object.keys(PRESETS)))
-    .option("--audience <ids>", "limits the key to these audiences, with commas between", (text) =>
+    .addOption(new Option("--preset <name>", "a set of permissions").choices(Object.keys(PRESETS)))
+    .option("--audience <ids>", "limit the key to these audiences: ids, comma-separated", (text) =>
       text.split(",").map(readId),
     )
-    .option("--name <name>", "what people call it")
-    .option("--json", "as JSON")
+    .option("--name <name>", "a name for people")
+    .option("--json", "print JSON")
     .action((options: CreateOptions) => withContext((context) => create(context, options)));
   command
     .command("list")
-    .requiredOption("--workspace <id>", "whose keys", readId)
-    .option("--json", "as JSON")
+    .description("list the keys of a workspace, with their last use")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON")
     .action((options) => withContext((context) => list(context, options)));
   command
     .command("revoke")
-    .argument("<id>", "the key's id", readId)
-    .option("--cancel-scheduled", "cancel what it scheduled and has not left")
-    .option("--json", "as JSON")
+    .description("revoke a key at once and for good")
+    .argument("<id>", "the id of the key", readId)
+    .option("--cancel-scheduled", "also cancel the scheduled e-mails that were sent with this key")
+    .option("--json", "print JSON")
     .action((id, options) => withContext((context) => revoke(context, id, options), { isLong: true }));
   return command;
 }
@@ -61,7 +64,7 @@ async function create(context: Context, options: CreateOptions) {
   requireSecret(context);
   const preset = options.preset && PRESETS[options.preset];
   const permissions = options.permission ?? preset?.permissions;
-  if (!permissions) throw new CommandError("Give --permission or --preset.");
+  if (!permissions) throw new CommandError("A key needs permissions: give --permission or --preset.");
   const name = options.name ?? preset?.name ?? permissions.join(", ");
   const created = await context.keyring.createKey(
     options.workspace,
@@ -72,7 +75,7 @@ async function create(context: Context, options: CreateOptions) {
   say(
     options,
     { id: created.id, key: created.key, name, permissions },
-    `${created.key}\nKey ${created.id}. It is shown only now.`,
+    `${created.key}\nKey ${created.id}. This is the only time it is shown.`,
   );
 }
 
@@ -108,13 +111,13 @@ async function revoke(
   const key = { workspaceId: revoked.workspaceId, keyId: id };
   if (options.cancelScheduled) {
     const canceled = await cancelScheduled(sql, key, new Date(clock.now()));
-    const words = `Key ${id} is revoked, and ${canceled} e-mails that it scheduled are canceled.`;
+    const words = `Key ${id} is revoked, and ${canceled} scheduled e-mails sent with it are canceled.`;
     say(options, { id, revoked: true, canceled }, words);
     return;
   }
   const scheduled = await countScheduled(sql, key, SCHEDULED_MAX);
   const many = `${scheduled}${scheduled === SCHEDULED_MAX ? " or more" : ""}`;
-  const offer = `${many} e-mails that it scheduled still go. \`key revoke ${id} --cancel-scheduled\` cancels them.`;
+  const offer = `${many} scheduled e-mails sent with it will still go out. \`postrider key revoke ${id} --cancel-scheduled\` cancels them.`;
   const words = [`Key ${id} is revoked.`, ...(scheduled > 0 ? [offer] : [])];
   say(options, { id, revoked: true, scheduled }, words.join("\n"));
 }
@@ -122,7 +125,10 @@ async function revoke(
 function readPermissions(text: string): Permission[] {
   return text.split(",").map((one) => {
     const name = one.trim();
-    if (!isPermission(name)) throw new InvalidArgumentError(`${name} is none of ${PERMISSIONS.join(", ")}.`);
+    if (!isPermission(name))
+      throw new InvalidArgumentError(
+        `${name} is not a permission. The permissions are ${PERMISSIONS.join(", ")}.`,
+      );
     return name;
   });
 }

@@ -1,5 +1,6 @@
 /** `postrider migrate`: brings the schema up to date. */
 import { Command } from "commander";
+import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { migrate } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
@@ -9,19 +10,27 @@ const MIGRATE_MS_MAX = 600_000;
 
 export function migrateCommand(): Command {
   return new Command("migrate")
-    .description("apply the migrations that are missing")
-    .option("--json", "as JSON")
+    .description("apply missing migrations to the database")
+    .option("--json", "print JSON")
     .action(async (options: Output) => {
       const { databaseUrl } = settings();
       if (databaseUrl === null)
-        throw new CommandError("Set DATABASE_URL, or start the engine with `npm start`.");
+        throw new CommandError(
+          "There is no database to migrate. Set DATABASE_URL, or start the engine with `npm start`.",
+        );
       const sql = connectRecord(databaseUrl, "setup", MIGRATE_MS_MAX);
       const applied: string[] = [];
       try {
         await migrate(sql, await clockTime(sql), (name) => applied.push(name));
+      } catch (error) {
+        throw postgresTrouble(error, databaseUrl) ?? error;
       } finally {
         await sql.end({ timeout: 1 });
       }
-      say(options, { applied }, applied.length > 0 ? `Applied ${applied.join(", ")}.` : "Nothing to apply.");
+      say(
+        options,
+        { applied },
+        applied.length > 0 ? `Applied ${applied.join(", ")}.` : "No migrations are missing.",
+      );
     });
 }

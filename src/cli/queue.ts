@@ -5,8 +5,10 @@ import { type Output, say, table, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
 export function queueCommand(): Command {
-  const command = new Command("queue").description("mail that is not settled");
-  command.option("--json", "as JSON").action((options: Output) =>
+  const command = new Command("queue").description(
+    "show e-mails under way and deferred; retry or cancel deferred ones",
+  );
+  command.option("--json", "print JSON").action((options: Output) =>
     withContext(async ({ sql }) => {
       const view = await viewQueue(sql);
       say(options, view, text(view));
@@ -14,10 +16,10 @@ export function queueCommand(): Command {
   );
   command
     .command("retry")
-    .description("try deferred mail again now")
-    .option("--workspace <id>", "only of this workspace", readId)
-    .option("--domain <domain>", "only to this domain")
-    .option("--json", "as JSON")
+    .description("try deferred e-mails again now")
+    .option("--workspace <id>", "only e-mails of this workspace", readId)
+    .option("--domain <domain>", "only e-mails to this domain")
+    .option("--json", "print JSON")
     .action((_, sub: Command) => {
       const options = sub.optsWithGlobals<Output & { workspace?: string; domain?: string }>();
       return withContext(async ({ sql, clock }) => {
@@ -28,10 +30,10 @@ export function queueCommand(): Command {
     });
   command
     .command("cancel")
-    .description("give deferred mail up")
-    .requiredOption("--workspace <id>", "of this workspace", readId)
-    .option("--domain <domain>", "only to this domain")
-    .option("--json", "as JSON")
+    .description("cancel deferred e-mails")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--domain <domain>", "only e-mails to this domain")
+    .option("--json", "print JSON")
     .action((_, sub: Command) => {
       const options = sub.optsWithGlobals<Output & { workspace: string; domain?: string }>();
       return withContext(async ({ sql, clock }) => {
@@ -49,8 +51,8 @@ export function queueCommand(): Command {
 
 function text({ bags, emails, replies, destinations }: QueueView): string {
   const counts = [
-    ["bags in line", bags.in_line],
-    ["bags held back", bags.held_back],
+    ["bags queued", bags.in_line],
+    ["bags held", bags.held_back],
     ["bags in flight", bags.leased],
     ["oldest bag", bags.oldest?.toISOString() ?? null],
     ["e-mails in bags", emails.in_bags],

@@ -10,13 +10,14 @@ const AT_WORK: ReadonlySet<Role> = new Set(["api", "deliver", "automate", "keepe
 
 export function serveCommand(): Command {
   return new Command("serve")
-    .description("serve roles in this process")
-    .option("--role <roles>", `${ROLES.join(", ")}, with commas between; all without it`, readRoles, [
+    .description("run the engine, or some of its roles, in this process")
+    .option("--role <roles>", `comma-separated: ${ROLES.join(", ")}; default: all of them`, readRoles, [
       ...ROLES,
     ])
     .action(async ({ role: roles }: { role: Role[] }) => {
       const idle = roles.filter((role) => !AT_WORK.has(role));
-      if (idle.length > 0) complain(`Nothing to do yet for ${idle.join(", ")}.`);
+      if (idle.length > 0)
+        complain(`These roles are not part of this version and do nothing: ${idle.join(", ")}.`);
       const status = await runRoles(roles.filter((role) => AT_WORK.has(role)));
       if (status !== null) process.exit(status);
     });
@@ -25,7 +26,7 @@ export function serveCommand(): Command {
 function readRoles(text: string): Role[] {
   return text.split(",").map((one) => {
     const role = ROLES.find((known) => known === one.trim());
-    if (!role) throw new InvalidArgumentError(`${one} is none of ${ROLES.join(", ")}.`);
+    if (!role) throw new InvalidArgumentError(`${one} is not a role. The roles are ${ROLES.join(", ")}.`);
     return role;
   });
 }

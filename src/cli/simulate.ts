@@ -36,22 +36,31 @@ type Options = {
 
 export function simulateCommand(): Command {
   return new Command("simulate")
-    .description("what a policy would do to workspaces of your making, without any store")
-    .requiredOption("--scenario <name|file>", scenarioNames().join(", "), readScenario)
-    .option("--policy <file>", "the policy; without, the one that we ship", readPolicy)
-    .option("--versus <file>", "a second policy to hold it against", readPolicy)
-    .option("--days <n>", "how long; without, as the scenario says", readCount(1, DAYS_MAX))
+    .description("simulate a policy on workspaces of a scenario; needs no Postgres and no Redis")
+    .requiredOption("--scenario <name|file>", `a file, or one of ${scenarioNames().join(", ")}`, readScenario)
+    .option("--policy <file>", "the policy file; default: the built-in policy", readPolicy)
+    .option("--versus <file>", "a second policy file to compare with", readPolicy)
+    .option("--days <n>", "how many days; default: as in the scenario", readCount(1, DAYS_MAX))
     .option(
       "--seed <n>",
-      "of the first workspace; the same seed gives the same numbers",
+      "seed of the first workspace; the same seed gives the same numbers",
       readCount(0, SEED_MAX),
       1,
     )
-    .option("--runs <n>", "workspaces, each of the next seed", readCount(1, RUNS_MAX), 1)
-    .option("--sweep <parameter=from..to/points>", "one number of the policy at several values", readSwept)
-    .option("--assert <measure<number>", "fails if it does not hold; may be repeated", readAsserted, [])
-    .option("--json <file>", "everything found, as JSON; - for the terminal")
-    .option("--html <file>", "a report with charts, in one file")
+    .option("--runs <n>", "how many workspaces, each with the next seed", readCount(1, RUNS_MAX), 1)
+    .option(
+      "--sweep <parameter=from..to/points>",
+      "run with several values of one number of the policy",
+      readSwept,
+    )
+    .option(
+      "--assert <measure<number>",
+      "exit with status 1 if this does not hold; may be repeated",
+      readAsserted,
+      [],
+    )
+    .option("--json <file>", "write all results as JSON; - writes to standard output")
+    .option("--html <file>", "write a report with charts, as one HTML file")
     .action(run);
 }
 
@@ -159,6 +168,10 @@ function scenarioNames(): string[] {
 function readScenario(text: string): Named<Scenario> {
   const ours = `${SCENARIOS_FOLDER}${text}.json`;
   const file = /^[a-z0-9-]+$/.test(text) && existsSync(ours) ? ours : text;
+  if (!existsSync(file))
+    throw new InvalidArgumentError(
+      `There is no scenario and no file ${text}. The scenarios are ${scenarioNames().join(", ")}.`,
+    );
   return { name: basename(file, ".json"), value: readJson(file, checkScenario) };
 }
 

@@ -2,20 +2,20 @@
 import { Command } from "commander";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
-import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
+import { type Context, type Output, say, table, unknownWorkspace, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
 export function usageCommand(): Command {
   return new Command("usage")
-    .description("what a workspace has used, of what it may")
-    .requiredOption("--workspace <id>", "whose", readId)
-    .option("--json", "as JSON")
+    .description("show how much of its quota and caps a workspace has used")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON")
     .action((options) => withContext((context) => usage(context, options)));
 }
 
 async function usage({ sql, clock }: Context, options: Output & { workspace: string }) {
   const account = await readAccount(sql, options.workspace);
-  if (!account) throw new CommandError(`There is no workspace ${options.workspace}.`);
+  if (!account) throw unknownWorkspace(options.workspace);
   const { ledger, allowance, plan } = account;
   advance(ledger, clock.now());
   const value = {
@@ -28,5 +28,5 @@ async function usage({ sql, clock }: Context, options: Output & { workspace: str
   };
   const { plan: _plan, waiting, ...counts } = value;
   const rows = Object.entries(counts).map(([name, { used, limit }]) => [name, used, limit ?? "no limit"]);
-  say(options, value, `${table(rows, ["", "used", "limit"])}\nwaiting for the caps: ${waiting}`);
+  say(options, value, `${table(rows, ["", "used", "limit"])}\nwaiting for a cap: ${waiting}`);
 }

@@ -4,12 +4,21 @@ import { Command, InvalidArgumentError } from "commander";
 import { hashPassword } from "../admission/password.ts";
 import { isUuid, newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { logEvents } from "../record/outbox/outbox.ts";
 import { insertCapChange } from "../record/workspaces/caps.ts";
 import { type Account, expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
 import { mailNotGone } from "../record/workspaces/suspension.ts";
 import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces/workspaces.ts";
 import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../rules/plans.ts";
-import { CommandError, type Context, type Output, say, table, withContext } from "./context.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  say,
+  table,
+  unknownWorkspace,
+  withContext,
+} from "./context.ts";
 
 const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];
 const PASSWORD_BYTES = 12;
@@ -17,38 +26,49 @@ const PASSWORD_BYTES = 12;
 const HELD_MAX = 1_000_000;
 
 export function workspaceCommand(): Command {
-  const command = new Command("workspace").description("workspaces, their plans and limits");
+  const command = new Command("workspace").description(
+    "create workspaces, set their plans and limits, suspend them",
+  );
   command
     .command("create")
-    .requiredOption("--name <name>", "what people call it")
-    .requiredOption("--plan <plan>", PLANS.join(", "), readPlan)
-    .option("--owner-email <email>", "makes an owner; the password is shown once")
-    .option("--json", "as JSON")
+    .description("create a workspace, and an owner if an address is given")
+    .requiredOption("--name <name>", "a name for people")
+    .requiredOption("--plan <plan>", `one of ${PLANS.join(", ")}`, readPlan)
+    .option("--owner-email <email>", "create an owner with this address; the password is shown once")
+    .option("--json", "print JSON")
     .action((options) => withContext((context) => create(context, options)));
   command
     .command("list")
-    .option("--json", "as JSON")
+    .description("list all workspaces")
+    .option("--json", "print JSON")
     .action((options) => withContext((context) => list(context, options)));
   command
     .command("set")
-    .argument("<id>", "the workspace", readId)
-    .option("--plan <plan>", PLANS.join(", "), readPlan)
-    .option("--limit <name=value>", `${LIMIT_NAMES.join(", ")}; name=default takes the plan's`, readLimit, {})
-    .option("--json", "as JSON")
+    .description("change the plan or the limits of a workspace")
+    .argument("<id>", "the id of the workspace", readId)
+    .option("--plan <plan>", `one of ${PLANS.join(", ")}`, readPlan)
+    .option("--event-log <on|off>", "keep a log of its events, to be read by GET /events/log", readSwitch)
+    .option(
+      "--limit <name=value>",
+      `one of ${LIMIT_NAMES.join(", ")}; name=default restores the limit of the plan; may be repeated`,
+      readLimit,
+      {},
+    )
+    .option("--json", "print JSON")
     .action((id, options) => withContext((context) => set(context, id, options)));
   command
     .command("suspend")
-    .description("its keys answer 403 at once, and nothing of it leaves; scheduled and waiting mail stays")
-    .argument("<id>", "the workspace", readId)
-    .option("--reason <text>", "kept with the workspace, for operators only")
-    .option("--json", "as JSON")
+    .description("stop a workspace at once: its keys get 403 and its mail is held")
+    .argument("<id>", "the id of the workspace", readId)
+    .option("--reason <text>", "stored with the workspace; only operators see it")
+    .option("--json", "print JSON")
     .action((id, options) => withContext((context) => suspend(context, id, options)));
   command
     .command("resume")
-    .description("its keys work again, and what was held goes on, under the caps")
-    .argument("<id>", "the workspace", readId)
-    .option("--reason <text>", "why, for operators only: it stands in what this command prints")
-    .option("--json", "as JSON")
+    .description("let a suspended workspace go on: held mail is sent, within the caps")
+    .argument("<id>", "the id of the workspace", readId)
+    .option("--reason <text>", "printed by this command; only operators see it")
+    .option("--json", "print JSON")
     .action((id, options) => withContext((context) => resume(context, id, options)));
   return command;
 }
@@ -86,21 +106,22 @@ async function list({ sql }: Context, options: Output) {
     JSON.stringify(one.limits),
     one.suspendedAt?.toISOString(),
   ]);
-  const head = ["id", "handle", "plan", "name", "limits of its own", "suspended"];
+  const head = ["id", "handle", "plan", "name", "own limits", "suspended"];
   say(options, workspaces.map(show), table(rows, head));
 }
 
 async function set(
   { keyring, sql, reservations, clock }: Context,
   id: string,
-  options: Output & { plan?: Plan; limit: Record<string, number | null> },
+  options: Output & { plan?: Plan; limit: Record<string, number | null>; eventLog?: boolean },
 ) {
-  const { plan, limit: limits } = options;
-  if (plan === undefined && Object.keys(limits).length === 0)
-    throw new CommandError("Nothing to set: give --plan or --limit.");
+  const { plan, limit: limits, eventLog } = options;
+  if (plan === undefined && eventLog === undefined && Object.keys(limits).length === 0)
+    throw new CommandError("Nothing to change: give --plan, --limit or --event-log.");
+  if (eventLog !== undefined && !(await logEvents(sql, id, eventLog))) throw unknownWorkspace(id);
   const before = await readAccount(sql, id);
   const workspace = await keyring.changeWorkspace(id, { ...(plan && { plan }), limits });
-  if (!workspace) throw new CommandError(`There is no workspace ${id}.`);
+  if (!workspace) throw unknownWorkspace(id);
   await noteFixed(sql, id, before, limits, new Date(clock.now()));
   // what waits for a cap may go now
   await expectReleaseNow(sql, id, new Date(clock.now()));
@@ -108,7 +129,7 @@ async function set(
   say(
     options,
     show(workspace),
-    `Workspace ${id}: ${workspace.plan}, limits of its own ${JSON.stringify(workspace.limits)}.`,
+    `Workspace ${id}: ${workspace.plan}, own limits ${JSON.stringify(workspace.limits)}.`,
   );
 }
 
@@ -131,12 +152,12 @@ async function noteFixed(
 async function suspend({ keyring, sql }: Context, id: string, options: Output & { reason?: string }) {
   const { reason = null } = options;
   const suspended = await keyring.suspend(id, reason);
-  if (!suspended) throw new CommandError(`There is no workspace ${id}.`);
+  if (!suspended) throw unknownWorkspace(id);
   const held = await heldBack(sql, id);
   const words = [
-    `Workspace ${id} is suspended${reason === null ? "" : ` (${reason})`}: its keys answer 403.`,
-    `Held: ${held.scheduled} scheduled, ${held.waiting} waiting for a cap, ${held.deferred} deferred, ${held.in_line} in line.`,
-    `${held.on_its_way} e-mails are in the hands of workers: what receivers are taking now is finished, the rest comes back.`,
+    `Workspace ${id} is suspended${reason === null ? "" : ` (${reason})`}: its keys get 403.`,
+    `Held: ${held.scheduled} scheduled, ${held.waiting} waiting for a cap, ${held.deferred} deferred, ${held.in_line} queued.`,
+    `${held.on_its_way} e-mails are with workers: what a receiver is accepting now is finished, the rest is held.`,
   ];
   const value = { id, suspended: true, suspended_at: suspended.suspendedAt, reason, held };
   say(options, value, words.join("\n"));
@@ -145,13 +166,13 @@ async function suspend({ keyring, sql }: Context, id: string, options: Output & 
 async function resume({ keyring, sql }: Context, id: string, options: Output & { reason?: string }) {
   const { reason = null } = options;
   const resumed = await keyring.resume(id);
-  if (!resumed) throw new CommandError(`There is no workspace ${id}.`);
+  if (!resumed) throw unknownWorkspace(id);
   const held = await heldBack(sql, id);
   const all = held.scheduled + held.waiting + held.deferred + held.in_line;
   say(
     options,
     { id, suspended: false, suspended_at: null, reason, held },
-    `Workspace ${id} is resumed. ${all} e-mails go on, as far as they are due and the caps let them.`,
+    `Workspace ${id} is resumed. ${all} held e-mails go out when they are due and the caps allow.`,
   );
 }
 
@@ -160,7 +181,8 @@ async function heldBack(sql: Sql, id: string) {
   return { scheduled, waiting, deferred, in_line: inLine, on_its_way: onItsWay };
 }
 
-function show({ id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor }: Workspace) {
+function show(workspace: Workspace) {
+  const { id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor, logsEvents } = workspace;
   return {
     id,
     handle,
@@ -168,6 +190,7 @@ function show({ id, handle, name, plan, limits, createdAt, suspendedAt, suspende
     plan,
     limits: limitsOf(plan, limits),
     overrides: limits,
+    event_log: logsEvents,
     created_at: createdAt,
     suspended_at: suspendedAt,
     suspended_for: suspendedFor,
@@ -179,21 +202,27 @@ function readPlan(text: string): Plan {
   return text;
 }
 
+function readSwitch(text: string): boolean {
+  if (text !== "on" && text !== "off") throw new InvalidArgumentError("It must be on or off.");
+  return text === "on";
+}
+
 export function readId(text: string): string {
-  if (!isUuid(text)) throw new InvalidArgumentError("It must be a UUID.");
+  if (!isUuid(text))
+    throw new InvalidArgumentError("It must be a UUID, such as 019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90.");
   return text.toLowerCase();
 }
 
 function readLimit(text: string, limits: Record<string, number | null>): Record<string, number | null> {
   const [name = "", value = ""] = text.split("=");
   if (!(LIMIT_NAMES as string[]).includes(name))
-    throw new InvalidArgumentError(`The name must be one of ${LIMIT_NAMES.join(", ")}.`);
+    throw new InvalidArgumentError(`It must be name=value. The names are ${LIMIT_NAMES.join(", ")}.`);
   if (value === "default") return { ...limits, [name]: null };
   const number = Number(value);
   const min = name.startsWith("cap_") ? CAP_MIN : 1;
   if (!/^\d+$/.test(value) || number < min || number > OVERRIDE_MAX)
     throw new InvalidArgumentError(
-      `${name} must be a whole number from ${min} to ${OVERRIDE_MAX}, or default.`,
+      `${name} must be a whole number from ${min} to ${OVERRIDE_MAX}, or \`default\`.`,
     );
   return { ...limits, [name]: number };
 }

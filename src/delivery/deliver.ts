@@ -508,7 +508,11 @@ export class Deliverer {
     const now = performance.now();
     if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
     this.#complainedAt = now;
-    this.#parts.onFault(new Error(`mail is refused because of us, an operator has to look: ${reply}`));
+    this.#parts.onFault(
+      new Error(
+        `a receiver refuses all mail from this engine (address, name or login); an operator has to act: ${reply}`,
+      ),
+    );
   }
 
   #fail(bag: Held, email: OpenEmail, reason: string): void {

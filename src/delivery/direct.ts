@@ -58,7 +58,9 @@ export function directCourier(settings: DirectSettings): Direct {
   const { smtpTls, dnsServers, directSourceAddress } = settings;
   const helo = settings.ehloName ?? ownName();
   if (helo === null)
-    throw new Error("EHLO_NAME must be the full name of this machine, the one that its address resolves to");
+    throw new Error(
+      "EHLO_NAME must be the full host name of this machine, as in the PTR record of its address.",
+    );
   const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   if (dnsServers.length > 0) dns.setServers(dnsServers);
   return new Direct({

@@ -57,6 +57,7 @@ export class Leases {
       if (isSuspended !== undefined) Object.assign(held, { renewedAt: askedAt, isSuspended });
       else if (this.#held.delete(bag.token)) lost++;
     }
-    if (lost > 0) this.#onFault(new Error(`${lost} bags are no longer held: others may send them`));
+    if (lost > 0)
+      this.#onFault(new Error(`the leases of ${lost} bags were lost: another worker may send their e-mails`));
   }
 }

@@ -19,17 +19,17 @@ export async function doubtAboutUs({
   directSourceAddress,
 }: CredenceSettings): Promise<string | null> {
   const name = ehloName ?? ownName();
-  if (name === null) return "EHLO_NAME is not set, and this machine has no full name";
+  if (name === null) return "EHLO_NAME is not set, and this machine has no full host name: set EHLO_NAME";
   const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   if (dnsServers.length > 0) dns.setServers(dnsServers);
   const nothing = (): string[] => [];
   const [v4, v6] = await Promise.all([dns.resolve4(name).catch(nothing), dns.resolve6(name).catch(nothing)]);
   const addresses = [...v4, ...v6];
-  if (addresses.length === 0) return `${name} has no address`;
+  if (addresses.length === 0) return `${name} has no address in DNS: add an A or AAAA record`;
   if (directSourceAddress !== null && !addresses.includes(directSourceAddress))
-    return `${name} is not the name of ${directSourceAddress}`;
+    return `${name} does not resolve to ${directSourceAddress} (DIRECT_SOURCE_ADDRESS)`;
   for (const address of directSourceAddress === null ? addresses : [directSourceAddress])
     if (!(await dns.reverse(address).catch(nothing)).some((one) => one.toLowerCase() === name.toLowerCase()))
-      return `the PTR record of ${address} does not say ${name}`;
+      return `the PTR record of ${address} is not ${name}: ask the owner of the address to set it`;
   return null;
 }

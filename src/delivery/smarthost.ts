@@ -26,10 +26,11 @@ export function readSmarthost(
 ): { peer: Peer; conversationsMax: number } {
   const url = new URL(text);
   if (url.protocol !== "smtp:" && url.protocol !== "smtps:")
-    throw new Error("SMTP_URL must begin with smtp:// or smtps://");
-  if (url.hostname === "") throw new Error("SMTP_URL names no host");
+    throw new Error("SMTP_URL must start with smtp:// or smtps://.");
+  if (url.hostname === "") throw new Error("SMTP_URL names no host. Write smtp://HOST:PORT.");
   for (const name of url.searchParams.keys())
-    if (name !== "pool" && name !== "ca") throw new Error(`SMTP_URL knows ?pool and ?ca, not ?${name}`);
+    if (name !== "pool" && name !== "ca")
+      throw new Error(`SMTP_URL takes the parameters ?pool and ?ca, not ?${name}.`);
   const user = decodeURIComponent(url.username);
   const ca = url.searchParams.get("ca");
   return {
@@ -50,6 +51,6 @@ export function readSmarthost(
 function readPool(text: string | null): number {
   const pool = Number(text ?? POOL_DEFAULT);
   if (!Number.isInteger(pool) || pool < 1 || pool > POOL_MAX)
-    throw new Error(`?pool of SMTP_URL must be a whole number from 1 to ${POOL_MAX}`);
+    throw new Error(`?pool of SMTP_URL must be a whole number from 1 to ${POOL_MAX}.`);
   return pool;
 }

@@ -49,18 +49,18 @@ export function readKey(pem: string): PrivateKey {
   try {
     key = createPrivateKey(pem);
   } catch {
-    throw new UnusableKey("This is no private key in PEM form without a passphrase.");
+    throw new UnusableKey("The file must hold a private key in PEM form, without a passphrase.");
   }
   const algorithm = key.asymmetricKeyType;
   if (algorithm !== "rsa" && algorithm !== "ed25519")
-    throw new UnusableKey(`DKIM signs with rsa or ed25519 keys; this is ${algorithm}.`);
+    throw new UnusableKey(`DKIM needs an rsa or ed25519 key; this one is ${algorithm}.`);
   const bits = bitsOf(key);
   if (bits !== null && bits < RSA_BITS_MIN)
     throw new UnusableKey(
-      `Receivers take a key of ${bits} bits for no signature; ${RSA_BITS_ADVISED} bits are advised.`,
+      `Receivers ignore signatures with a key of ${bits} bits. Use ${RSA_BITS_ADVISED} bits.`,
     );
   if (bits !== null && bits > RSA_BITS_MAX)
-    throw new UnusableKey(`Many receivers do not verify ${bits} bits; ${RSA_BITS_ADVISED} bits are advised.`);
+    throw new UnusableKey(`Many receivers do not verify keys of ${bits} bits. Use ${RSA_BITS_ADVISED} bits.`);
   return { algorithm, key };
 }
 
@@ -116,7 +116,7 @@ export class Sealer {
       return createPrivateKey({ key: der, type: "pkcs8", format: "der" });
     } catch {
       throw new UnusableKey(
-        `the key ${name.selector} of ${name.domain} does not open: POSTRIDER_SECRET is not the one it was sealed under`,
+        `the key ${name.selector} of ${name.domain} cannot be decrypted: POSTRIDER_SECRET is not the one it was encrypted with`,
       );
     }
   }

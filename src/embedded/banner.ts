@@ -8,10 +8,10 @@ const MAIL = {
   html: "<p>It works.</p>",
 };
 
-const ANY_SENDER = `Mail may have any sender, for development: REQUIRE_VERIFIED_DOMAINS=false. In production a workspace
-writes only from domains that DNS has shown to be its own.`;
+const ANY_SENDER = `Any sender address is accepted (REQUIRE_VERIFIED_DOMAINS=false), for development. In production a workspace
+may send only from domains that it has verified in DNS.`;
 const VERIFIED_SENDERS =
-  "Mail leaves only from domains that DNS has shown to be the workspace's own: `postrider domain add`.";
+  "A workspace may send only from domains that it has verified in DNS: see `postrider help domain add`.";
 
 export function banner(place: Place, folder: string, writesAsAny: boolean): string {
   const curl = (path: string, body: unknown) =>
@@ -33,14 +33,14 @@ Postrider is ready.
 
 ${places.map(([name = "", where]) => `  ${name.padEnd(8)} ${where}`).join("\n")}
 
-The demo workspace is on the pro plan, and its sending caps are fixed far above what you need.
+The demo workspace is on the pro plan, with sending caps far above what you need.
 ${writesAsAny ? ANY_SENDER : VERIFIED_SENDERS}
 
-One mail:
+Send one e-mail:
 
 ${curl("/emails", MAIL)}
 
-A batch:
+Send a batch:
 
 ${curl("/emails/batch", [MAIL, { ...MAIL, to: "me@example.com" }])}
 
@@ -50,5 +50,7 @@ Ctrl-C stops everything.
 
 function mailboxOf({ mailbox_url, smtp_url }: Place): string {
   if (mailbox_url !== null) return `${mailbox_url}/messages`;
-  return smtp_url === null ? "none: mail goes to its receivers" : "none: mail goes to SMTP_URL";
+  return smtp_url === null
+    ? "none: mail goes to the MX hosts of its recipients"
+    : "none: mail goes to SMTP_URL";
 }

@@ -12,8 +12,15 @@ import type { Report } from "./parent.ts";
  */
 export const NODE_FLAGS: readonly string[] = ["--enable-source-maps", "--max-semi-space-size=32"];
 
-/** Why a start failed, in a line for the user. */
-export class StartError extends Error {}
+/** Why a start failed, in a line for the user, and the status that the process ends with. */
+export class StartError extends Error {
+  readonly status: number;
+
+  constructor(reason: string, status = 1) {
+    super(reason);
+    this.status = status;
+  }
+}
 
 export type ChildOptions = {
   /** How messages call it. */
@@ -42,21 +49,22 @@ export function startChild({ name, script, args, env, logFile, say }: ChildOptio
     env,
   });
   closeSync(log);
-  let failure: string | null = null;
+  let failure: { reason: string; status: number } | null = null;
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
-    child.once("exit", (status, signal) => resolve(failure ?? signal ?? `status ${status}`));
+    child.once("exit", (status, signal) => resolve(failure?.reason ?? signal ?? `status ${status}`));
   });
   const served = new Promise<Report>((resolve) => {
     child.on("message", (report: Report) => {
       if (report.kind === "progress") say(report.line);
-      else if (report.kind === "failed") failure = report.reason;
+      else if (report.kind === "failed") failure = report;
       else resolve(report);
     });
   });
   const died = ended.then((why) => {
     throw new StartError(
-      failure ?? `The ${name} process ended while it was starting (${why}): see ${logFile}`,
+      failure?.reason ?? `The ${name} process ended while it was starting (${why}). See ${logFile}`,
+      failure?.status,
     );
   });
   const started = Promise.race([served, died]);

@@ -72,7 +72,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     child.kill("SIGKILL");
     await ended;
     const said = lines.join("\n");
-    if (/address already in use/i.test(said)) throw new PortTakenError(`${name} found its port taken`);
+    if (/address already in use/i.test(said)) throw new PortTakenError(`The port of ${name} is in use`);
     throw new Error(`${name} did not start${outcome === "late" ? " in time" : ""}:\n${said}`);
   }
   return {

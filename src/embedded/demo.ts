@@ -35,7 +35,7 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
   try {
     const known = await findDemo(sql, home.demoKey(), secret);
     if (known) return known;
-    say("Making a demo workspace");
+    say("Creating a demo workspace");
     const clock = await recordClock(() => clockTime(sql));
     const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock }), clock.now());
     home.keepOwnerPassword(made.password);

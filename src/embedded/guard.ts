@@ -71,7 +71,7 @@ try {
     const store = await STARTS[name]?.();
     if (!store) throw new Error(`there is no store called ${name}`);
     held.push(store);
-    store.ended?.then(() => fail(`${name} ended unexpectedly`));
+    store.ended?.then(() => fail(`${name} ended by itself`));
   }
   report({ kind: "stores", stores });
 } catch (error) {
@@ -80,7 +80,7 @@ try {
 
 function fail(reason: string): void {
   if (isEnding) return;
-  report({ kind: "failed", reason });
+  report({ kind: "failed", reason, status: 1 });
   end(1);
 }
 

@@ -1,13 +1,14 @@
 /**
  * The leash between the root of `npm start` and its children: an IPC channel. When the root goes, however it goes, the
- * channel closes, and the child ends: at once while it is still starting, gently once it has said how. A process that
- * nobody holds on a leash is its own master.
+ * channel closes, and the child ends: at once while it is still starting, gently once it has said how. Without a
+ * leash a process runs unsupervised.
  */
 export type Report =
   | { kind: "progress"; line: string }
   | { kind: "ready"; port: number | null }
   | { kind: "stores"; stores: StoresReport }
-  | { kind: "failed"; reason: string };
+  /** `status` is what the process ends with. */
+  | { kind: "failed"; reason: string; status: number };
 
 /** What the process that holds the stores brought up. */
 export type StoresReport = {

@@ -90,7 +90,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
       isReady: (line) => line.includes("ready to accept connections"),
       onLine: (line) => {
         if (/ (FATAL|PANIC): /.test(line) && !/(terminating|starting up|shutting down)/.test(line)) log(line);
-        if (line.includes("automatic recovery in progress")) log("Postgres recovers what the last run wrote");
+        if (line.includes("automatic recovery in progress")) log("Postgres is recovering from the last run");
       },
       gently: "SIGINT", // ends sessions, checkpoints, goes
       atOnce: "SIGQUIT", // goes; the next start recovers
@@ -145,7 +145,7 @@ function folderFor(wanted: string, owner: Owner, log: (line: string) => void): s
     return wanted;
   }
   makeSharedFolder();
-  log(`Postgres cannot enter ${dirname(dirname(wanted))} as its own user: its data is in ${before}`);
+  log(`The user of Postgres cannot enter ${dirname(dirname(wanted))}, so its data is in ${before}`);
   makeFolder(before);
   chownSync(before, owner.uid, owner.gid);
   return before;
@@ -228,7 +228,9 @@ function isRoots(folder: string): boolean {
   if (!existsSync(folder)) return false;
   const { uid, mode } = lstatSync(folder);
   if (uid === 0 && (mode & 0o022) === 0) return true;
-  throw new Error(`${folder} is not root's alone: remove it`);
+  throw new Error(
+    `The folder ${folder} can be written by other users than root. Remove it, then start again.`,
+  );
 }
 
 /** Makes the cluster on the first start, so that a start that was cut short leaves none; hands back its password. */
@@ -240,7 +242,7 @@ async function initialise(
 ): Promise<string> {
   const passwordFile = `${data}.password`;
   if (existsSync(data)) return readFileSync(passwordFile, "utf8").trim();
-  log("Making the database");
+  log("Creating the database");
   const making = `${data}.making`;
   rmSync(making, { recursive: true, force: true });
   const password = randomBytes(18).toString("hex");
@@ -283,7 +285,7 @@ async function endLeftover(data: string, log: (line: string) => void): Promise<v
   const holder = identify(pid);
   if (holder === null) return;
   if (hasArgument(pid, data) || worksIn(pid, data)) {
-    log(`Ending a Postgres that an earlier run left behind (pid ${pid})`);
+    log(`Stopping a Postgres of an earlier run (pid ${pid})`);
     await endProcess(holder, "SIGINT");
   } else rmSync(pidFile); // somebody else has its number by now, and Postgres would take them for a server
 }

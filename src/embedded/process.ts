@@ -42,7 +42,9 @@ export async function endProcess(process: Identity, signal: NodeJS.Signals): Pro
   if (await goesWithin(END_MS_MAX, process)) return;
   send(process.pid, "SIGKILL");
   if (await goesWithin(KILL_MS_MAX, process)) return;
-  throw new Error(`Process ${process.pid} does not end, although it was killed. End it, then start again.`);
+  throw new Error(
+    `Process ${process.pid} of the last run does not end, although it was killed. End it, then start again.`,
+  );
 }
 
 async function goesWithin(ms: number, process: Identity): Promise<boolean> {

@@ -91,6 +91,6 @@ async function endLeftover(pidFile: string, folder: string, log: (line: string) 
   // Redis writes over its command line, but works in its data folder
   const leftover = worksIn(pid, folder) ? identify(pid) : null;
   if (leftover === null) return;
-  log(`Ending a Redis that an earlier run left behind (pid ${pid})`);
+  log(`Stopping a Redis of an earlier run (pid ${pid})`);
   await endProcess(leftover, "SIGTERM");
 }

@@ -21,7 +21,7 @@ export async function redisProgram(log: (line: string) => void): Promise<string>
   if (found) return found;
   const isDebian = existsSync("/etc/debian_version");
   if (!isDebian || process.getuid?.() !== 0) throw new NoRedisError(advice(isDebian));
-  log("Redis was not found: installing redis-server with apt-get");
+  log("Redis is not installed: installing redis-server with apt-get");
   try {
     await withoutService(install);
   } catch (error) {

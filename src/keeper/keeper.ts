@@ -35,6 +35,7 @@ import {
 } from "../record/mail/keeping.ts";
 import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/mail/overload.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
+import { numberEvents } from "../record/outbox/outbox.ts";
 import { dropOldCounts } from "../record/workspaces/caps.ts";
 import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
 import { letGoOn } from "../record/workspaces/suspension.ts";
@@ -60,6 +61,7 @@ const STEPS_MAX = {
   runs: 5_000,
   /** Megabytes each, it may be. */
   attachments: 500,
+  events: 5_000,
   /** Workspaces whose old counts go. */
   counts: 1_000,
 };
@@ -121,6 +123,7 @@ export class Keeper {
       { name: "audit", everyMs: 1_000, run: () => this.audit() },
       { name: "brake", everyMs: 2_000, run: () => this.brake() },
       { name: "caps", everyMs: parts.capsEverySeconds * 1_000, run: () => this.caps() },
+      { name: "events", everyMs: 500, run: () => this.events() },
       { name: "domains", everyMs: 60_000, run: () => this.domains() },
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
@@ -269,6 +272,13 @@ export class Keeper {
       return due.length === DOMAINS_MAX;
     });
     return isMore ?? false;
+  }
+
+  /** What happened gets the sequence by which it is read. */
+  async events(): Promise<boolean> {
+    return this.#sizes.events.full(
+      async (most) => (await this.#only("events", (tx) => numberEvents(tx, most))) ?? 0,
+    );
   }
 
   async partitions(): Promise<boolean> {

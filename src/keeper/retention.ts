@@ -27,7 +27,7 @@ const ATTEMPT_EVERY_MS = 1_000;
 const LOOK_EVERY_MS = 250;
 const LOOKS_MAX = 12;
 
-export type RetentionDays = { emails: number; bodies: number };
+export type RetentionDays = { emails: number; bodies: number; events: number };
 
 export type RetentionParts = {
   /** A connection of its own, with its own timeouts. */
@@ -84,8 +84,8 @@ export class Retention {
   }
 
   #keptDays(table: Partition["table"]): number {
-    const { emails, bodies } = this.#parts.days;
-    return table === "email" ? emails : bodies;
+    const { emails, bodies, events } = this.#parts.days;
+    return { email: emails, body: bodies, outbox: events }[table];
   }
 
   async #dropOne(partition: Partition, now: number, lease: Lease): Promise<boolean> {
@@ -104,8 +104,9 @@ export class Retention {
   }
 
   /** Looks through the e-mails of a partition's day, at half speed. */
-  async #find({ name, day }: Partition, before: Date, lease: Lease): Promise<Finding> {
+  async #find({ name, table, day }: Partition, before: Date, lease: Lease): Promise<Finding> {
     const { sql } = this.#parts;
+    if (table === "outbox") return "over";
     const emails = `email_${day}`;
     if (!(await isThere(sql, emails))) return "over";
     const check = this.#checks.get(name) ?? new PartitionCheck(sql, emails, CHECK_SLOW_MS);

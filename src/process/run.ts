@@ -8,6 +8,7 @@ import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../conf
 import { onLeashLost, report } from "../embedded/parent.ts";
 import type { Role, Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
+import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
 const STOP_MS_MAX = 6_000;
 const LEASH_LOST_MS_MAX = 3_500;
@@ -22,7 +23,10 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     );
     allowLargeHeaders();
     if (checkServerBinary() === "not recorded")
-      log.warn({ package: packageOfBinary() }, "nobody has recorded the native binary for this platform");
+      log.warn(
+        { package: packageOfBinary() },
+        "the hash of the native binary is not recorded for this platform",
+      );
     const { serve } = await import("./serve.ts");
     survive(log);
     const serving = await serve(config, roles, log);
@@ -32,9 +36,10 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     return null;
   } catch (error) {
     const reason = reasonOf(error);
-    report({ kind: "failed", reason });
+    const status = statusOf(error);
+    report({ kind: "failed", reason, status });
     process.stderr.write(`${reason}\n`);
-    return error instanceof ConfigError ? CONFIG_EXIT : 1;
+    return status;
   }
 }
 
@@ -55,7 +60,7 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   };
   process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
   process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
-  onLeashLost(() => stop("the root is gone", LEASH_LOST_MS_MAX));
+  onLeashLost(() => stop("the parent process is gone", LEASH_LOST_MS_MAX));
 }
 
 /** What is logged of an error: never the values a store complains about, which may be somebody's mail. */
@@ -65,6 +70,11 @@ function errorOf(error: unknown): object {
   const { code } = error as { code?: unknown };
   const cause = error.cause === undefined ? undefined : errorOf(error.cause);
   return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof StoreUnreachable) return UNREACHABLE_EXIT;
+  return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }
 
 function reasonOf(error: unknown): string {

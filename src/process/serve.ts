@@ -80,9 +80,9 @@ export async function serve(
     const clock = otherClock ?? recordClock;
     const setup = stores.sql("setup");
     await stores.persevere(() =>
-      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migrated")),
+      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migration applied")),
     );
-    const onFault = (error: unknown) => log.error({ err: error }, "fault");
+    const onFault = (error: unknown) => log.error({ err: error }, "internal error");
     let port: number | null = null;
     if (roles.includes("api")) {
       const api = await startApiRole(config, secret, stores, clock, log);
@@ -117,8 +117,12 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   const line = new Line(await stores.redis("queue"), SHARDS);
   const hints = stores.sql("hints");
   const lineUp = (bags: Bag[]) =>
-    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
-  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+    putInLine(line, hints, bags).catch((error: unknown) =>
+      log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
+    );
+  const brake = new Brake(reads, (error) =>
+    log.warn({ err: error }, "the state of disk and backlog could not be read"),
+  );
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
   const api = await startApi({
@@ -136,7 +140,7 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
     host: config.host,
     port: config.port,
     sharesPort: config.sharedPort,
-    brake: () => brake.reason,
+    brake: () => brake.shortage,
     onBags: lineUp,
     isReady: () => stores.check(),
     log: {
@@ -144,7 +148,8 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
         const { requestId, method, path, status } = exchange;
         log.debug({ request_id: requestId, method, path, status, ms: Math.round(ms * 10) / 10 }, "answered");
       },
-      fault: (exchange, error) => log.error({ request_id: exchange?.requestId, err: error }, "fault"),
+      fault: (exchange, error) =>
+        log.error({ request_id: exchange?.requestId, err: error }, "internal error"),
     },
   });
   return {
@@ -171,7 +176,7 @@ async function tellMetrics(
     const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port, token, onFault });
     return metrics.stop;
   } catch (error) {
-    log.warn({ err: error, port }, "this process tells no metrics");
+    log.warn({ err: error, port }, "this process serves no metrics: the port cannot be used");
     return async () => {};
   }
 }
@@ -179,7 +184,7 @@ async function tellMetrics(
 function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
   try {
     return new PolicyInForce(capsPolicy, (error) =>
-      log.error({ err: error }, "the policy of sending caps is refused; the one before stays in force"),
+      log.error({ err: error }, "the policy file is not valid; the previous policy stays in use"),
     );
   } catch (error) {
     throw new StartError(`CAPS_POLICY: ${error instanceof Error ? error.message : error}`);
@@ -191,7 +196,7 @@ function openCourier(config: Config, onFault: (error: unknown) => void): Courier
   const { courier, smtpUrl } = config;
   if (courier === "direct") {
     if (smtpUrl !== null)
-      throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set: unset one of them");
+      throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set. Unset one of them.");
     try {
       return directCourier(config);
     } catch (error) {
@@ -200,7 +205,7 @@ function openCourier(config: Config, onFault: (error: unknown) => void): Courier
   }
   if (smtpUrl === null)
     throw new StartError(
-      "SMTP_URL must name the smarthost that takes the mail (or COURIER=direct: the receivers' own hosts)",
+      "SMTP_URL is not set. Set it to the smarthost that takes the mail, or set COURIER=direct to send to the MX hosts of the recipients.",
     );
   return relayCourier(smtpUrl, config, onFault);
 }
@@ -267,14 +272,18 @@ async function startAutomateRole(
   clock: Clock,
   log: Logger,
 ) {
-  const onFault = (error: unknown) => log.error({ err: error }, "fault");
+  const onFault = (error: unknown) => log.error({ err: error }, "internal error");
   const reads = stores.sql("reads");
   const line = new Line(await stores.redis("queue"), SHARDS);
   const hints = stores.sql("hints");
-  const brake = new Brake(reads, (error) => log.warn({ err: error }, "brake not read"));
+  const brake = new Brake(reads, (error) =>
+    log.warn({ err: error }, "the state of disk and backlog could not be read"),
+  );
   const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
   const commit = mailCommit(commits, (bags) => {
-    putInLine(line, hints, bags).catch((error: unknown) => log.warn({ err: error }, "not queued yet"));
+    putInLine(line, hints, bags).catch((error: unknown) =>
+      log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
+    );
   });
   const contacts = contactCommit(commits, addressHasher(serverSecret));
   const worker = new Worker({
@@ -283,8 +292,8 @@ async function startAutomateRole(
       reservations: new Reservations(await stores.redis("admission"), reads, clock),
       commit,
       clock,
-      brake: () => brake.reason,
-      onLag: (error) => log.warn({ err: error }, "Redis was not told"),
+      brake: () => brake.shortage,
+      onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),
     }),
     contacts,
     shelf: new Shelf(reads, config.storeTimeoutMs),
@@ -331,7 +340,11 @@ async function startKeeperRole(
       await keyring.forget(handle, version);
       await reservations.forget(handle);
     },
-    retention: { emails: config.retentionDays, bodies: config.bodyRetentionDays },
+    retention: {
+      emails: config.retentionDays,
+      bodies: config.bodyRetentionDays,
+      events: config.eventLogDays,
+    },
     retentionSql: stores.sql("retention"),
     brake: {
       backlogMax: config.backlogMax,
@@ -373,13 +386,15 @@ function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger)
     const run = /^run_id:(\S+)/m.exec(info)?.[1] ?? null;
     if (run === known) return;
     if (known !== null) {
-      log.warn({ run }, "Redis is another run: recent changes are told again");
+      log.warn({ run }, "Redis was restarted or replaced: recent changes are sent to it again");
       await replay();
     }
     known = run;
   };
   const onReady = () =>
-    void look().catch((error: unknown) => log.warn({ err: error }, "Redis could not be asked for its run"));
+    void look().catch((error: unknown) =>
+      log.warn({ err: error }, "Redis could not be asked whether it was restarted"),
+    );
   redis.on("ready", onReady);
   const timer = setInterval(onReady, RUN_CHECK_MS);
   onReady();
@@ -394,7 +409,7 @@ function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger)
 function expectMetricsToken({ host, metricsPort, metricsToken }: Config): void {
   if (metricsPort !== null && metricsToken === null && !isLoopback(host))
     throw new StartError(
-      `METRICS_TOKEN must be set: metrics would be open to whoever reaches ${host}. Set it to a secret of at least ` +
+      `METRICS_TOKEN is not set, and metrics would be open to everyone who reaches ${host}. Set it to a secret of at least ` +
         "16 characters that Prometheus sends as a bearer token, or unset METRICS_PORT.",
     );
 }
@@ -408,7 +423,7 @@ function required(config: Config, roles: readonly Role[]) {
   ].filter(Boolean);
   if (databaseUrl === null || redisUrl === null || missing.length > 0)
     throw new StartError(
-      `${missing.join(" and ")} must be set to serve (or use \`npm start\`, which brings its own)`,
+      `${missing.join(" and ")} must be set. For development, \`npm start\` brings its own Postgres and Redis.`,
     );
   return { databaseUrl, redisUrl, secret: secret ?? "" };
 }

@@ -72,10 +72,10 @@ class Root {
     return !loadConfig(this.#env).requireVerifiedDomains;
   }
 
-  fail(reason: string): void {
+  fail(reason: string, status = 1): void {
     if (this.#isStopping) return;
     process.stderr.write(`${reason}\n`);
-    this.stop(1);
+    this.stop(status);
   }
 
   async stop(status: number): Promise<void> {
@@ -107,7 +107,9 @@ class Root {
     const child = this.#spawn("stores", "../embedded/guard.js", args, childEnv({}));
     const report = await child.started;
     if (report.kind !== "stores") throw new StartError("The stores did not start.");
-    child.ended.then((why) => this.fail(`The stores ended (${why}).`));
+    child.ended.then((why) =>
+      this.fail(`A store that Postrider started has ended (${why}). See ${this.#home.logFile("stores")}`),
+    );
     const { stores } = report;
     for (const [name, pid] of Object.entries(stores.pids)) this.#home.note(name, pid);
     return {
@@ -137,7 +139,7 @@ class Root {
         this.fail(`The ${role} process keeps ending (${why}). See ${this.#home.logFile(role)}`);
         return;
       }
-      say(`The ${role} process ended (${why}): starting it again`);
+      say(`The ${role} process ended (${why}). Starting it again`);
       await after(RESTART_MS_MIN * 2 ** deaths.length);
       if (this.#isStopping) return;
       child = this.#spawnRole(role);
@@ -156,7 +158,8 @@ class Root {
 
   /** Resolves with the url when the api takes requests. */
   async #apiAnswers(report: Report): Promise<string> {
-    if (report.kind !== "ready" || report.port === null) throw new StartError("The api has no port.");
+    if (report.kind !== "ready" || report.port === null)
+      throw new StartError("The API process reported no port.");
     const { host } = this.#config;
     const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
     const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;
@@ -236,7 +239,7 @@ async function missingAt(baseUrl: string): Promise<string> {
     if (answer.ok) return "";
     const { checks } = (await answer.json()) as { checks: Record<string, string> };
     const failed = Object.entries(checks).filter(([, state]) => state !== "ok");
-    return failed.map(([name, state]) => `${name}: ${state}`).join(", ") || "it does not say why";
+    return failed.map(([name, state]) => `${name}: ${state}`).join(", ") || "it gives no reason";
   } catch {
     return "it does not answer";
   }
@@ -268,4 +271,6 @@ process.stdout.on("error", () => {});
 process.stderr.on("error", () => {});
 const root = open();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
-root.start().catch((error: unknown) => root.fail(reasonOf(error)));
+root
+  .start()
+  .catch((error: unknown) => root.fail(reasonOf(error), error instanceof StartError ? error.status : 1));

@@ -7,11 +7,17 @@ import { connectRedis, type Purpose } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { type RecordClock, recordClock } from "./recordclock.ts";
 import { isOfStoreClient } from "./survive.ts";
+import {
+  isMisconfigured,
+  postgresAt,
+  redisAt,
+  type Store,
+  StoreUnreachable,
+  unreachable,
+} from "./unreachable.ts";
 
 const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
-const POSTGRES = "Postgres (DATABASE_URL)";
-const REDIS = "Redis (REDIS_URL)";
 const CLOSE_SECONDS_MAX = 0.5;
 
 /** What a process needs and does not have: said in one line, with exit status 1. */
@@ -20,6 +26,8 @@ export class StartError extends Error {}
 export class Stores {
   readonly #databaseUrl: string;
   readonly #redisUrl: string;
+  readonly #postgres: Store;
+  readonly #redis: Store;
   readonly #timeoutMs: number;
   readonly #log: Logger;
   readonly #pools: Sql[] = [];
@@ -30,6 +38,8 @@ export class Stores {
   constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
     this.#databaseUrl = databaseUrl;
     this.#redisUrl = redisUrl;
+    this.#postgres = postgresAt(databaseUrl);
+    this.#redis = redisAt(redisUrl);
     this.#timeoutMs = timeoutMs;
     this.#log = log;
   }
@@ -47,18 +57,18 @@ export class Stores {
     this.#clients.push(client);
     // the client connects again by itself; a first attempt that fails is no reason to give up
     if (client.status !== "ready")
-      await inTime(REDIS, new Promise((resolve) => client.once("ready", resolve)));
+      await inTime(this.#redis, new Promise((resolve) => client.once("ready", resolve)));
     return client;
   }
 
   /** Waits for stores that are still starting, or says which one is not there; hands back the time of Postgres. */
   async ready(): Promise<RecordClock> {
     const sql = this.sql("setup");
-    await until(POSTGRES, () => inTime(POSTGRES, sql`select 1`));
+    await this.#until(this.#postgres, () => inTime(this.#postgres, sql`select 1`));
     const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
     redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(redis);
-    await until(REDIS, () => inTime(REDIS, redis.ping()));
+    await this.#until(this.#redis, () => inTime(this.#redis, redis.ping()));
     this.#clock = await recordClock(() => clockTime(sql));
     this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
     return this.#clock;
@@ -66,7 +76,28 @@ export class Stores {
 
   /** Does `work` again when the stores go away in the middle of it: it must be safe to repeat. */
   persevere(work: () => Promise<void>): Promise<void> {
-    return until(POSTGRES, work, isOfStoreClient);
+    return this.#until(this.#postgres, work, isOfStoreClient);
+  }
+
+  async #until(
+    store: Store,
+    ask: () => PromiseLike<unknown>,
+    passes: (error: unknown) => boolean = () => true,
+  ): Promise<void> {
+    const began = performance.now();
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        await ask();
+        return;
+      } catch (error) {
+        if (error instanceof StoreUnreachable || !passes(error)) throw error;
+        const { message } = unreachable(store, error);
+        if (isMisconfigured(error) || performance.now() - began > STORE_WAIT_MS)
+          throw new StoreUnreachable(message);
+        if (isFirst) this.#log.warn(`${message} Trying again for ${STORE_WAIT_MS / 1000} s.`);
+        await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
+      }
+    }
   }
 
   async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
@@ -86,7 +117,7 @@ export class Stores {
     if (fault === null) this.#log.info("The clock of this machine agrees with Postgres again.");
     else
       this.#log.error(
-        `The clock of this machine is ${fault}, and one of them is wrong (does NTP run on both?). Until they agree this process is not ready.`,
+        `The clock of this machine is ${fault}, and one of the two clocks is wrong. Does NTP run on both? Until they agree, this process is not ready.`,
       );
   }
 
@@ -112,34 +143,11 @@ async function named(name: string, ms: number, check: () => Promise<void>): Prom
   }
 }
 
-async function until(
-  name: string,
-  ask: () => PromiseLike<unknown>,
-  passes: (error: unknown) => boolean = () => true,
-): Promise<void> {
-  const deadline = performance.now() + STORE_WAIT_MS;
-  for (;;) {
-    try {
-      await ask();
-      return;
-    } catch (error) {
-      if (error instanceof StartError || !passes(error)) throw error;
-      if (performance.now() > deadline) throw silent(name, error);
-      await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
-    }
-  }
-}
-
 /** A store may also say nothing at all. */
-async function inTime(name: string, answer: PromiseLike<unknown>): Promise<void> {
+async function inTime(store: Store, answer: PromiseLike<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(silent(name)), STORE_WAIT_MS);
+    timer = setTimeout(() => reject(unreachable(store)), STORE_WAIT_MS);
   });
   await Promise.race([answer, late]).finally(() => clearTimeout(timer));
-}
-
-function silent(name: string, error?: unknown): StartError {
-  const why = error === undefined ? "" : `: ${error instanceof Error ? error.message : error}`;
-  return new StartError(`${name} did not answer within ${STORE_WAIT_MS / 1000} s${why}`);
 }

@@ -8,7 +8,10 @@
 import { Cluster, Redis } from "ioredis";
 import type { RedisClient } from "./scripts.ts";
 
-export type Purpose = "admission" | "queue" | "worker";
+/** A `command` of the command line ends soon when Redis is away; workers wait for it. */
+export type Purpose = "admission" | "queue" | "worker" | "command";
+
+const COMMAND_RETRIES_MAX = 2;
 
 export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
   const common = {
@@ -18,8 +21,12 @@ export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): 
     retryStrategy: (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 5), 1_000),
   };
   const options =
-    purpose === "worker"
-      ? { ...common, enableOfflineQueue: true, maxRetriesPerRequest: null }
+    purpose === "worker" || purpose === "command"
+      ? {
+          ...common,
+          enableOfflineQueue: true,
+          maxRetriesPerRequest: purpose === "worker" ? null : COMMAND_RETRIES_MAX,
+        }
       : {
           ...common,
           enableOfflineQueue: false,

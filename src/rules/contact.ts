@@ -209,7 +209,7 @@ function edit(
     return {
       kind: "too much",
       field: "properties",
-      message: `must have at most ${PROPERTIES_BYTES_MAX} bytes in all, as JSON with all digits of its numbers`,
+      message: `must have at most ${PROPERTIES_BYTES_MAX} bytes in all, as JSON, with all numbers written out in full`,
     };
   const tags = retagged(contact.tags, tagging);
   if (tags.length > TAGS_MAX && tags.length > contact.tags.length)

@@ -71,6 +71,7 @@ const BODIES: Record<string, Bodies> = {
   "DELETE /templates/{id_or_external_id}": NONE,
   "POST /templates/{id_or_external_id}/publish": NONE,
   "POST /templates/{id_or_external_id}/duplicate": NONE,
+  "GET /events/log": NONE,
   "POST /events": ({ audience, address }) => [{ audience_id: audience, email: address, name: "signed.up" }],
   ...Object.fromEntries(
     ["audiences", "segments"].flatMap((name) =>

@@ -3,8 +3,7 @@ import type { Role } from "../../src/process/serve.ts";
 import { startEngine } from "../rig/engine.ts";
 import { startProcess } from "../rig/process.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
-import { ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink } from "../rig/sink.ts";
+import { openStage } from "../rig/stage.ts";
 import { Client, mail } from "../rig/workspace.ts";
 
 /** What runs roles gives them this long before it kills. */
@@ -22,19 +21,19 @@ test.each<[string, (stores: Stores) => unknown]>([
 ])(
   "%s: every role ends by itself within five seconds, with work in its hands",
   async (_, die) => {
-    const [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-    const { port, username, password, pathname } = new URL(database.url);
+    const stage = await openStage();
+    const { port, username, password, pathname } = new URL(stage.databaseUrl);
     const [toRedis, toPostgres] = await Promise.all([
-      openProxy({ port: redis.port }),
+      openProxy({ port: stage.redis.port }),
       openProxy({ port: Number(port) }),
     ]);
-    const direct = await startEngine([], { databaseUrl: database.url, redisUrl: redis.url });
+    const direct = await startEngine([], stage);
     const processes = await Promise.all(
       ROLES.map((role) =>
         startProcess([role], {
           databaseUrl: `postgres://${username}:${password}@127.0.0.1:${toPostgres.port}${pathname}`,
           redisUrl: `redis://127.0.0.1:${toRedis.port}`,
-          smtpUrl: sink.url,
+          smtpUrl: stage.smtpUrl,
         }),
       ),
     );
@@ -44,7 +43,7 @@ test.each<[string, (stores: Stores) => unknown]>([
       const caller = new Client(url, client.key);
       // one mail that the sink never answers, and a request that meets the dead store
       expect((await caller.post("/emails", mail({ to: "hang-after-data@example.net" }))).status).toBe(200);
-      await expect.poll(() => sink.openConnections).toBe(1);
+      await expect.poll(() => stage.sink.openConnections).toBe(1);
       await die({ toRedis, toPostgres });
       const late = caller.post("/emails", mail()).catch(() => null);
       const ends = await Promise.all(
@@ -62,8 +61,8 @@ test.each<[string, (stores: Stores) => unknown]>([
     } finally {
       await Promise.all(processes.map((process) => process.kill()));
       await direct.stop();
-      await Promise.all([toRedis.close(), toPostgres.close(), sink.close(), redis.stop()]);
-      await database.drop();
+      await Promise.all([toRedis.close(), toPostgres.close()]);
+      await stage.close();
     }
   },
   60_000,

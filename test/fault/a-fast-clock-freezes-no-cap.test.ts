@@ -9,8 +9,7 @@ import { timeOfId } from "../../src/ids.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { Client, mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const AHEAD_MS = 26 * 3_600_000;
@@ -20,22 +19,19 @@ const BUCKET_MS = 300_000;
 const MOMENT_MS = 60_000;
 const PATIENCE = { timeout: 20_000 };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let right: Engine;
 let fast: EngineProcess;
-const stores = () => ({ databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url });
 
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  right = await startEngine(["api"], stores());
-  fast = await startProcess(["api"], { ...stores(), wrongByMs: AHEAD_MS });
+  stage = await openStage();
+  right = await startEngine(["api"], stage);
+  fast = await startProcess(["api"], { ...stage, wrongByMs: AHEAD_MS });
 });
 afterAll(async () => {
   await fast.stop();
   await right.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const throughFast = ({ client }: TestWorkspace) => new Client(`http://127.0.0.1:${fast.port}`, client.key);
@@ -59,10 +55,10 @@ const isNear = (ms: number, expected: number) => Math.abs(ms - expected) < MOMEN
 
 test("what waits for a cap goes when the hour has turned, not when the fast clock says so", async () => {
   const ws = await right.workspace("pro", { cap_hour: 50, cap_day: 1_000 });
-  const keeper = await startProcess(["keeper", "deliver"], stores());
+  const keeper = await startProcess(["keeper", "deliver"], stage);
   const going = await send(throughFast(ws), 50);
   const waiting = [...(await send(throughFast(ws), 5)), ...(await send(ws.client, 5))];
-  await sink.ledger.received(50);
+  await stage.sink.ledger.received(50);
   expect(await statuses(waiting)).toEqual(["waiting"]);
   const [ledger] = await right.sql<{ at: Date }[]>`
     select next_release_at as at from ledger where workspace_id = ${ws.id}`;
@@ -72,9 +68,11 @@ test("what waits for a cap goes when the hour has turned, not when the fast cloc
   await right.sql`
     update ledger set bucket = bucket - 13, next_release_at = next_release_at - interval '65 minutes'
     where workspace_id = ${ws.id}`;
-  await sink.ledger.received(60);
+  await stage.sink.ledger.received(60);
   await keeper.stop();
-  const { missing, repeated } = sink.ledger.compare([...going, ...waiting].map((id) => `${id}@example.com`));
+  const { missing, repeated } = stage.sink.ledger.compare(
+    [...going, ...waiting].map((id) => `${id}@example.com`),
+  );
   expect({ missing, repeated }).toEqual({ missing: [], repeated: [] });
 });
 
@@ -107,12 +105,12 @@ test("a keeper and a worker that are fast let nothing go early", async () => {
   await apply(right.sql, other.id, document, Date.now());
 
   const everything = await startProcess(["keeper", "deliver", "automate"], {
-    ...stores(),
+    ...stage,
     wrongByMs: AHEAD_MS,
   });
   await other.client.post("/events", { audience_id: audience.id, email, name: "go" });
   const [soon] = await send(other.client, 1, { scheduled_at: "in 2 seconds" });
-  await sink.ledger.received(1, ({ messageId }) => messageId === `${soon}@example.com`);
+  await stage.sink.ledger.received(1, ({ messageId }) => messageId === `${soon}@example.com`);
   const run = () => right.sql<{ position: string; wakeAt: Date }[]>`
     select position, wake_at as "wakeAt" from run where workspace_id = ${other.id}`;
   await expect.poll(async () => (await run())[0]?.position, PATIENCE).toBe("1");
@@ -145,7 +143,7 @@ test("it is not ready and says why, until its clock is set right", async () => {
 test("its log says so, once", async () => {
   const rightNow = Date.now;
   const wrong = vi.spyOn(Date, "now").mockImplementation(() => rightNow() + AHEAD_MS);
-  const engine = await startEngine(["api"], stores());
+  const engine = await startEngine(["api"], stage);
   wrong.mockRestore();
   await engine.stop();
   expect(engine.complaints.map(({ msg }) => msg)).toEqual([
@@ -157,7 +155,7 @@ type Finding = { what: string; state: string; detail: string };
 
 test("the doctor names the clock", async () => {
   const finding = async (options: { wrongByMs?: number }) => {
-    const { out } = await commandLine({ ...stores(), ...options }).postrider("doctor", "--json");
+    const { out } = await commandLine({ ...stage, ...options }).postrider("doctor", "--json");
     return (JSON.parse(out) as Finding[]).filter(({ what }) => what.includes("clock"));
   };
   expect((await finding({})).map(({ state }) => state)).toEqual(["ok", "ok"]);

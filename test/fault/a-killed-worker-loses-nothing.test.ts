@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
 const BATCHES = 200;
@@ -12,22 +11,20 @@ const KILLS = 5;
 /** What one worker may hold whose answers were not noted: twenty conversations, and the notes on their way. */
 const UNNOTED_MAX = 2_000 + 20;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  engine = await startEngine(["api", "keeper"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("a worker killed five times during 20,000 mails loses none, and repeats only what was not noted", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
-  const options = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: `${sink.url}?pool=20` };
+  const options = { ...stage, smtpUrl: `${stage.smtpUrl}?pool=20` };
   let worker: EngineProcess = await startProcess(["deliver"], options);
   const ids: string[] = [];
   const sending = (async () => {
@@ -41,7 +38,7 @@ test("a worker killed five times during 20,000 mails loses none, and repeats onl
     }
   })();
   for (let n = 1; n <= KILLS; n++) {
-    await sink.ledger.received(n * 2_500, undefined, 60_000);
+    await stage.sink.ledger.received(n * 2_500, undefined, 60_000);
     await worker.kill();
     worker = await startProcess(["deliver"], options);
   }
@@ -50,9 +47,9 @@ test("a worker killed five times during 20,000 mails loses none, and repeats onl
   await worker.stop();
 
   expect(counts).toEqual({ delivered: BATCHES * BATCH });
-  const { missing, unexpected, repeated } = sink.ledger.compare(ids.map((id) => `${id}@example.com`));
+  const { missing, unexpected, repeated } = stage.sink.ledger.compare(ids.map((id) => `${id}@example.com`));
   expect({ missing, unexpected }).toEqual({ missing: [], unexpected: [] });
   expect(repeated.length).toBeLessThan(KILLS * UNNOTED_MAX);
-  expect(sink.ledger.faults).toEqual([]);
+  expect(stage.sink.ledger.faults).toEqual([]);
   expect(await engine.sql`select 1 from bag`).toHaveLength(0);
 }, 240_000);

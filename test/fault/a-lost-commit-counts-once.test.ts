@@ -5,26 +5,23 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const MAILS = 300;
 const PATIENCE_MS = 60_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let toPostgres: TcpProxy;
 let api: Engine;
 let worker: Engine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  const { port, username, password, pathname } = new URL(database.url);
+  stage = await openStage();
+  const { port, username, password, pathname } = new URL(stage.databaseUrl);
   toPostgres = await openProxy({ port: Number(port) });
-  const options = { redisUrl: redis.url, smtpUrl: sink.url, settings: { RETRY_SCHEDULE: "1" } };
-  api = await startEngine(["api", "keeper"], { ...options, databaseUrl: database.url });
+  const options = { redisUrl: stage.redisUrl, smtpUrl: stage.sink.url, settings: { RETRY_SCHEDULE: "1" } };
+  api = await startEngine(["api", "keeper"], { ...options, databaseUrl: stage.databaseUrl });
   worker = await startEngine(["deliver"], {
     ...options,
     databaseUrl: `postgres://${username}:${password}@127.0.0.1:${toPostgres.port}${pathname}`,
@@ -33,7 +30,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await worker.stop();
   await api.stop();
-  await Promise.all([toPostgres.close(), sink.close(), redis.stop(), database.drop()]);
+  await Promise.all([toPostgres.close(), stage.close()]);
 });
 
 test("each e-mail is counted once, however often the answer to a commit gets lost", async () => {

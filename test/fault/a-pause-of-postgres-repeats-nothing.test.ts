@@ -5,9 +5,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
 const MAILS = 100;
@@ -16,24 +15,22 @@ const PAUSE_MS = 24_000;
 const TICKS_MS = 4_000;
 const PATIENCE_MS = 60_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let ofWorker: TcpProxy;
 let ofKeeper: TcpProxy;
 let worker: Engine;
 let others: Engine;
 beforeEach(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  const { port, username, password, pathname } = new URL(database.url);
+  stage = await openStage();
+  const { port, username, password, pathname } = new URL(stage.databaseUrl);
   [ofWorker, ofKeeper] = await Promise.all([
     openProxy({ port: Number(port) }),
     openProxy({ port: Number(port) }),
   ]);
   const through = (proxy: TcpProxy) => ({
     databaseUrl: `postgres://${username}:${password}@127.0.0.1:${proxy.port}${pathname}`,
-    redisUrl: redis.url,
-    smtpUrl: `${sink.url}?pool=2`,
+    redisUrl: stage.redisUrl,
+    smtpUrl: `${stage.smtpUrl}?pool=2`,
   });
   worker = await startEngine(["deliver"], through(ofWorker));
   others = await startEngine(["api", "keeper"], through(ofKeeper));
@@ -41,7 +38,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const proxy of [ofWorker, ofKeeper]) proxy.flow();
   await Promise.all([worker.stop(), others.stop()]);
-  await Promise.all([ofWorker.close(), ofKeeper.close(), sink.close(), redis.stop(), database.drop()]);
+  await Promise.all([ofWorker.close(), ofKeeper.close(), stage.close()]);
 });
 
 test("the keeper sees Postgres again before the worker does, and nothing is sent twice", async () => {
@@ -66,18 +63,18 @@ test("a worker that gets its own bags again sends nothing that it already carrie
 
 async function halfSent(): Promise<{ workspaceId: string; messageIds: string[] }> {
   const ws = await others.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
-  sink.turn({ dotDelayMs: 300 });
+  stage.sink.turn({ dotDelayMs: 300 });
   const { body } = await ws.client.post<{ data: { id: string }[] }>(
     "/emails/batch",
     Array(MAILS).fill(mail()),
   );
-  await sink.ledger.received(6);
+  await stage.sink.ledger.received(6);
   return { workspaceId: ws.id, messageIds: body.data.map(({ id }) => `${id}@example.com`) };
 }
 
 async function allOnce(workspaceId: string, messageIds: readonly string[]): Promise<void> {
   expect(await settled(others.sql, workspaceId, PATIENCE_MS)).toEqual({ delivered: MAILS });
-  const { missing, repeated } = sink.ledger.compare(messageIds);
+  const { missing, repeated } = stage.sink.ledger.compare(messageIds);
   expect({ missing, repeated }).toEqual({ missing: [], repeated: [] });
 }
 

@@ -2,19 +2,16 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { claimBag } from "../../src/record/mail/bagleases.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  stage = await openStage();
 });
 afterAll(async () => {
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 /** A worker that takes every bag and dies with it: the leases run out at once. */
@@ -27,8 +24,7 @@ async function die(engine: Engine, workspaceId: string): Promise<void> {
 }
 
 test("a bag that ends three workers is split into ones, and a mail that ends three more fails visibly", async () => {
-  const options = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
-  const api = await startEngine(["api"], options);
+  const api = await startEngine(["api"], stage);
   const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
   const { body } = await ws.client.post<{ data: { id: string }[] }>("/emails/batch", Array(3).fill(mail()));
   for (let n = 0; n < 3; n++) await die(api, ws.id);
@@ -43,7 +39,7 @@ test("a bag that ends three workers is split into ones, and a mail that ends thr
     from email where workspace_id = ${ws.id}`;
   await api.sql`update email e set bag_id = b.id from bag b
     where b.workspace_id = e.workspace_id and e.id = any(b.email_ids) and e.workspace_id = ${ws.id}`;
-  const worker = await startEngine(["deliver", "keeper"], options);
+  const worker = await startEngine(["deliver", "keeper"], stage);
   expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 2, failed: 1 });
   const { body: failed } = await ws.client.get<{ last_event: string; events: { detail?: string }[] }>(
     `/emails/${poison.id}`,
@@ -55,13 +51,12 @@ test("a bag that ends three workers is split into ones, and a mail that ends thr
 });
 
 test("the bag is split by whoever takes it for the fourth time", async () => {
-  const options = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
-  const api = await startEngine(["api"], options);
+  const api = await startEngine(["api"], stage);
   const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
   await ws.client.post("/emails/batch", Array(3).fill(mail()));
   for (let n = 0; n < 3; n++) await die(api, ws.id);
   await api.sql`update bag set created_at = now() - interval '1 minute' where workspace_id = ${ws.id}`;
-  const worker = await startEngine(["deliver", "keeper"], options);
+  const worker = await startEngine(["deliver", "keeper"], stage);
   expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 3 });
   await worker.stop();
   expect(await api.sql`select 1 from bag where workspace_id = ${ws.id}`).toHaveLength(0);

@@ -5,9 +5,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const DEFERRED = 19;
@@ -15,39 +14,36 @@ const CONNECTIONS = 2;
 const STRAGGLER = "slow-12000@example.net";
 const PATIENCE_MS = 60_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 beforeEach(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  engine = await startEngine(["api", "keeper"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api", "keeper"], stage);
   ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
 });
 afterEach(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const startWorker = () =>
   startProcess(["deliver"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
+    ...stage,
     // one conversation more than the straggler needs, and another for it
-    smtpUrl: `${sink.url}?pool=${CONNECTIONS + 1}`,
+    smtpUrl: `${stage.smtpUrl}?pool=${CONNECTIONS + 1}`,
     settings: { RETRY_SCHEDULE: "1" },
   });
 
 /** All but the straggler are deferred once and then on their way again, slowly, in a bag of their own. */
 async function underWayAgain(): Promise<{ straggler: string; others: string[] }> {
-  sink.turn({ dotDelayMs: 400 });
+  stage.sink.turn({ dotDelayMs: 400 });
   const to = [STRAGGLER, ...Array.from({ length: DEFERRED }, (_, n) => `once-451+${n}@example.net`)];
   const { body } = await ws.client.post<{ data: { id: string }[] }>(
     "/emails/batch",
     to.map((address) => mail({ to: address })),
   );
-  await sink.ledger.received(CONNECTIONS, (taken) => !taken.to.includes(STRAGGLER));
+  await stage.sink.ledger.received(CONNECTIONS, (taken) => !taken.to.includes(STRAGGLER));
   const [straggler, ...others] = body.data.map(({ id }) => `${id}@example.com`) as [string, ...string[]];
   return { straggler, others };
 }
@@ -57,11 +53,11 @@ test("a polite restart sends nothing of it twice, and leaves no lease behind", a
   const { straggler, others } = await underWayAgain();
   await first.stop();
   expect(await engine.sql`select 1 from bag where token is not null`).toEqual([]);
-  sink.clearUp();
+  stage.sink.clearUp();
   const second = await startWorker();
   expect(await settled(engine.sql, ws.id, PATIENCE_MS)).toEqual({ delivered: DEFERRED + 1 });
   await second.stop();
-  const { missing, repeated } = sink.ledger.compare([straggler, ...others]);
+  const { missing, repeated } = stage.sink.ledger.compare([straggler, ...others]);
   expect(missing).toEqual([]);
   expect(repeated.filter((id) => id !== straggler)).toEqual([]);
 }, 120_000);
@@ -70,11 +66,11 @@ test("after a kill only what was at its final dot may come twice", async () => {
   const first = await startWorker();
   const { straggler, others } = await underWayAgain();
   await first.kill();
-  sink.clearUp();
+  stage.sink.clearUp();
   const second = await startWorker();
   expect(await settled(engine.sql, ws.id, PATIENCE_MS)).toEqual({ delivered: DEFERRED + 1 });
   await second.stop();
-  const { missing, repeated } = sink.ledger.compare([straggler, ...others]);
+  const { missing, repeated } = stage.sink.ledger.compare([straggler, ...others]);
   expect(missing).toEqual([]);
   // each conversation had one mail at its dot, and another was just noted
   expect(repeated.filter((id) => id !== straggler).length).toBeLessThanOrEqual(2 * (CONNECTIONS + 1));

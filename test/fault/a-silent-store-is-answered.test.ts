@@ -37,7 +37,11 @@ test("a Redis that says nothing is 503 in time, and all is well when it speaks a
   expect((await ws.client.post("/emails", mail())).status).toBe(200);
   toRedis.stall();
   const { answer, ms } = await timed(ws.client.post<Refusal>("/emails", mail()));
-  expect(answer.body).toMatchObject({ statusCode: 503, name: "service_unavailable" });
+  expect(answer.body).toEqual({
+    statusCode: 503,
+    name: "service_unavailable",
+    message: "Redis does not answer. Try again in 1 second.",
+  });
   expect(ms).toBeLessThan(TIMEOUT_MS + 1_000);
   toRedis.flow();
   await expect
@@ -72,7 +76,11 @@ test("a Postgres that says nothing of a template is 503 in time", async () => {
   toPostgres.stall();
   const { answer, ms } = await timed(ws.client.post<Refusal>("/emails", mail({ html: undefined, template })));
   toPostgres.flow();
-  expect(answer.body).toMatchObject({ statusCode: 503, name: "service_unavailable" });
+  expect(answer.body).toEqual({
+    statusCode: 503,
+    name: "service_unavailable",
+    message: "Postgres does not answer. Try again in 1 second.",
+  });
   expect(ms).toBeLessThan(TIMEOUT_MS + 1_000);
   await expect
     .poll(async () => (await ws.client.post("/emails", mail({ html: undefined, template }))).status, {

@@ -6,28 +6,27 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { handKeeper } from "../rig/keeping.ts";
 import { startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 /** Of one statement; a transaction may be idle for twice as long. */
 const STORE_MS = 1_000;
 const PATIENCE_MS = 30_000;
 const CLOCK = { now: Date.now, given: () => 0 };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let sql: Sql;
 let client: RedisClient;
 let keyring: Keyring;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  sql = connectRecord(database.url, "reads", PATIENCE_MS);
-  client = connectRedis(redis.url, "admission", STORE_MS);
+  stage = await openStage();
+  sql = connectRecord(stage.databaseUrl, "reads", PATIENCE_MS);
+  client = connectRedis(stage.redisUrl, "admission", STORE_MS);
   keyring = new Keyring({ redis: client, sql, serverSecret: "a secret of the tests", clock: CLOCK });
 });
 afterAll(async () => {
   client.disconnect();
   await sql.end({ timeout: 1 });
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("a tick that takes longer than a transaction may be idle finishes, and runs once", async () => {
@@ -74,8 +73,7 @@ test("a lease that was written under a clock far ahead holds up nobody", async (
 test("a keeper that is killed in the middle of a tick is succeeded", async () => {
   const id = await unjudged();
   const options = {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
+    ...stage,
     settings: { CAPS_EVERY_SECONDS: "1" },
   };
   const doomed = await startProcess(["keeper"], options);
@@ -92,8 +90,7 @@ test("a keeper that is killed in the middle of a tick is succeeded", async () =>
 }, 60_000);
 
 function hand(parts: Parameters<typeof handKeeper>[3]) {
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  return handKeeper(stores, CLOCK, undefined, { storeMs: STORE_MS, ...parts });
+  return handKeeper(stage, CLOCK, undefined, { storeMs: STORE_MS, ...parts });
 }
 
 /** A workspace whose caps are not those of the policy. */

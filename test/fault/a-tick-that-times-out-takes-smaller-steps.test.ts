@@ -5,7 +5,7 @@ import { newId } from "../../src/ids.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { LEASE_SECONDS } from "../../src/record/mail/bagleases.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 const STORE_MS = 400;
 const ROWS = 1_000;
@@ -14,19 +14,16 @@ const ROW_MS = (5 * STORE_MS) / ROWS;
 const TICKS_MAX = 100;
 const WORKSPACE = randomUUID();
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let sql: Sql;
 let hand: HandKeeper;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  sql = connectRecord(database.url, "setup", 10_000);
-  hand = handKeeper(
-    { databaseUrl: database.url, redisUrl: redis.url },
-    { now: () => Date.now(), given: () => 0 },
-    undefined,
-    { storeMs: STORE_MS, onFault: () => {} },
-  );
+  stage = await openStage();
+  sql = connectRecord(stage.databaseUrl, "setup", 10_000);
+  hand = handKeeper(stage, { now: () => Date.now(), given: () => 0 }, undefined, {
+    storeMs: STORE_MS,
+    onFault: () => {},
+  });
   await sql.unsafe(`
     create function slow() returns trigger language plpgsql as
     $$ begin perform pg_sleep(${ROW_MS / 1_000}); return coalesce(new, old); end $$;
@@ -38,7 +35,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await hand.close();
   await sql.end({ timeout: 1 });
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("deferred mail is packed", async () => {
@@ -50,7 +47,7 @@ test("deferred mail is packed", async () => {
     insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, granted_at)
     select ${WORKSPACE}, id, now() - interval '1 hour', 'deferred', false, 1, 1, now() from unnest(${ids}::uuid[]) as id`;
   await ticksUntilNone(() => hand.keeper.pack(), "select from due");
-});
+}, 60_000);
 
 test("leases that ran out are ended", async () => {
   await sql`
@@ -73,7 +70,7 @@ test("old claims are dropped", async () => {
     insert into claim (workspace_id, scope, key, digest, answer, created_at)
     select ${WORKSPACE}, 'test', n::text, '', '{}', now() - interval '2 days' from generate_series(1, ${ROWS}::int) n`;
   await ticksUntilNone(() => hand.keeper.expiry(), "select from claim");
-});
+}, 60_000);
 
 test("the audience that was deleted is emptied", async () => {
   const audience = randomUUID();

@@ -4,9 +4,8 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -14,18 +13,14 @@ const PATIENCE_MS = 30_000;
 const PEOPLE = 40;
 const MAILS_EACH = 15;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 let contacts: string;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  stage = await openStage();
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
+    ...stage,
     settings: { RETRY_SCHEDULE: "1,1" },
   });
   ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
@@ -34,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 type Email = {
@@ -48,7 +43,7 @@ test("who is erased while the mail is on its way is not asked again, and the oth
   const [anna, bob] = ["once-451+anna@forget.example", "slow-1500+bob@keep.example"];
   await ws.client.post(contacts, { email: anna });
   const id = await send([anna, bob]);
-  await sink.ledger.replied(anna, 1);
+  await stage.sink.ledger.replied(anna, 1);
   await erase(anna);
   expect((await email(id)).status).toBe("accepted");
 
@@ -56,8 +51,8 @@ test("who is erased while the mail is on its way is not asked again, and the oth
   const after = await email(id);
   expect(after).toMatchObject({ status: "delivered", to: ["erased@erased.invalid", bob] });
   expect(after.events).toContainEqual(expect.objectContaining({ type: "delivered", recipient: bob }));
-  expect(sink.ledger.repliesTo(anna)).toHaveLength(1);
-  expect(sink.ledger.repliesTo("erased@erased.invalid")).toEqual([]);
+  expect(stage.sink.ledger.repliesTo(anna)).toHaveLength(1);
+  expect(stage.sink.ledger.repliesTo("erased@erased.invalid")).toEqual([]);
   expect(await engine.sql`select 1 from due where workspace_id = ${ws.id}`).toEqual([]);
   expect(await tablesWith(engine.sql, "anna@forget")).toEqual([]);
 });
@@ -70,12 +65,12 @@ test("one that others still wait for is tried again for them alone", async () =>
   ];
   await ws.client.post(contacts, { email: carl });
   const id = await send([carl, dora, eve]);
-  await sink.ledger.replied(dora, 1);
+  await stage.sink.ledger.replied(dora, 1);
   await erase(carl);
   await settled(engine.sql, ws.id, PATIENCE_MS);
   expect(await email(id)).toMatchObject({ status: "delivered", to: ["erased@erased.invalid", dora, eve] });
-  expect(sink.ledger.repliesTo(carl)).toHaveLength(1);
-  expect(sink.ledger.repliesTo(dora)).toHaveLength(2);
+  expect(stage.sink.ledger.repliesTo(carl)).toHaveLength(1);
+  expect(stage.sink.ledger.repliesTo(dora)).toHaveLength(2);
   expect(await tablesWith(engine.sql, "carl@forget")).toEqual([]);
 });
 
@@ -84,11 +79,11 @@ test("a mail of which nobody is left ends canceled, or delivered when it was, an
   for (const address of [finn, gina]) await ws.client.post(contacts, { email: address });
   const both = await send([finn, gina]);
   const alone = await send([gina]);
-  await sink.ledger.replied(finn, 1);
+  await stage.sink.ledger.replied(finn, 1);
   await Promise.all([erase(finn), erase(gina)]);
   expect((await email(both)).status).toBe("canceled");
 
-  await sink.ledger.received(2, ({ to }) => to.includes(gina));
+  await stage.sink.ledger.received(2, ({ to }) => to.includes(gina));
   await bagsGone();
   expect(["canceled", "delivered"]).toContain((await email(alone)).status);
   expect((await email(both)).html).toBeNull();
@@ -111,7 +106,7 @@ test(`${PEOPLE} people are erased while ${PEOPLE * MAILS_EACH} mails to them are
       }),
     ),
   );
-  await sink.ledger.received(PEOPLE, ({ to }) => to.some((address) => address.includes("crowd")));
+  await stage.sink.ledger.received(PEOPLE, ({ to }) => to.some((address) => address.includes("crowd")));
   await sending;
   await Promise.all(people.map(erase));
   const counts = await settled(engine.sql, ws.id, PATIENCE_MS);

@@ -6,51 +6,46 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const CAP = 50;
 const WINDOW_MS = HOUR_BUCKETS * BUCKET_MS;
 const PATIENCE_MS = 30_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let clock: MovableClock;
 beforeEach(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  stage = await openStage();
   clock = new MovableClock();
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
+    ...stage,
     clock,
     settings: { RETRY_SCHEDULE: "3600" },
   });
 });
 afterEach(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("mail of three hours leaves in three windows after the smarthost was away", async () => {
   const ws = await engine.workspace("pro", { cap_hour: CAP, cap_day: 1_000 });
-  await sink.down();
+  await stage.sink.down();
   const ids: string[] = [];
   for (let hour = 0; hour < 3; hour++) {
     ids.push(...(await sendBatch(ws)));
     clock.advance(WINDOW_MS);
   }
-  await sink.up();
+  await stage.sink.up();
   for (let window = 1; window <= 3; window++) {
-    await sink.ledger.received(window * CAP, undefined, PATIENCE_MS);
+    await stage.sink.ledger.received(window * CAP, undefined, PATIENCE_MS);
     await onlyWaitingLeft(ws);
-    expect(sink.ledger.mails).toHaveLength(window * CAP);
+    expect(stage.sink.ledger.mails).toHaveLength(window * CAP);
     clock.advance(WINDOW_MS);
   }
-  const { missing, repeated } = sink.ledger.compare(ids.map((id) => `${id}@example.com`));
+  const { missing, repeated } = stage.sink.ledger.compare(ids.map((id) => `${id}@example.com`));
   expect({ missing, repeated }).toEqual({ missing: [], repeated: [] });
 }, 90_000);
 
@@ -59,14 +54,16 @@ test("a retry after its hour takes its place among what leaves then", async () =
   const deferred = await sendBatch(ws, (n) => `once-451+${n}@example.net`);
   await onlyDeferredLeft(ws);
   clock.advance(WINDOW_MS);
-  const retried = sink.ledger.received(CAP, undefined, PATIENCE_MS);
+  const retried = stage.sink.ledger.received(CAP, undefined, PATIENCE_MS);
   await retried;
   const later = await sendBatch(ws);
   await onlyWaitingLeft(ws);
-  expect(sink.ledger.mails).toHaveLength(CAP);
+  expect(stage.sink.ledger.mails).toHaveLength(CAP);
   clock.advance(WINDOW_MS);
-  await sink.ledger.received(2 * CAP, undefined, PATIENCE_MS);
-  const { missing, repeated } = sink.ledger.compare([...deferred, ...later].map((id) => `${id}@example.com`));
+  await stage.sink.ledger.received(2 * CAP, undefined, PATIENCE_MS);
+  const { missing, repeated } = stage.sink.ledger.compare(
+    [...deferred, ...later].map((id) => `${id}@example.com`),
+  );
   expect({ missing, repeated }).toEqual({ missing: [], repeated: [] });
 }, 90_000);
 

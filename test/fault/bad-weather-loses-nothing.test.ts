@@ -1,26 +1,22 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink({ seed: 7 })]);
+  stage = await openStage({ seed: 7 });
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: `${sink.url}?pool=20`,
-    settings: { RETRY_SCHEDULE: "1" },
+    ...stage,
+    smtpUrl: `${stage.smtpUrl}?pool=20`,
+    settings: { ...PATIENT, RETRY_SCHEDULE: "1" },
   });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 async function send(ws: TestWorkspace, count: number): Promise<string[]> {
@@ -39,20 +35,20 @@ const fullCaps = { cap_hour: 1_000_000, cap_day: 1_000_000 };
 
 test("with 20% of 4xx, 2% of 5xx and connections that break in DATA, each mail is delivered once or bounces", async () => {
   const ws = await engine.workspace("pro", fullCaps);
-  sink.turn({ deferPercent: 20, refusePercent: 2, dropInDataPercent: 1 });
+  stage.sink.turn({ deferPercent: 20, refusePercent: 2, dropInDataPercent: 1 });
   const ids = await send(ws, 2_000);
   const counts = await settled(engine.sql, ws.id, 90_000);
-  sink.clearUp();
+  stage.sink.clearUp();
   expect((counts.delivered ?? 0) + (counts.bounced ?? 0)).toBe(ids.length);
   expect(counts.bounced).toBeGreaterThan(0);
-  const { missing, repeated } = sink.ledger.compare(ids);
+  const { missing, repeated } = stage.sink.ledger.compare(ids);
   expect(missing.length).toBe(counts.bounced);
   expect(repeated).toEqual([]);
 }, 120_000);
 
 test("a sink that is down for a minute costs time and no mail: no attempt, no bounce, each delivered once", async () => {
   const ws = await engine.workspace("pro", fullCaps);
-  await sink.down();
+  await stage.sink.down();
   const ids = await send(ws, 500);
   // given back by the courier, taken up again by the keeper, and given back once more a minute after they were accepted
   const stillTrying = async () => {
@@ -64,22 +60,22 @@ test("a sink that is down for a minute costs time and no mail: no attempt, no bo
   await expect
     .poll(stillTrying, { timeout: 120_000, interval: 500 })
     .toEqual({ count: ids.length, tried: 0 });
-  await sink.up();
+  await stage.sink.up();
   expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: ids.length });
-  const { missing, repeated } = sink.ledger.compare(ids);
+  const { missing, repeated } = stage.sink.ledger.compare(ids);
   expect(missing).toEqual([]);
   expect(repeated).toEqual([]);
 }, 180_000);
 
 test("an emptied Redis in the middle loses no mail", async () => {
   const ws = await engine.workspace("pro", fullCaps);
-  const before = sink.ledger.mails.length;
+  const before = stage.sink.ledger.mails.length;
   const sending = send(ws, 3_000);
   for (let n = 1; n <= 5; n++) {
-    await sink.ledger.received(before + n * 300, undefined, 60_000);
+    await stage.sink.ledger.received(before + n * 300, undefined, 60_000);
     await engine.redis.flushall();
   }
   const ids = await sending;
   expect(await settled(engine.sql, ws.id, 90_000)).toEqual({ delivered: ids.length });
-  expect(sink.ledger.compare(ids).missing).toHaveLength(0);
+  expect(stage.sink.ledger.compare(ids).missing).toHaveLength(0);
 }, 180_000);

@@ -4,27 +4,25 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const FAST_MS = 8 * 3_600_000;
 const MIGRATION = new URL("../../src/record/migrations/0010_clocks.sql", import.meta.url);
 
 const clock = new MovableClock(Date.now());
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let api: TestApi;
 let hand: HandKeeper;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  api = await testApi({ ...stores, clock });
-  hand = handKeeper(stores, clock);
+  stage = await openStage();
+  api = await testApi({ ...stage, clock });
+  hand = handKeeper(stage, clock);
 });
 afterAll(async () => {
   await hand.close();
   await api.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 async function send(ws: TestWorkspace, count: number): Promise<void> {

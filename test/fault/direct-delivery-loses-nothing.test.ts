@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorld, type World } from "../rig/direct.ts";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
 import type { Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
 const BATCHES = 40;
@@ -16,12 +16,11 @@ const UNNOTED_MAX = 2_000 + DOMAINS * 20;
 
 let world: World;
 let sinks: Sink[];
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [world, database, redis] = await Promise.all([openWorld(), ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api", "keeper"], { databaseUrl: database.url, redisUrl: redis.url });
+  [world, stage] = await Promise.all([openWorld(), openStage()]);
+  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
   sinks = await Promise.all([1, 2, 3, 4].map((n) => world.sinkAt(`127.1.2.${n}`, { seed: n })));
   for (let n = 1; n <= 5; n++) world.name({ [`mx${n}.test`]: { addresses: [`127.1.2.${n}`] } });
   // nobody is at mx5, the first choice of every fourth domain
@@ -38,13 +37,14 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([world.end(), redis.stop(), database.drop()]);
+  await Promise.all([world.end(), stage.close()]);
 });
 
 test("a worker killed while it delivers to twenty domains, with broken connections and silent DNS, loses nothing", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
   const settings = { ...world.settings, RETRY_SCHEDULE: "1" };
-  const options = { databaseUrl: database.url, redisUrl: redis.url, settings };
+  const { databaseUrl, redisUrl } = stage;
+  const options = { databaseUrl, redisUrl, settings };
   for (const sink of sinks) sink.turn({ dropInDataPercent: 1, deferPercent: 2 });
   let worker: EngineProcess = await startProcess(["deliver"], options);
   const ids: string[] = [];

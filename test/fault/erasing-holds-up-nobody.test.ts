@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -15,20 +15,19 @@ const PATIENCE_MS = 60_000;
 const ANSWER_MS_MAX = 5_000;
 const SEND_MS_MAX = 1_500;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api", "keeper"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api", "keeper"], stage);
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
   for (let at = 0; at < EMAILS; at += CHUNK) await fill(at);
   await engine.sql`analyze`;
 }, 120_000);
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("the erasure is answered and ends, and no send waits for it", async () => {

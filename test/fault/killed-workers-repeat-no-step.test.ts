@@ -1,10 +1,10 @@
 /** Workers of automations killed at random while 2,000 runs take their steps: each step has its effect, and once. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { runsEnded } from "../rig/settled.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 const CONTACTS = 100;
 const RUNS = 2_000;
@@ -13,16 +13,15 @@ const WORKERS = 2;
 const STEPS_BETWEEN_KILLS = 700;
 const PATIENCE_MS = 120_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api"], { ...stage, settings: PATIENT });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const letter = (subject: string) => ({ send: { from: "shop@example.com", subject, text: subject } });
@@ -48,9 +47,8 @@ test(`${RUNS} runs end, and each of their send steps made exactly one e-mail`, a
   await Promise.all(
     addresses.map((email) => ws.client.post(`/audiences/${audience.id}/contacts`, { email })),
   );
-  const options = { databaseUrl: database.url, redisUrl: redis.url };
   const workers: EngineProcess[] = await Promise.all(
-    Array.from({ length: WORKERS }, () => startProcess(["automate"], options)),
+    Array.from({ length: WORKERS }, () => startProcess(["automate"], stage)),
   );
   const tracking = (async () => {
     for (let n = 0; n < RUNS; n += CONTACTS) {
@@ -64,7 +62,7 @@ test(`${RUNS} runs end, and each of their send steps made exactly one e-mail`, a
     await steps(n * STEPS_BETWEEN_KILLS);
     const victim = n % WORKERS;
     await workers[victim]?.kill();
-    workers[victim] = await startProcess(["automate"], options);
+    workers[victim] = await startProcess(["automate"], stage);
   }
   await tracking;
   expect(await runsEnded(engine.sql, ws.id, PATIENCE_MS)).toEqual({ finished: RUNS });

@@ -2,22 +2,20 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
 const HOURS_LATER_MS = 2 * 3_600_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let hand: HandKeeper;
 const faults: string[] = [];
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  engine = await startEngine(["api"], stores);
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
   const later = () => Date.now() + HOURS_LATER_MS;
-  hand = handKeeper(stores, { now: later, given: later }, undefined, {
+  hand = handKeeper(stage, { now: later, given: later }, undefined, {
     brake: { backlogMax: 1_000_000, diskFreeMinBytes: 1, dataFolder: "/does/not/exist" },
     onFault: (error) => faults.push((error as Error).message),
   });
@@ -26,7 +24,7 @@ beforeEach(() => void faults.splice(0));
 afterAll(async () => {
   await hand.close();
   await engine.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("mail of one workspace that Postgres does not let move keeps no other workspace's", async () => {

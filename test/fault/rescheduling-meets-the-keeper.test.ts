@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const CALLERS = 30;
@@ -16,18 +16,17 @@ const PATCHES_EACH = 60;
 const AHEAD_MS_MAX = 1_500;
 const PATIENCE_MS = 30_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api", "keeper"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api", "keeper"], stage);
   ws = await engine.workspace("pro", { cap_hour: 10_000, cap_day: 10_000 });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("no caller hears of the keeper", async () => {

@@ -5,7 +5,7 @@ import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const DAY_MS = 86_400_000;
@@ -15,20 +15,18 @@ const EMAILS_OF_A_DAY = 500_000;
 const SEND_MS_MAX = 500;
 const SENDS_WITHOUT = 200;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 let sql: Sql;
 let hand: HandKeeper;
 let faults: Error[];
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  engine = await startEngine(["api"], stores);
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
-  sql = connectRecord(database.url, "setup", 60_000);
-  hand = handKeeper(stores, { now: () => Date.now(), given: () => 0 }, undefined, {
+  sql = connectRecord(stage.databaseUrl, "setup", 60_000);
+  hand = handKeeper(stage, { now: () => Date.now(), given: () => 0 }, undefined, {
     storeMs: 2_000,
     onFault: (error) => faults.push(error as Error),
   });
@@ -37,7 +35,7 @@ afterAll(async () => {
   await hand.close();
   await sql.end({ timeout: 1 });
   await engine.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 beforeEach(() => {
   faults = [];
@@ -83,7 +81,7 @@ test("a partition that somebody uses keeps no other", async () => {
 
 test("a detaching that was broken off is finished", async () => {
   for (const daysAgo of [36, 35]) await anOldDay(daysAgo, 1_000);
-  const broken = connectRecord(database.url, "retention", 5_000);
+  const broken = connectRecord(stage.databaseUrl, "retention", 5_000);
   const reader = await readerOf("email");
   const detaching = broken.unsafe(
     `alter table email detach partition ${partition("email", 35)} concurrently`,
@@ -149,7 +147,7 @@ async function anOldDay(daysAgo: number, count: number): Promise<void> {
 
 /** A transaction that has read these tables and goes on until its connection ends. */
 async function readerOf(...tables: string[]): Promise<Sql> {
-  const reader = connectRecord(database.url, "setup", 5_000);
+  const reader = connectRecord(stage.databaseUrl, "setup", 5_000);
   await reader`begin`;
   for (const table of tables) await reader`select from ${reader(table)} limit 1`;
   return reader;

@@ -7,9 +7,8 @@ import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { runsEnded, settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { terminateBackends, ticks } from "../rig/terminate.ts";
 import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -20,21 +19,18 @@ const BURST_TIMES = 40;
 const SEND_EVERY_MS = 100;
 const PATIENCE_MS = 120_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let sql: Sql;
 let client: RedisClient;
 const processes = new Map<Role, EngineProcess>();
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  sql = connectRecord(database.url, "setup", 30_000); // one connection, which is the one that ends the others
-  client = connectRedis(redis.url, "worker", 5_000);
+  stage = await openStage();
+  sql = connectRecord(stage.databaseUrl, "setup", 30_000); // one connection, which is the one that ends the others
+  client = connectRedis(stage.redisUrl, "worker", 5_000);
   const options = {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: `${sink.url}?pool=20`,
+    ...stage,
+    smtpUrl: `${stage.smtpUrl}?pool=20`,
     settings: { RETRY_SCHEDULE: "1" },
   };
   await Promise.all(ROLES.map(async (role) => processes.set(role, await startProcess([role], options))));
@@ -51,7 +47,7 @@ afterAll(async () => {
   await Promise.all([...processes.values()].map((one) => one.isRunning() && one.kill()));
   client.disconnect();
   await sql.end({ timeout: 1 });
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const ended = () => [...processes].flatMap(([role, process]) => (process.isRunning() ? [] : [role]));
@@ -113,6 +109,6 @@ test("no process ends, nothing accepted is lost, and sending goes on afterwards"
   await send("after");
   expect(await runsEnded(sql, ws.id, PATIENCE_MS)).toEqual({ finished: events });
   expect(await settled(sql, ws.id, PATIENCE_MS)).toEqual({ delivered: ids.length + events });
-  expect(sink.ledger.compare(ids.map((id) => `${id}@example.com`)).missing).toEqual([]);
+  expect(stage.sink.ledger.compare(ids.map((id) => `${id}@example.com`)).missing).toEqual([]);
   expect(ended()).toEqual([]);
 }, 400_000);

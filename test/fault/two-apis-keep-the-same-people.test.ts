@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { addressHasher, Links } from "../../src/audience/links.ts";
 import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { Client, type TestWorkspace } from "../rig/workspace.ts";
 
 const PEOPLE = 12;
@@ -15,23 +15,21 @@ const CALLERS_EACH = 4;
 const PATIENCE_MS = 30_000;
 const SECRET = settingsOf({}).POSTRIDER_SECRET as string;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let apis: EngineProcess[];
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
+  stage = await openStage();
   // the keeper works off what erasures leave
-  engine = await startEngine(["api", "keeper"], stores);
-  apis = await Promise.all([startProcess(["api"], stores), startProcess(["api"], stores)]);
+  engine = await startEngine(["api", "keeper"], stage);
+  apis = await Promise.all([startProcess(["api"], stage), startProcess(["api"], stage)]);
   ws = await engine.workspace();
 });
 afterAll(async () => {
   await Promise.all(apis.map((api) => api.kill()));
   await engine.stop();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 type Kind = "kept" | "archived" | "erased" | "unsubscribed";

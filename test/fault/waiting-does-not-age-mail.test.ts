@@ -5,34 +5,29 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const HOUR_MS = 3_600_000;
 const CAP = 50;
 const PATIENCE_MS = 30_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let clock: MovableClock;
 beforeEach(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  stage = await openStage();
   clock = new MovableClock();
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
+    ...stage,
     clock,
     settings: { EMAIL_LIFETIME_HOURS: "1", RETRY_SCHEDULE: "1" },
   });
 });
 afterEach(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("mail that waited four days for a cap is tried again after its first 451", async () => {
@@ -40,21 +35,21 @@ test("mail that waited four days for a cap is tried again after its first 451", 
   await ws.client.post("/emails/batch", Array(CAP).fill(mail()));
   const id = await send(ws, "once-451@example.net");
   expect((await email(ws, id)).status).toBe("waiting");
-  await sink.ledger.received(CAP);
+  await stage.sink.ledger.received(CAP);
   clock.advance(96 * HOUR_MS);
-  await sink.ledger.replied("once-451@example.net", 1);
+  await stage.sink.ledger.replied("once-451@example.net", 1);
   await retried(ws, id);
 });
 
 test("mail that found the smarthost away for hours is tried again after its first 451", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
-  await sink.down();
+  await stage.sink.down();
   const id = await send(ws, "once-451@example.net");
   const isClaimed = async () => (await engine.sql`select 1 from bag where token is not null`).length === 1;
   await expect.poll(isClaimed, { timeout: PATIENCE_MS }).toBe(true);
   clock.advance(3 * HOUR_MS);
-  await sink.up();
-  await sink.ledger.replied("once-451@example.net", 1, PATIENCE_MS);
+  await stage.sink.up();
+  await stage.sink.ledger.replied("once-451@example.net", 1, PATIENCE_MS);
   await retried(ws, id);
 }, 60_000);
 
@@ -72,7 +67,7 @@ async function retried(ws: TestWorkspace, id: string): Promise<void> {
 test("what receivers put off for longer than the lifetime still bounces", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
   const id = await send(ws, "defer-451@example.net");
-  await sink.ledger.replied("defer-451@example.net", 1);
+  await stage.sink.ledger.replied("defer-451@example.net", 1);
   await expect.poll(async () => (await email(ws, id)).status, { timeout: PATIENCE_MS }).toBe("deferred");
   clock.advance(2 * HOUR_MS);
   await settled(engine.sql, ws.id, PATIENCE_MS);

@@ -1,11 +1,8 @@
 /** The command line as an operator runs it: a process of its own, with the settings of an engine of the test. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { type EngineOptions, settingsOf } from "./engine.ts";
-import { clockOf } from "./process.ts";
-
-const COMMAND = fileURLToPath(new URL("../../src/cli/postrider.ts", import.meta.url));
+import { POSTRIDER, preloads } from "./process.ts";
 
 export type Ran = { status: number | null; out: string; err: string };
 
@@ -18,9 +15,9 @@ export type CommandLine = {
 };
 
 export function commandLine(options: EngineOptions & { wrongByMs?: number } = {}): CommandLine {
-  const { execArgv, env } = clockOf(options);
+  const { execArgv, env } = preloads(options);
   function begin(...args: string[]): ChildProcessWithoutNullStreams {
-    return spawn(process.execPath, ["--import", "tsx", ...execArgv, COMMAND, ...args], {
+    return spawn(process.execPath, [...execArgv, POSTRIDER, ...args], {
       env: { PATH: process.env.PATH, ...env, ...settingsOf(options) },
     });
   }

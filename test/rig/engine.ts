@@ -26,6 +26,9 @@ export type EngineOptions = {
   settings?: Env;
 };
 
+/** For tests that work hard and are not about slow stores: on a busy machine each answer of a store may take seconds. */
+export const PATIENT: Env = { STORE_TIMEOUT_MS: "10000" };
+
 /** These work on whatever is due in a store, so they would take what belongs to other test files. */
 const GREEDY: readonly Role[] = ["deliver", "keeper", "automate"];
 

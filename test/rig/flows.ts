@@ -14,6 +14,7 @@ import { insertAudience } from "../../src/record/contacts/audiences.ts";
 import { contactCommit } from "../../src/record/contacts/commit.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { mailCommit } from "../../src/record/mail/commit.ts";
+import type { Shortage } from "../../src/record/mail/overload.ts";
 import { ownSubmitter, type SubmitOwn } from "../../src/submit.ts";
 import { Shelf } from "../../src/template/cache.ts";
 import { MovableClock } from "./clock.ts";
@@ -36,7 +37,7 @@ export type Flows = {
   newWorker(around?: (submitOwn: SubmitOwn) => SubmitOwn): Worker;
   faults: unknown[];
   /** Why mail is refused for now. */
-  brake: { reason: string | null };
+  brake: { shortage: Shortage | null };
   stop(): Promise<void>;
 };
 
@@ -75,7 +76,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
   });
   const sql = connectRecord(database.url, "runs", TIMEOUT_MS);
   const faults: unknown[] = [];
-  const brake = { reason: null as string | null };
+  const brake = { shortage: null as Shortage | null };
   const close: (() => Promise<void>)[] = [];
 
   function newWorker(around = (submitOwn: SubmitOwn) => submitOwn): Worker {
@@ -99,7 +100,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
           reservations: new Reservations(api.redis, sql, clock),
           commit,
           clock,
-          brake: () => brake.reason,
+          brake: () => brake.shortage,
           onLag: onFault,
         }),
       ),

@@ -1,6 +1,6 @@
 /**
- * A process of the engine that a test may kill: the roles run as in production, on the leash of the test file, so that
- * none is left behind.
+ * A process of the engine that a test may kill: the built roles run as in production, on the leash of the test file, so
+ * that none is left behind.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -30,24 +30,29 @@ export type EngineProcess = {
   loop(): Promise<LoopReport>;
 };
 
-/** What is handed to Node so that the wall clock of a process is wrong; nothing when it is not to be. */
-export function clockOf({ wrongByMs }: { wrongByMs?: number }) {
-  if (wrongByMs === undefined) return { execArgv: [], env: {} };
-  const preload = fileURLToPath(new URL("wrongclock.ts", import.meta.url));
-  return { execArgv: ["--import", preload], env: { WRONG_CLOCK_MS: String(wrongByMs) } };
-}
+/** The built command line, which also serves roles. */
+export const POSTRIDER = fileURLToPath(new URL("../../dist/cli/postrider.js", import.meta.url));
 
-function watchOf({ watchesLoop = false }: { watchesLoop?: boolean }): string[] {
-  return watchesLoop ? ["--import", fileURLToPath(new URL("loopdelay.ts", import.meta.url))] : [];
+/** What is handed to Node so that the wall clock of a process is wrong, or its loop is watched. */
+export function preloads({ wrongByMs, watchesLoop }: { wrongByMs?: number; watchesLoop?: boolean }) {
+  const names = [
+    ...(wrongByMs === undefined ? [] : ["wrongclock.ts"]),
+    ...(watchesLoop ? ["loopdelay.ts"] : []),
+  ];
+  const files = names.flatMap((name) => ["--import", fileURLToPath(new URL(name, import.meta.url))]);
+  return {
+    execArgv: names.length > 0 ? ["--import", "tsx", ...files] : [],
+    env: wrongByMs === undefined ? {} : { WRONG_CLOCK_MS: String(wrongByMs) },
+  };
 }
 
 export async function startProcess(
   roles: readonly Role[],
   options: EngineOptions & { wrongByMs?: number; watchesLoop?: boolean },
 ): Promise<EngineProcess> {
-  const { execArgv, env } = clockOf(options);
-  const child = fork(fileURLToPath(new URL("role.ts", import.meta.url)), roles, {
-    execArgv: ["--import", "tsx", ...execArgv, ...watchOf(options)],
+  const { execArgv, env } = preloads(options);
+  const child = fork(POSTRIDER, ["serve", "--role", roles.join()], {
+    execArgv,
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
   });

@@ -5,7 +5,7 @@
 import { randomOf } from "../../src/capacity/random.ts";
 import { floorId, newId } from "../../src/ids.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
-import type { Why } from "../../src/record/mail/due.ts";
+import type { WaitReason } from "../../src/rules/reason.ts";
 
 const SETUP_MS_MAX = 30_000;
 const DAY_MS = 86_400_000;
@@ -23,7 +23,7 @@ export type SharedEmail = {
   id: string;
   bulk: boolean;
   status: string;
-  why: Why | null;
+  why: WaitReason | null;
   bagId: string | null;
 };
 export type SharedBag = { id: string; token: string | null; epoch: string | null; emailIds: string[] };
@@ -56,7 +56,7 @@ const DESTINATION = "example.net";
 const EPOCH = "epoch-1";
 
 /** What an e-mail of the fixture is, and in which of the bags it travels. */
-type Planned = { status: string; why: Why | null; bag: number | null; isListed?: boolean };
+type Planned = { status: string; why: WaitReason | null; bag: number | null; isListed?: boolean };
 const EMAILS: Planned[] = [
   ...repeat<Planned>(3, { status: "scheduled", why: "scheduled", bag: null }),
   ...repeat<Planned>(3, { status: "waiting", why: "cap_hour", bag: null }),

@@ -64,6 +64,7 @@ import {
   putTemplate,
   type TemplateContent,
 } from "../../src/record/mail/templates.ts";
+import { logEvents, numberEvents } from "../../src/record/outbox/outbox.ts";
 import {
   dropOldCounts,
   insertCapChange,
@@ -100,6 +101,7 @@ import {
 const TOKENS = [randomUUID(), randomUUID()];
 const DAY_MS = 86_400_000;
 const MOST = 1_000;
+const NUMBERING_LOCK = 7_165_900;
 const TIMEOUT_MS = 5_000;
 
 export type Writer = {
@@ -377,6 +379,18 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("workspaces/ledgers.ts expectReleaseNow", ({ sql }, rows) =>
     expectReleaseNow(sql, rows.workspace().id, rows.date),
+  ),
+  writer("outbox/outbox.ts numberEvents", ({ sql }) =>
+    sql.begin(async (tx) => {
+      // the keeper's tick runs in one process at a time
+      const [row] = await tx<
+        { taken: boolean }[]
+      >`select pg_try_advisory_xact_lock(${NUMBERING_LOCK}) as taken`;
+      return row?.taken ? numberEvents(tx, MOST) : 0;
+    }),
+  ),
+  writer("outbox/outbox.ts logEvents", ({ sql }, rows) =>
+    logEvents(sql, rows.workspace().id, rows.pick([true, false])),
   ),
   writer("mail/queueview.ts retryDeferred", ({ sql }, rows) =>
     retryDeferred(sql, { workspaceId: rows.pick([null, rows.workspace().id]), domain: null }, rows.date),

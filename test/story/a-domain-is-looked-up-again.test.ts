@@ -5,17 +5,14 @@ import { findDomain, giveDomain, nameDomain } from "../../src/record/workspaces/
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const POLL = { timeout: 20_000, interval: 50 };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let hand: HandKeeper;
 const clock = new MovableClock(Date.now());
@@ -23,13 +20,12 @@ const records = new Map<string, string[]>();
 let asked = 0;
 let isSilent = false;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
+  stage = await openStage();
   engine = await startEngine(["api", "deliver", "keeper"], {
-    ...stores,
+    ...stage,
     settings: { REQUIRE_VERIFIED_DOMAINS: "true" },
   });
-  hand = handKeeper(stores, clock, undefined, {
+  hand = handKeeper(stage, clock, undefined, {
     askTxt: async (name) => {
       asked++;
       if (isSilent) throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
@@ -39,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await Promise.all([engine.stop(), hand.close()]);
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 beforeEach(() => {
   isSilent = false;

@@ -3,37 +3,33 @@ import type { Keeper } from "../../src/keeper/keeper.ts";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const HOUR_MS = HOUR_BUCKETS * BUCKET_MS;
 
 // noon of today: the partitions of the days around are there
 const clock = new MovableClock(Math.floor(Date.now() / 86_400_000) * 86_400_000 + 43_200_000);
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let api: TestApi;
 let keeper: Keeper;
 const close: (() => unknown)[] = [];
 
 async function newKeeper(): Promise<Keeper> {
-  const { keeper, close: closeKeeper } = handKeeper(
-    { databaseUrl: database.url, redisUrl: redis.url },
-    clock,
-  );
+  const { keeper, close: closeKeeper } = handKeeper(stage, clock);
   close.push(closeKeeper);
   return keeper;
 }
 
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  api = await testApi({ databaseUrl: database.url, redisUrl: redis.url, clock });
+  stage = await openStage();
+  api = await testApi({ ...stage, clock });
   keeper = await newKeeper();
 });
 afterAll(async () => {
   await api.stop();
   for (const one of close) await one();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 type Shown = {

@@ -32,7 +32,7 @@ test("what a revoked key scheduled is told, and canceled with --cancel-scheduled
   await engine.sql`update ledger set waiting = 1 where workspace_id = ${ws.id}`;
 
   const told = await postrider("key", "revoke", leaked.id);
-  expect(told.out).toContain("3 e-mails that it scheduled still go");
+  expect(told.out).toContain("3 scheduled e-mails sent with it will still go out");
   expect(told.out).toContain(`key revoke ${leaked.id} --cancel-scheduled`);
   expect(await json("key", "revoke", leaked.id)).toEqual({ id: leaked.id, revoked: true, scheduled: 3 });
   const canceled = await json("key", "revoke", leaked.id, "--cancel-scheduled");

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorld, type World } from "../rig/direct.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import type { Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
 const ROOM = 50;
@@ -12,23 +12,22 @@ const DOT_MS = 5_000;
 let world: World;
 let slow: Sink;
 let quick: Sink;
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [world, database, redis] = await Promise.all([openWorld(), ownDatabase(), ownRedis()]);
+  [world, stage] = await Promise.all([openWorld(), openStage()]);
   world.name({ "slow.test": { addresses: ["127.1.4.1"] }, "quick.test": { addresses: ["127.1.4.2"] } });
   [slow, quick] = await Promise.all([world.sinkAt("127.1.4.1"), world.sinkAt("127.1.4.2")]);
   slow.turn({ dotDelayMs: DOT_MS });
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
+    databaseUrl: stage.databaseUrl,
+    redisUrl: stage.redisUrl,
     settings: { ...world.settings, DELIVERY_CONCURRENCY: String(ROOM), DIRECT_CONNECTIONS_MAX: "2" },
   });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([world.end(), redis.stop(), database.drop()]);
+  await Promise.all([world.end(), stage.close()]);
 });
 
 const above = (least: number) => expect.toSatisfy((given: number) => given > least);

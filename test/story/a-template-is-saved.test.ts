@@ -80,24 +80,24 @@ describe("a template is saved", () => {
 
   test.each([
     ["html is there", {}, "missing_required_field", "Missing `html` field."],
-    ["html is text", { html: 5 }, "validation_error", "The `html` field must be string."],
+    ["html is text", { html: 5 }, "validation_error", "The `html` field must be a string."],
     [
       "blocks end in the html",
       { html: "a\n  {% if x %}" },
       "validation_error",
-      "`html` field does not parse at line 2, column 3: tag",
+      "`html` field is not a valid template at line 2, column 3: tag",
     ],
     [
       "braces end in the subject",
       { html: "", subject: "{{ x" },
       "validation_error",
-      "`subject` field does not parse at line 1, column 1",
+      "`subject` field is not a valid template at line 1, column 1",
     ],
     [
       "filters of the text are known",
       { html: "", text: "\n{{ x | nope: 1 }}" },
       "validation_error",
-      "`text` field does not parse at line 2",
+      "`text` field is not a valid template at line 2",
     ],
     ["files are left alone", { html: "{% include 'x' %}" }, "validation_error", 'tag "include" not found'],
     ["the subject is one line", { html: "", subject: "a\nb" }, "validation_error", "`subject`"],

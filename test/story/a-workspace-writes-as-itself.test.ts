@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { openTxtServer, type TxtServer } from "../rig/txt.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -13,22 +13,20 @@ type Shown = {
   ownership: { name: string; value: string };
 };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let dns: TxtServer;
 let engine: Engine;
 let postrider: ReturnType<typeof commandLine>["postrider"];
 let json: ReturnType<typeof commandLine>["json"];
 beforeAll(async () => {
-  [database, redis, dns] = await Promise.all([ownDatabase(), ownRedis(), openTxtServer()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  const options = { ...stores, settings: { REQUIRE_VERIFIED_DOMAINS: "true" } };
+  [stage, dns] = await Promise.all([openStage(), openTxtServer()]);
+  const options = { ...stage, settings: { REQUIRE_VERIFIED_DOMAINS: "true" } };
   engine = await startEngine(["api"], options);
   ({ postrider, json } = commandLine(options));
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([dns.close(), redis.stop(), database.drop()]);
+  await Promise.all([dns.close(), stage.close()]);
 });
 
 const add = (ws: TestWorkspace, domain: string) => json<Shown>("domain", "add", domain, "--workspace", ws.id);
@@ -128,7 +126,7 @@ test("below a domain the nearest that is verified decides", async () => {
 test("without the setting a domain of nobody is free, and one of another workspace is not", async () => {
   const [one, two] = [await engine.workspace(), await engine.workspace()];
   await owns(one, "taken.example");
-  const free = await startEngine(["api"], { databaseUrl: database.url, redisUrl: redis.url });
+  const free = await startEngine(["api"], stage);
   try {
     const send = (key: string, from: string) =>
       fetch(`${free.url}/api/v1/emails`, {

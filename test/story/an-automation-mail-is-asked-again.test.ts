@@ -2,22 +2,19 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { runsEnded, settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 const PATIENCE_MS = 20_000;
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  engine = await startEngine(["api", "automate"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api", "automate"], stage);
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
   expect(engine.complaints).toEqual([]);
 });
 
@@ -40,11 +37,7 @@ test("of two mails that wait to leave, the one to whom has unsubscribed is cance
   await ws.client.call("PATCH", `/audiences/${audience.id}/contacts/leaves@example.net`, {
     unsubscribed: true,
   });
-  const delivery = await startEngine(["deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
-  });
+  const delivery = await startEngine(["deliver", "keeper"], stage);
   expect(await settled(engine.sql, ws.id, PATIENCE_MS)).toEqual({ delivered: 1, canceled: 1 });
   await delivery.stop();
   const [canceled] = await engine.sql<{ id: string }[]>`

@@ -2,31 +2,23 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const PATIENCE_MS = 40_000;
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  engine = await startEngine(["api"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
-const startDelivery = () =>
-  startEngine(["deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
-  });
+const startDelivery = () => startEngine(["deliver", "keeper"], stage);
 
 async function send(ws: TestWorkspace, content: string): Promise<string> {
   const attachments = [{ filename: "a.txt", content: Buffer.from(content).toString("base64") }];
@@ -38,7 +30,7 @@ async function send(ws: TestWorkspace, content: string): Promise<string> {
 test("read too late, it leaves when it can be read", async () => {
   const ws = await engine.workspace("pro");
   const id = await send(ws, "locked away");
-  const other = connectRecord(database.url, "setup", PATIENCE_MS);
+  const other = connectRecord(stage.databaseUrl, "setup", PATIENCE_MS);
   let unlock = () => {};
   const locked = new Promise<void>((resolve, reject) => {
     other

@@ -11,25 +11,23 @@ import {
 } from "../../src/record/workspaces/caps.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const DAY_MS = 86_400_000;
 const clock = new MovableClock(Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2);
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let api: TestApi;
 let hand: HandKeeper;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  api = await testApi({ ...stores, clock });
-  hand = handKeeper(stores, clock);
+  stage = await openStage();
+  api = await testApi({ ...stage, clock });
+  hand = handKeeper(stage, clock);
 });
 afterAll(async () => {
   await api.stop();
   await hand.close();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const NOBODY: Override = {
@@ -99,7 +97,7 @@ test("a cap raised by hand lets out what waits, ends when it was said to, and bo
   expect(await caps(ws)).toEqual({ day: 300, hour: 100 });
   const reasons = (await listCapChanges(api.sql, ws.id, 10)).map(({ reason }) => reason);
   expect(reasons.at(-1)).toMatch(/^Set by hand to 1000 a day, 1000 an hour until .*: a launch$/);
-  expect(reasons).toContain("What Ada had set ran out.");
+  expect(reasons).toContain("The override by Ada has ended.");
 });
 
 test("what was decided before somebody set the caps does not overwrite what they set", async () => {

@@ -42,8 +42,8 @@ test("contacts are imported, what is none is put aside with its line, and all of
   );
   const ran = await postrider("contact", "import", file, "--audience", audience);
   expect(ran.status, ran.err).toBe(0);
-  expect(ran.out).toBe(`4 imported, 4 skipped. What was skipped is in ${file}.skipped.csv.\n`);
-  expect(ran.err).toContain("line 5: `nobody` is no address");
+  expect(ran.out).toBe(`4 imported, 4 skipped. The skipped rows are in ${file}.skipped.csv.\n`);
+  expect(ran.err).toContain("line 5: `nobody` is not an address");
   expect(await contact(audience, "anna@x.example")).toMatchObject({
     email: "anna@x.example",
     first_name: 'Anna, the "first"',
@@ -83,7 +83,7 @@ test("an import that is killed goes on where it was, and everybody is there at t
   expect(mark.imported).toBeGreaterThan(0);
   expect(mark.imported).toBeLessThan(count);
   const ran = await postrider("contact", "import", file, "--audience", audience);
-  expect(ran.out).toBe(`${count - mark.imported} imported, 0 skipped (begun again at line ${mark.line}).\n`);
+  expect(ran.out).toBe(`${count - mark.imported} imported, 0 skipped (continued at line ${mark.line}).\n`);
   const [{ people } = { people: 0 }] = await engine.sql<{ people: number }[]>`
     select count(*)::int as people from contact where audience_id = ${audience}`;
   expect(people).toBe(count);
@@ -107,7 +107,7 @@ test("a mark counts for the file it was made of, and one that cannot be read cou
     line: 4,
   };
   writeFileSync(`${file}.progress`, JSON.stringify(mark));
-  expect((await importing()).out).toBe("2 imported, 0 skipped (begun again at line 4).\n");
+  expect((await importing()).out).toBe("2 imported, 0 skipped (continued at line 4).\n");
   writeFileSync(`${file}.progress`, JSON.stringify(mark));
   writeFileSync(file, `email\n${rows("b").join("")}`);
   expect((await importing()).out).toBe("4 imported, 0 skipped.\n");
@@ -149,7 +149,7 @@ test("who never confirmed is not taken along as subscribed", async () => {
   await postrider("contact", "export", file, "--audience", from);
   const ran = await postrider("contact", "import", file, "--audience", into);
   expect(ran.out).toContain("0 imported, 1 skipped.");
-  expect(ran.err).toContain("line 2: they have not confirmed");
+  expect(ran.err).toContain("line 2: the contact has not confirmed");
   const agreed = await postrider(
     "contact",
     "import",
@@ -178,7 +178,7 @@ test("properties of an export that cannot be kept put the record aside", async (
   );
   const ran = await postrider("contact", "import", file, "--audience", audience);
   expect(ran.out).toContain("1 imported, 5 skipped.");
-  expect(ran.err).toContain("line 3: properties is no JSON object");
+  expect(ran.err).toContain("line 3: properties is not a JSON object");
 });
 
 test("in an audience with double opt-in contacts are pending, unless it is said where they agreed", async () => {

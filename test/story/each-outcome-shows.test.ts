@@ -1,9 +1,8 @@
 import PostalMime from "postal-mime";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 type Email = {
@@ -16,27 +15,24 @@ type Email = {
   delayed_at: string | null;
   bounced_at: string | null;
   next_attempt_at: string | null;
+  reason: string | null;
   events: { type: string; at: string; recipient?: string; detail?: string }[];
 };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink({ keepRaw: true })]);
+  stage = await openStage({ keepRaw: true });
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
+    ...stage,
     settings: { RETRY_SCHEDULE: "1,86400" },
   });
   ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 async function send(more: Record<string, unknown>): Promise<string> {
@@ -64,13 +60,17 @@ test("delivered, with the receiver's own words", async () => {
     attempts: 1,
     next_attempt_at: null,
     bounced_at: null,
+    reason: null,
   });
   expect(email.events.map((event) => event.type)).toEqual(["queued", "sent", "delivered"]);
   expect(email.events[2]).toMatchObject({
     recipient: "fine@example.net",
     detail: expect.stringMatching(/^250 /),
   });
-  const [taken] = await sink.ledger.received(1, ({ messageId }) => `<${messageId}>` === email.message_id);
+  const [taken] = await stage.sink.ledger.received(
+    1,
+    ({ messageId }) => `<${messageId}>` === email.message_id,
+  );
   expect(taken).toBeDefined();
 });
 
@@ -80,13 +80,14 @@ test("deferred by a 4xx, and delivered on the next attempt as the same mail", as
   expect(delayed).toMatchObject({ last_event: "delivery_delayed", attempts: 1, delivered_at: null });
   expect(delayed.next_attempt_at).not.toBeNull();
   expect(delayed.delayed_at).not.toBeNull();
+  expect(delayed.reason).toMatch(/^Not delivered to later\.example yet: 451 .*The next attempt is /);
   expect(delayed.events.at(-1)).toMatchObject({
     type: "delivery_delayed",
     detail: expect.stringMatching(/^451 /),
   });
   const email = await once(id, ({ status }) => status === "delivered");
   expect(email).toMatchObject({ attempts: 2, message_id: delayed.message_id, sent_at: delayed.sent_at });
-  expect(sink.ledger.count(email.message_id.slice(1, -1))).toBe(1);
+  expect(stage.sink.ledger.count(email.message_id.slice(1, -1))).toBe(1);
 });
 
 test("bounced by a 5xx, also after the content", async () => {
@@ -94,6 +95,7 @@ test("bounced by a 5xx, also after the content", async () => {
     const email = await once(await send({ to }), ({ status }) => status === "bounced");
     expect(email).toMatchObject({ last_event: "bounced", attempts: 1, delivered_at: null });
     expect(email.bounced_at).not.toBeNull();
+    expect(email.reason).toMatch(new RegExp(`^${to}: 55[04] `));
     expect(email.events.at(-1)).toMatchObject({
       type: "bounced",
       recipient: to,
@@ -117,7 +119,7 @@ test("each recipient has a fate of its own, and a retry goes only to those that 
     ["secret@d.example", "delivered"],
     ["once-451@c.example", "delivered"],
   ]);
-  const copies = sink.ledger.mails.filter(({ messageId }) => `<${messageId}>` === email.message_id);
+  const copies = stage.sink.ledger.mails.filter(({ messageId }) => `<${messageId}>` === email.message_id);
   expect(copies.map((copy) => copy.to)).toEqual([
     ["fine@a.example", "secret@d.example"],
     ["once-451@c.example"],
@@ -136,7 +138,7 @@ test("what arrives is what was sent, attachments and derived text included", asy
       { filename: "é.txt", content: Buffer.from("inhalt").toString("base64"), content_type: "text/plain" },
     ],
   });
-  const [taken] = await sink.ledger.received(1, ({ messageId }) => messageId.startsWith(id));
+  const [taken] = await stage.sink.ledger.received(1, ({ messageId }) => messageId.startsWith(id));
   const parsed = await PostalMime.parse(taken?.raw as Buffer);
   expect(parsed).toMatchObject({
     subject: "Größe — ✓",

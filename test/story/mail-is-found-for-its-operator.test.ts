@@ -2,26 +2,22 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 type Found = { workspace_id: string; id: string | null }[];
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 let cli: CommandLine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
-  engine = await startEngine(["api", "deliver", "keeper"], stores);
-  cli = commandLine(stores);
+  stage = await openStage();
+  engine = await startEngine(["api", "deliver", "keeper"], stage);
+  cli = commandLine(stage);
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const find = (what: string, ...more: string[]) => cli.json<Found>("email", "find", what, ...more);
@@ -45,7 +41,10 @@ test("by its Message-ID, its id and its recipients, in all workspaces or one", a
   expect(await find("hidden@example.net")).toMatchObject([ofFirst]);
   expect(await find("nobody@example.net")).toEqual([]);
   const wrong = await cli.postrider("email", "find", "nonsense");
-  expect(wrong).toMatchObject({ status: 1, err: "nonsense is no Message-ID, id, address or mark.\n" });
+  expect(wrong).toMatchObject({
+    status: 1,
+    err: "nonsense is not a Message-ID, an id, an address or an X-Postrider-Mark.\n",
+  });
 }, 60_000);
 
 test("by the mark that every mail carries: the same for a workspace, another for each, and nobody else's to set", async () => {
@@ -53,7 +52,7 @@ test("by the mark that every mail carries: the same for a workspace, another for
   const marks: (string | undefined)[] = [];
   for (const ws of [one, one, two]) {
     const id = await send(ws);
-    const [taken] = await sink.ledger.received(1, ({ messageId }) => messageId.startsWith(id));
+    const [taken] = await stage.sink.ledger.received(1, ({ messageId }) => messageId.startsWith(id));
     marks.push(taken?.headers.get("x-postrider-mark"));
   }
   expect(marks[0]).toMatch(/^[0-9a-z]{26}$/);

@@ -6,29 +6,24 @@ import { deleteDomainKeys, insertDomainKey } from "../../src/record/workspaces/d
 import { unstuffed } from "../rig/conversation.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
 import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 /** Workers look at the record again within ten seconds. */
 const REFRESHED = { timeout: 30_000, interval: 500 };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
-let sink: Sink;
+let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
-  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink({ keepRaw: true })]);
+  stage = await openStage({ keepRaw: true });
   engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
+    ...stage,
     settings: { RETRY_SCHEDULE: "1,1" },
   });
 });
 afterAll(async () => {
   await engine.stop();
-  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 const ample = { cap_hour: 100_000, cap_day: 100_000 };
@@ -56,7 +51,7 @@ async function send(ws: TestWorkspace, more: Record<string, unknown> = {}): Prom
 
 /** The mail as its receiver has it. */
 async function arrived(id: string): Promise<Buffer> {
-  const [taken] = await sink.ledger.received(1, (one) => one.messageId.startsWith(id));
+  const [taken] = await stage.sink.ledger.received(1, (one) => one.messageId.startsWith(id));
   return unstuffed(taken?.raw as Buffer);
 }
 
@@ -97,7 +92,7 @@ test("signed by each algorithm, also from below the domain, and with nobody else
   expect(await verdictsOf(await send(ws, { from: "a@example.org" }), keys)).toEqual([]);
   expect(await verdictsOf(await send(ws, { from: "a@notexample.com" }), keys)).toEqual([]);
   expect(await verdictsOf(await send(other), keys)).toEqual([]);
-  expect(sink.ledger.faults).toEqual([]);
+  expect(stage.sink.ledger.faults).toEqual([]);
 }, 60_000);
 
 test("a rotated and a removed key take effect, and no mail meanwhile is signed wrongly", async () => {
@@ -123,7 +118,7 @@ test("a key that does not open holds the mail back until it is mended, and says 
   const replyTo = async () =>
     (await engine.sql<{ reply: string }[]>`select reply from due where email_id = ${id}`)[0]?.reply;
   await expect.poll(replyTo, { timeout: 15_000 }).toContain("POSTRIDER_SECRET");
-  expect(sink.ledger.count(`${id}@example.com`)).toBe(0);
+  expect(stage.sink.ledger.count(`${id}@example.com`)).toBe(0);
   expect(engine.complaints.some(({ err }) => err?.message.includes("POSTRIDER_SECRET"))).toBe(true);
 
   const mended = await signWith(ws, "example.com");

@@ -18,12 +18,18 @@ afterEach(() => dns.close());
 test.each<[Partial<CredenceSettings>, string | null]>([
   [{ ehloName: "mail.example.com" }, null],
   [{ ehloName: "Mail.Example.com", directSourceAddress: "192.0.2.25" }, null],
-  [{ ehloName: "other.example.com" }, "the PTR record of 192.0.2.26 does not say other.example.com"],
-  [{ ehloName: "bare.example.com" }, "the PTR record of 192.0.2.27 does not say bare.example.com"],
-  [{ ehloName: "nobody.example.com" }, "nobody.example.com has no address"],
+  [
+    { ehloName: "other.example.com" },
+    "the PTR record of 192.0.2.26 is not other.example.com: ask the owner of the address to set it",
+  ],
+  [
+    { ehloName: "bare.example.com" },
+    "the PTR record of 192.0.2.27 is not bare.example.com: ask the owner of the address to set it",
+  ],
+  [{ ehloName: "nobody.example.com" }, "nobody.example.com has no address in DNS: add an A or AAAA record"],
   [
     { ehloName: "mail.example.com", directSourceAddress: "192.0.2.99" },
-    "mail.example.com is not the name of 192.0.2.99",
+    "mail.example.com does not resolve to 192.0.2.99 (DIRECT_SOURCE_ADDRESS)",
   ],
 ])("%j: %s", async (settings, doubt) => {
   const whole = { ehloName: null, directSourceAddress: null, dnsServers: [dns.address], ...settings };

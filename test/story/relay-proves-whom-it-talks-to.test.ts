@@ -236,11 +236,11 @@ describe("SMTP_URL", () => {
   });
 
   test.each([
-    ["http://mail.test", "must begin with smtp:// or smtps://"],
+    ["http://mail.test", "must start with smtp:// or smtps://"],
     ["smtp://", "names no host"],
     ["smtp://mail.test?pool=0", "?pool of SMTP_URL must be a whole number from 1 to 1000"],
     ["smtp://mail.test?pool=many", "?pool of SMTP_URL must be a whole number from 1 to 1000"],
-    ["smtp://mail.test?tls=off", "knows ?pool and ?ca, not ?tls"],
+    ["smtp://mail.test?tls=off", "takes the parameters ?pool and ?ca, not ?tls"],
   ])("%s: %s", (url, words) => {
     expect(() => read(url)).toThrow(words);
   });

@@ -38,7 +38,7 @@ async function drop(): Promise<string[]> {
   const faults: unknown[] = [];
   const retention = new Retention({
     sql: retentionSql,
-    days: { emails: 30, bodies: 7 },
+    days: { emails: 30, bodies: 7, events: 7 },
     onFault: (error) => faults.push(error),
   });
   const dropped = await retention.drop(TODAY * DAY_MS, { isHeld: () => true });

@@ -103,8 +103,8 @@ test("a letter knows its contact and its event; a template is read when it is se
     "send done",
     "send done",
     "send done",
-    "send skipped variable nowhere is missing",
-    "send skipped template: text must not contain U+0000",
+    "send skipped the e-mail of this step needs the variable nowhere, which is missing",
+    "send skipped the e-mail of this step cannot be rendered: text must not contain U+0000",
   ]);
 });
 
@@ -121,7 +121,7 @@ test("a template that was deleted skips the step, and says so", async () => {
   flows.clock.advance(HOUR_MS);
   await flows.go();
   const [run] = await shop.runs(id);
-  expect(told(run)).toEqual(["wait done", "send skipped no template", "tag done"]);
+  expect(told(run)).toEqual(["wait done", "send skipped there is no template gone", "tag done"]);
   expect(run?.state).toBe("finished");
 });
 
@@ -204,13 +204,13 @@ test("while mail is refused a run stays at its step, and sends once that is over
   const id = await shop.automate({ steps: [letter("Held up"), { tag: { add: ["x"] } }] });
   await shop.contact("ike@example.net");
   await shop.track("ike@example.net");
-  flows.brake.reason = "the disk is full";
+  flows.brake.shortage = { name: "disk", reason: "only 3 MB of disk are free" };
   for (let n = 0; n < 20; n++) {
     await flows.go();
     expect((await shop.runs(id))[0]).toMatchObject({ state: "active", position: "0", steps: [] });
     flows.clock.advance(5_000);
   }
-  flows.brake.reason = null;
+  flows.brake.shortage = null;
   await flows.go();
   expect(told((await shop.runs(id))[0])).toEqual(["send done", "tag done"]);
   expect(await shop.mails()).toHaveLength(1);

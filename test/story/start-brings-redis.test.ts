@@ -43,7 +43,7 @@ test.runIf(CAN_INSTALL)("it is installed, also where no package is known yet, an
     [ -e $BIN/known ] || exit 100
     /bin/ln -s ${REDIS} $BIN/redis-server`);
   const { redis_url } = await root.ready();
-  expect(root.said().out).toContain("Redis was not found: installing redis-server with apt-get ...");
+  expect(root.said().out).toContain("Redis is not installed: installing redis-server with apt-get ...");
   expect(asked()).toEqual([INSTALL, "update", INSTALL]);
   expect(redis_url).toMatch(/^redis:\/\/:[0-9a-f]{36}@127\.0\.0\.1:\d+$/);
   root.signal("SIGTERM");

@@ -4,24 +4,23 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Ready } from "../../src/embedded/home.ts";
 import { gone } from "../rig/gone.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { freshHome, readReady, type Started, start } from "../rig/start.ts";
 
 const AGAIN_MS_MAX = 10_000;
 const LOOK = { timeout: AGAIN_MS_MAX, interval: 10 };
 const home = freshHome();
 const readyFile = join(home, "ready.json");
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let root: Started;
 let first: Ready;
 
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  root = start(home, { DATABASE_URL: database.url, REDIS_URL: redis.url });
+  stage = await openStage();
+  root = start(home, { DATABASE_URL: stage.databaseUrl, REDIS_URL: stage.redisUrl });
   first = await root.ready();
 });
-afterAll(() => Promise.all([database.drop(), redis.stop()]));
+afterAll(() => stage.close());
 
 async function killed(role: "api" | "deliver" | "keeper"): Promise<Ready> {
   const { pids } = readReady(home);
@@ -35,7 +34,7 @@ async function killed(role: "api" | "deliver" | "keeper"): Promise<Ready> {
 
 test("the worker is killed: ready.json names its successor, and mail goes out", async () => {
   const { base_url, api_key, mailbox_url } = await killed("deliver");
-  expect(root.said().out).toContain("The deliver process ended (SIGKILL): starting it again ...");
+  expect(root.said().out).toContain("The deliver process ended (SIGKILL). Starting it again ...");
   const sent = await fetch(`${base_url}/api/v1/emails`, {
     method: "POST",
     headers: { authorization: `Bearer ${api_key}`, "content-type": "application/json" },
@@ -70,7 +69,11 @@ test("a role that keeps dying ends the whole, with the reason and status 1", asy
 
 test("a role that cannot be started again ends the whole, with the reason in one line", async () => {
   const home = freshHome();
-  const given = { DATABASE_URL: database.url, REDIS_URL: redis.url, SMTP_URL: "smtp://127.0.0.1:1" };
+  const given = {
+    DATABASE_URL: stage.databaseUrl,
+    REDIS_URL: stage.redisUrl,
+    SMTP_URL: "smtp://127.0.0.1:1",
+  };
   const root = start(home, given);
   const { pids } = await root.ready();
   rmSync(join(home, "logs"), { recursive: true });

@@ -27,7 +27,7 @@ function noted(): Record<string, Identity> {
 
 test("the root is killed while the database is made", async () => {
   const root = start(home);
-  await root.hears("Making the database");
+  await root.hears("Creating the database");
   const pids = Object.values(noted()).map(({ pid }) => pid);
   root.signal("SIGKILL");
   await gone(pids, ORPHANS_MS_MAX);
@@ -46,7 +46,9 @@ test("the process that holds the stores is killed: the root ends the rest", asyn
   const { root, pids } = await started();
   process.kill(pids.stores, "SIGKILL");
   expect(await root.ended).toBe(1);
-  expect(root.said().err).toBe("The stores ended (SIGKILL).\n");
+  expect(root.said().err).toMatch(
+    /^A store that Postrider started has ended \(SIGKILL\)\. See .*stores\.log\n$/,
+  );
   await gone(Object.values(pids), ORPHANS_MS_MAX);
   expect(existsSync(join(home, "ready.json"))).toBe(false);
 });
@@ -55,7 +57,9 @@ test("Redis is killed: the root says so and ends the rest", async () => {
   const { root, pids } = await started();
   process.kill(pids.redis, "SIGKILL");
   expect(await root.ended).toBe(1);
-  expect(root.said().err).toBe("The stores ended (redis ended unexpectedly).\n");
+  expect(root.said().err).toMatch(
+    /^A store that Postrider started has ended \(redis ended by itself\)\. See .*stores\.log\n$/,
+  );
   await gone(Object.values(pids), ORPHANS_MS_MAX);
 });
 

@@ -4,15 +4,14 @@ import { createServer } from "node:http";
 import { type AddressInfo, createServer as listenTo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { freshHome, readReady, start } from "../rig/start.ts";
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+  stage = await openStage();
 });
-afterAll(() => Promise.all([database.drop(), redis.stop()]));
+afterAll(() => stage.close());
 
 function fileIn(folder: string): string {
   const file = join(folder, "file");
@@ -22,7 +21,7 @@ function fileIn(folder: string): string {
 
 /** Nothing has to be brought up. */
 function given(): Record<string, string> {
-  return { DATABASE_URL: database.url, REDIS_URL: redis.url, SMTP_URL: "smtp://127.0.0.1:1" };
+  return { DATABASE_URL: stage.databaseUrl, REDIS_URL: stage.redisUrl, SMTP_URL: "smtp://127.0.0.1:1" };
 }
 
 test("a taken port", async () => {
@@ -104,7 +103,7 @@ test("a smarthost url that the worker cannot read", async () => {
   const home = freshHome();
   const root = start(home, { ...given(), SMTP_URL: "smtp://relay.example?pool=none" });
   expect(await root.ended).toBe(1);
-  expect(root.said().err).toBe("?pool of SMTP_URL must be a whole number from 1 to 1000\n");
+  expect(root.said().err).toBe("?pool of SMTP_URL must be a whole number from 1 to 1000.\n");
   expect(existsSync(join(home, "processes.json"))).toBe(false);
 });
 

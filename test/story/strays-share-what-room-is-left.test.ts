@@ -7,25 +7,21 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import { keyspace } from "../../src/redis/keyspace.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 const WORKSPACES = 30;
 const STRAYS_OF_EACH = 40;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let sql: Sql;
 let client: RedisClient;
 let hand: HandKeeper;
 let workspaceIds: string[];
 beforeEach(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  sql = connectRecord(database.url, "setup", 10_000);
-  client = connectRedis(redis.url, "worker", 5_000);
-  hand = handKeeper(
-    { databaseUrl: database.url, redisUrl: redis.url },
-    { now: () => Date.now(), given: () => 0 },
-  );
+  stage = await openStage();
+  sql = connectRecord(stage.databaseUrl, "setup", 10_000);
+  client = connectRedis(stage.redisUrl, "worker", 5_000);
+  hand = handKeeper(stage, { now: () => Date.now(), given: () => 0 });
   await client.set(keyspace.shardEpoch(0), "open"); // a line without an epoch begins empty
   workspaceIds = Array.from({ length: WORKSPACES }, () => randomUUID()).sort();
   for (const id of workspaceIds) await strayBags(id, STRAYS_OF_EACH);
@@ -86,5 +82,5 @@ async function close(): Promise<void> {
   await hand.close();
   client.disconnect();
   await sql.end({ timeout: 1 });
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 }

@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type BrakeLimits, freeBytesOf, watchBrake } from "../../src/record/mail/overload.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis, services } from "../rig/services.ts";
+import { services } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
 const NO_LIMITS: BrakeLimits = { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null };
 const MINUTE_MS = 60_000;
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
 });
 beforeEach(async () => {
@@ -23,8 +23,7 @@ beforeEach(async () => {
 });
 afterAll(async () => {
   await engine.stop();
-  await redis.stop();
-  await database.drop();
+  await stage.close();
 });
 
 /** Statistics come up to ten seconds after the change (an idle backend's), and each api looks every second. */
@@ -48,7 +47,7 @@ test("beyond the backlog sends are 503, everything else is served; when it is go
   expect(refused.body).toEqual({
     statusCode: 503,
     name: "service_unavailable",
-    message: expect.stringContaining("Try again in 1 second."),
+    message: "The sending backlog is full. Try again in 1 second.",
   });
   const listed = await ws.client.get<{ data: { id: string }[] }>("/emails");
   expect(listed.status).toBe(200);
@@ -81,6 +80,10 @@ test("a disk that fills refuses sends, and one with room lets them go", async ()
   await watch({ dataFolder, diskFreeMinBytes: Number.MAX_SAFE_INTEGER });
   expect(await reasons()).toEqual([expect.stringMatching(/^only \d+ MB of disk are free$/)]);
   await vi.waitUntil(async () => (await send()) === 503, WAIT);
+  expect((await ws.client.post<Refusal>("/emails", mail())).body).toMatchObject({
+    name: "service_unavailable",
+    message: "The disk of the database is nearly full. Try again in 1 second.",
+  });
   await watch({ dataFolder, diskFreeMinBytes: 1 });
   await vi.waitUntil(async () => (await send()) === 200, WAIT);
 }, 60_000);

@@ -1,56 +1,35 @@
 /** `postrider automation`, from a document that is refused to the history of a run, with the automate role at work. */
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { type CommandLine, commandLine } from "../rig/command.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { runsEnded } from "../rig/settled.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
-const COMMAND = fileURLToPath(new URL("../../src/cli/postrider.ts", import.meta.url));
 let engine: Engine;
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let folder: string;
+let shell: CommandLine;
 
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
+  stage = await openStage();
   folder = mkdtempSync(join(tmpdir(), "postrider-automations-"));
-  engine = await startEngine(["api", "automate"], { databaseUrl: database.url, redisUrl: redis.url });
+  engine = await startEngine(["api", "automate"], stage);
+  shell = commandLine(stage);
 });
 afterAll(async () => {
   await engine.stop();
   rmSync(folder, { recursive: true, force: true });
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
   expect(engine.complaints).toEqual([]);
 });
 
-type Ran = { status: number | null; out: string; err: string };
-
-function automation(workspaceId: string, ...args: string[]): Promise<Ran> {
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  const child = spawn(
-    process.execPath,
-    ["--import", "tsx", COMMAND, "automation", ...args, "--workspace", workspaceId],
-    { env: { PATH: process.env.PATH, ...settingsOf(stores) } },
-  );
-  const ran: Ran = { status: null, out: "", err: "" };
-  child.stdout.on("data", (chunk) => {
-    ran.out += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    ran.err += chunk;
-  });
-  return new Promise((resolve) => child.once("close", (status) => resolve({ ...ran, status })));
-}
-
-async function json<T>(workspaceId: string, ...args: string[]): Promise<T> {
-  const { status, out, err } = await automation(workspaceId, ...args, "--json");
-  expect(status, err).toBe(0);
-  return JSON.parse(out) as T;
-}
+const automation = (workspaceId: string, ...args: string[]) =>
+  shell.postrider("automation", ...args, "--workspace", workspaceId);
+const json = <T>(workspaceId: string, ...args: string[]) =>
+  shell.json<T>("automation", ...args, "--workspace", workspaceId);
 
 function file(document: unknown): string {
   const path = join(folder, "flow.json");
@@ -71,7 +50,10 @@ test("a document is applied, its runs run, and each step is told", async () => {
   const wrong = await automation(workspace, "apply", file({ ...document, steps: [{ wait: "soon" }] }));
   expect([wrong.status, wrong.err]).toEqual([1, 'steps[0].wait must be a span like "30m", "2h" or "7d".\n']);
   const elsewhere = await automation(workspace, "apply", file({ ...document, audience_id: workspace }));
-  expect([elsewhere.status, elsewhere.err]).toMatchObject([1, expect.stringContaining("has no audience")]);
+  expect([elsewhere.status, elsewhere.err]).toMatchObject([
+    1,
+    expect.stringContaining("is not an audience of the workspace"),
+  ]);
   const unparsed = { send: { from: "a@example.com", subject: "s", text: "{{ name" } };
   const letter = await automation(workspace, "apply", file({ ...document, steps: [unparsed] }));
   expect([letter.status, letter.err]).toMatchObject([

@@ -51,9 +51,11 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
   const early = await verify();
   expect(early.status).toBe(1);
   expect(early.out).toContain(`there is no TXT record at ${first.record.name}`);
-  expect(early.err).toBe("A key that waits is not in DNS yet.\n");
+  expect(early.err).toBe(
+    "The new key is not in DNS yet. Publish the record that `postrider domain show` prints, and try again later.\n",
+  );
   expect((await postrider("domain", "add", "signs.com-tests.example", ...at)).err).toContain(
-    "use `domain rotate`",
+    "Replace it with `postrider domain rotate`",
   );
 
   dns.records.set(first.record.name, [first.record.value]);
@@ -77,7 +79,9 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     [second.selector]: "waiting",
     [third.selector]: "signing",
   });
-  expect((await verify()).err).toBe("A key that signs is not in DNS: receivers do not verify the mail.\n");
+  expect((await verify()).err).toBe(
+    "A key in use is missing in DNS: receivers cannot verify its signatures. Publish the record that `postrider domain show` prints.\n",
+  );
   for (const { record } of [second, third]) dns.records.set(record.name, [record.value]);
   expect(await verify()).toMatchObject({ status: 0 });
   expect(await states()).toEqual({
@@ -101,7 +105,7 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     second.selector,
   );
   expect(refused).toMatchObject({ status: 1 });
-  expect(refused.err).toContain("rotate first");
+  expect(refused.err).toContain("Rotate it first");
   await json("domain", "remove", "signs.com-tests.example", ...at, "--selector", first.selector);
   expect(await json("domain", "remove", "signs.com-tests.example", ...at)).toEqual({
     domain: "signs.com-tests.example",
@@ -143,7 +147,7 @@ test("a key of one's own is taken, a weak one refused, a short one warned of", a
   );
   expect(short).toMatchObject({ status: 0 });
   expect(short.out).toContain("s1._domainkey.signs.com-tests.example");
-  expect(short.out).toContain("A key of 1024 bits is short");
+  expect(short.out).toContain("This key has 1024 bits. Some receivers ignore keys this short");
   const good = await postrider(
     "domain",
     "add",
@@ -189,5 +193,5 @@ test("bad input ends with 1, in one line, and a silent DNS server is told from a
   );
   expect(silent).toMatchObject({ status: 1 });
   expect(silent.out).toContain("DNS gave no answer");
-  expect(silent.err).toBe("DNS could not be asked.\n");
+  expect(silent.err).toBe("DNS did not answer. Try again, or name another server with --resolver.\n");
 }, 60_000);

@@ -7,7 +7,7 @@ import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const HOUR_MS = HOUR_BUCKETS * BUCKET_MS;
@@ -22,24 +22,22 @@ const HEAD = JSON.stringify({
 });
 
 const clock = new MovableClock(Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2);
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let api: TestApi;
 let hand: HandKeeper;
 let commit: MailCommit;
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  const stores = { databaseUrl: database.url, redisUrl: redis.url };
-  api = await testApi({ ...stores, clock });
-  hand = handKeeper(stores, clock);
-  const connect = () => connectRecord(database.url, "commits", 2_000);
+  stage = await openStage();
+  api = await testApi({ ...stage, clock });
+  hand = handKeeper(stage, clock);
+  const connect = () => connectRecord(stage.databaseUrl, "commits", 2_000);
   commit = mailCommit({ connect, timeoutMs: 2_000 }, () => {});
 });
 afterAll(async () => {
   await api.stop();
   await commit.close();
   await hand.close();
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
 });
 
 test("it leaves callers' mail its share, and what waits of theirs goes before what waits of it", async () => {

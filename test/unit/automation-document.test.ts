@@ -26,12 +26,12 @@ const deepFilter = (depth: number): object => {
 
 describe("what is wrong is said with its path", () => {
   test.each([
-    [[], "The document must be object."],
+    [[], "The document must be an object."],
     [document({ filter: [] }), "The document has a field that is not known: filter."],
     [document({ entry: undefined }), "entry is missing."],
     [document({ entry: "twice" }), 'entry must be "once", "one_active", "every" or {"cooldown": "7d"}.'],
     [document({ entry: { cooldown: "soon" } }), 'entry.cooldown must be a span like "30m", "2h" or "7d".'],
-    [document({ event: "sign up" }), /^event must match pattern/],
+    [document({ event: "sign up" }), "event must be 1 to 100 ASCII letters, digits, `.`, `:`, `_` or `-`."],
     [steps({ wait: "400d" }), "steps[0].wait must be at most 365 days."],
     [steps({ wait: { until: "25:00" } }), /^steps\[0\]\.wait\.until must be an ISO time/],
     [steps({ wait: { until: "2026-02-30T10:00:00Z" } }), /^steps\[0\]\.wait\.until must be an ISO time/],

@@ -255,9 +255,11 @@ describe("a policy file", () => {
 
   test("is checked field by field and as a whole, with the reason", () => {
     expect(checkPolicy(structuredClone(DEFAULT_POLICY))).toEqual(DEFAULT_POLICY);
-    expect(() => checkPolicy(null)).toThrow("The policy must be object.");
-    expect(broken((p) => ({ ...p, growth: 0.5 }))).toThrow("`growth` must be >= 1.");
-    expect(broken((p) => ({ ...p, start: { ...p.start, hour: 49 } }))).toThrow("`start.hour` must be >= 50.");
+    expect(() => checkPolicy(null)).toThrow("The policy must be an object.");
+    expect(broken((p) => ({ ...p, growth: 0.5 }))).toThrow("`growth` must be at least 1.");
+    expect(broken((p) => ({ ...p, start: { ...p.start, hour: 49 } }))).toThrow(
+      "`start.hour` must be at least 50.",
+    );
     expect(broken(({ freeze: _, ...p }) => p)).toThrow("The policy lacks `freeze`.");
     expect(broken((p) => ({ ...p, freeze: { bounce: 0.1 } }))).toThrow(
       "The policy lacks `freeze.complaint`.",
@@ -377,10 +379,24 @@ describe("for every workspace and history", () => {
     const onTime = fc.tuple(someState, fc.nat(1)).map(([state, ago]) => {
       return { ...state, evaluatedOn: dayPlus(today, -ago) };
     });
+    // a step is taken on counts of that time, which have only grown since
+    const judgedShares = fc.uniqueArray(fc.tuple(fc.nat(6), fc.nat(100)), {
+      maxLength: 2,
+      selector: ([ago]) => ago,
+    });
+    const history = fc.tuple(onTime, someDays, judgedShares).map(([state, days, shares]) => {
+      const judged = shares.flatMap(([ago, percent]) => {
+        const counts = days.find(({ day }) => day === dayPlus(today, -ago));
+        if (!counts) return [];
+        const part = (count: number) => Math.floor((count * percent) / 100);
+        return [{ day: counts.day, bounced: part(counts.bounced), complained: part(counts.complained) }];
+      });
+      return { state: { ...state, judged }, days };
+    });
     const order = ["normal", "frozen", "shrunk", "paused"];
     const more = fc.record({ day: fc.nat(11), bounced: fc.nat(200), complained: fc.nat(20) });
     fc.assert(
-      fc.property(plan, onTime, someDays, more, (plan, state, days, more) => {
+      fc.property(plan, history, more, (plan, { state, days }, more) => {
         const worse = days.map((one, n) =>
           n === more.day % days.length
             ? { ...one, bounced: one.bounced + more.bounced, complained: one.complained + more.complained }

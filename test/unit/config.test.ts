@@ -37,10 +37,10 @@ test("all problems are named together, a line each, with the variable and what i
   expect(
     problemsOf({ PORT: "70000", RETENTION_DAYS: "ten", SMTP_TLS: "maybe", RETRY_SCHEDULE: "60,0" }),
   ).toEqual([
-    "PORT must be a whole number from 0 to 65535, but is `70000`",
-    "RETRY_SCHEDULE must be whole numbers from 1 to 86400 with commas between, but is `60,0`",
-    "SMTP_TLS must be opportunistic, required, off, but is `maybe`",
-    "RETENTION_DAYS must be a whole number from 1 to 3650, but is `ten`",
+    "PORT must be a whole number from 0 to 65535, but is `70000`.",
+    "RETRY_SCHEDULE must be whole numbers from 1 to 86400, comma-separated, but is `60,0`.",
+    "SMTP_TLS must be opportunistic, required or off, but is `maybe`.",
+    "RETENTION_DAYS must be a whole number from 1 to 3650, but is `ten`.",
   ]);
 });
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { plaintextOf } from "../../src/message/plaintext.ts";
+import { costOf } from "../rig/held.ts";
 
 describe("plain text of HTML", () => {
   test.each([
@@ -148,21 +149,17 @@ describe("plain text of HTML", () => {
     ["display without none", (n) => `<a ${"display: ".repeat(n / 9)}>`],
   ];
 
-  function bestMs(html: string): number {
-    const REPEATS = 5;
-    let best = Number.POSITIVE_INFINITY;
-    for (let repeat = 0; repeat < REPEATS; repeat++) {
-      const started = performance.now();
-      plaintextOf(html);
-      best = Math.min(best, performance.now() - started);
-    }
-    return best;
-  }
-
+  const FLOOR_MS = 1;
+  const REPEATS = 5;
   test.each(hostile)("%s take time in proportion", (_, make) => {
-    const FLOOR_MS = 1;
-    const short = bestMs(make(50_000));
-    expect(bestMs(make(200_000))).toBeLessThan(10 * Math.max(short, FLOOR_MS)); // 16 if it grew with the square
+    const [short, long] = [make(50_000), make(200_000)];
+    const limitMs =
+      10 *
+      Math.max(
+        costOf(() => plaintextOf(short), FLOOR_MS, REPEATS),
+        FLOOR_MS,
+      );
+    expect(costOf(() => plaintextOf(long), limitMs, REPEATS)).toBeLessThan(limitMs); // 16 times if it grew with the square
   });
 
   test("the output is bounded", () => {

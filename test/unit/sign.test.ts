@@ -5,6 +5,7 @@ import { makeKey } from "../../src/domain/key.ts";
 import { compose, type Letter } from "../../src/message/compose.ts";
 import { relaxedBody, relaxedField, type SigningKey, signed } from "../../src/message/sign.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
+import { costOf } from "../rig/held.ts";
 
 const rsa: SigningKey = { domain: "example.com", selector: "one", ...(await makeKey("rsa")) };
 const ed25519: SigningKey = { domain: "example.com", selector: "two", ...(await makeKey("ed25519")) };
@@ -148,10 +149,11 @@ test("octets that only look like white space stay", () => {
 });
 
 test("canonicalising takes linear time", () => {
-  const began = performance.now();
-  relaxedBody(`${" ".repeat(2_000_000)}x${"\r\n \t".repeat(500_000)}`);
-  relaxedField(`X: ${" \t".repeat(1_000_000)}x`);
-  expect(performance.now() - began).toBeLessThan(2_000);
+  const canonicalise = () => {
+    relaxedBody(`${" ".repeat(2_000_000)}x${"\r\n \t".repeat(500_000)}`);
+    relaxedField(`X: ${" \t".repeat(1_000_000)}x`);
+  };
+  expect(costOf(canonicalise, 2_000, 1)).toBeLessThan(2_000);
 });
 
 describe("the example of RFC 8463, appendix A", () => {

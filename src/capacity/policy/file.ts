@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { CAP_DAY_START, CAP_HOUR_START, CAP_MIN, PLANS } from "../../rules/plans.ts";
+import { fileFault, patterned, type SchemaError } from "../../schemafault.ts";
 
 const CAP_MAX = 2_000_000_000;
 const VERSION_CHARS = 8;
@@ -158,7 +159,7 @@ export const PolicyFile = Type.Object(
       },
       { ...strict, description: "A reputation not used is lost: decay, never below the start." },
     ),
-    feedback_domains: Type.Array(Type.String({ pattern: "^[a-z0-9.-]+$" }), {
+    feedback_domains: Type.Array(patterned("^[a-z0-9.-]+$", "a domain in small letters"), {
       maxItems: 10_000,
       description:
         "Domains whose providers report complaints: what is delivered elsewhere says nothing about them.",
@@ -217,10 +218,8 @@ const compiled = Compile(PolicyFile);
 
 /** The policy, or an Error that names the field and the reason. */
 export function checkPolicy(json: unknown): Policy {
-  if (!compiled.Check(json)) {
-    const [first] = compiled.Errors(json) as readonly SchemaError[];
-    throw new Error(first ? explain(first) : "The policy is not valid.");
-  }
+  if (!compiled.Check(json))
+    throw new Error(fileFault(compiled.Errors(json) as readonly SchemaError[], PolicyFile, "policy"));
   const policy = json as Policy;
   const wrong = contradiction(policy);
   if (wrong) throw new Error(wrong);
@@ -231,22 +230,6 @@ export function checkPolicy(json: unknown): Policy {
 export function policyVersion(policy: Policy): string {
   const { $schema: _schema, description: _description, ...decides } = policy;
   return createHash("sha256").update(sorted(decides)).digest("hex").slice(0, VERSION_CHARS);
-}
-
-type SchemaError = {
-  keyword: string;
-  instancePath: string;
-  message: string;
-  params: Record<string, unknown>;
-};
-
-function explain({ keyword, instancePath, message, params }: SchemaError): string {
-  const path = instancePath.slice(1).replaceAll("/", ".");
-  const within = (name: string) => (path === "" ? name : `${path}.${name}`);
-  if (keyword === "required")
-    return `The policy lacks \`${within((params.requiredProperties as string[])[0] ?? "")}\`.`;
-  if (keyword === "boolean") return `The policy has no field \`${path}\`.`;
-  return path === "" ? `The policy ${message}.` : `\`${path}\` ${message}.`;
 }
 
 /** What no single field shows: the steps must come in order, and a cap must be able to grow. */

@@ -50,6 +50,8 @@ export const LOCK_ORDER = [
   "api_key",
   "brake",
   "tick_lease",
+  "event_sequence",
+  "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
 
 /** Tables whose rows are only touched under another lock, and which one that is. */

@@ -51,7 +51,10 @@ async function applyMissing(connection: Tx, said: (applied: string) => void): Pr
   for (const { name, text, checksum } of files) {
     const known = applied.get(name);
     if (known === checksum) continue;
-    if (known) throw new Error(`migration ${name} was changed after it had been applied`);
+    if (known)
+      throw new Error(
+        `The migration ${name} was changed after it had been applied. Install the version of Postrider that matches the database.`,
+      );
     await connection.unsafe(
       `begin; ${text}; insert into migration (name, checksum) values ('${name}', '${checksum}'); commit`,
     );

@@ -1,5 +1,6 @@
 /**
- * Partitions of `email` and `body`: one per UTC day of the id's time, made ahead by any role, dropped by retention.
+ * Partitions of `email` and `body` by the day of the id's time, and of `outbox` by the day of writing (UTC): made ahead by
+ * any role, dropped by retention.
  * An id outside every partition cannot be written, so the days ahead are made long before they are needed.
  *
  * Promises: neither making nor dropping one waits for readers or writers of the parent, nor lets them wait. `create
@@ -16,10 +17,11 @@ export const PARTITION_DAYS_AHEAD = 7;
 const PARTITION_DAYS_BEHIND = 1;
 const PARTITION_LOCK = 7_165_002;
 
-const TABLES = ["email", "body"] as const;
+const TABLES = ["email", "body", "outbox"] as const;
 const STORAGE = {
   email: "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1)",
   body: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
+  outbox: "with (fillfactor = 90)",
 } as const;
 
 export type Partition = {
@@ -38,7 +40,7 @@ export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
     select relname as name, split_part(relname, '_', 1) as table, split_part(relname, '_', 2) as day,
            case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
     from pg_class c left join pg_inherits on inhrelid = c.oid
-    where relkind = 'r' and pg_table_is_visible(c.oid) and relname ~ '^(email|body)_[0-9]{8}$'
+    where relkind = 'r' and pg_table_is_visible(c.oid) and relname ~ '^(email|body|outbox)_[0-9]{8}$'
     order by 3, 1`;
 }
 
@@ -78,7 +80,8 @@ function makingOf(table: Partition["table"], day: number): string {
 }
 
 export function attachingOf(table: Partition["table"], day: number): string {
-  const [from, to] = [floorId(day * DAY_MS), floorId((day + 1) * DAY_MS)];
+  const bound = table === "outbox" ? (ms: number) => new Date(ms).toISOString() : floorId;
+  const [from, to] = [bound(day * DAY_MS), bound((day + 1) * DAY_MS)];
   return `alter table ${table} attach partition ${table}_${dayName(day)} for values from ('${from}') to ('${to}')`;
 }
 

@@ -1,15 +1,15 @@
 /** What must wait, and why: one row per e-mail that is scheduled, over a cap or quota, or deferred. */
+
+import type { WaitReason } from "../../rules/reason.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { EmailKey } from "./emails.ts";
-
-export type Why = "scheduled" | "cap_hour" | "cap_day" | "quota_month" | "deferred";
 
 export type Due = {
   workspaceId: string;
   emailId: string;
   at: number;
-  why: Why;
+  why: WaitReason;
   bulk: boolean;
   weight: number;
   bytes: number;
@@ -24,7 +24,7 @@ export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
       ${of((d) => d.weight)}::int[], ${of((d) => d.bytes)}::int[])`;
 }
 
-export type EndedDue = { emailId: string; bulk: boolean; why: Why };
+export type EndedDue = { emailId: string; bulk: boolean; why: WaitReason };
 
 /** Locks due rows in the order of their keys and deletes them; hands back those that there were. */
 export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<EndedDue[]> {

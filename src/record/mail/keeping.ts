@@ -37,7 +37,8 @@ export type TickName =
   | "erase"
   | "caps"
   | "expiry"
-  | "domains";
+  | "domains"
+  | "events";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -51,6 +52,7 @@ const TICKS: readonly TickName[] = [
   "caps",
   "expiry",
   "domains",
+  "events",
 ];
 
 /**

@@ -10,14 +10,17 @@ const SAMPLE_BAGS = 1_000;
 /** A brake on a disk that nobody watches any more: whoever watched it would have said it again long before. */
 const DISK_UNWATCHED_MS = 60_000;
 
+/** Why sends are refused for now. */
+export type Shortage = { name: "backlog" | "disk"; reason: string };
+
 export class Brake {
-  reason: string | null = null;
+  shortage: Shortage | null = null;
   readonly #timer: NodeJS.Timeout;
 
   constructor(sql: Sql, onFault: (error: unknown) => void) {
     const read = async () => {
-      const [row] = await sql<{ reason: string }[]>`select reason from brake order by since limit 1`;
-      this.reason = row?.reason ?? null;
+      const [row] = await sql<Shortage[]>`select name, reason from brake order by since limit 1`;
+      this.shortage = row ?? null;
     };
     read().catch(onFault);
     this.#timer = setInterval(() => read().catch(onFault), READ_EVERY_MS);
@@ -79,7 +82,7 @@ async function emailsPerBag(tx: Tx, bags: number): Promise<number> {
 }
 
 /** `since` is when it was last said, so that a brake nobody stands by can be told. */
-async function set(tx: Tx, name: string, reason: string | null, now: Date): Promise<void> {
+async function set(tx: Tx, name: Shortage["name"], reason: string | null, now: Date): Promise<void> {
   if (reason === null) await tx`delete from brake where name = ${name}`;
   else
     await tx`insert into brake (name, reason, since) values (${name}, ${reason}, ${now})

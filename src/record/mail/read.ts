@@ -1,14 +1,13 @@
 /** Reading e-mails: one whole, or a page of them, newest first. Every query bounds the id, and so meets few partitions. */
 
 import type { Head, HistoryEntry } from "../../rules/email.ts";
+import type { Situation } from "../../rules/reason.ts";
 import type { Sql } from "../db/connect.ts";
-import type { Why } from "./due.ts";
-import type { Extra } from "./emails.ts";
+import type { EmailKey, Extra } from "./emails.ts";
 
-export type EmailRow = {
+export type EmailRow = Situation & {
   id: string;
   keyId: string | null;
-  status: string;
   head: Head;
   createdAt: Date;
   updatedAt: Date;
@@ -20,8 +19,6 @@ export type EmailRow = {
   complainedAt: Date | null;
   failedAt: Date | null;
   attempts: number;
-  waitingFor: Why | null;
-  nextAttemptAt: Date | null;
 };
 
 export type WholeEmail = EmailRow & {
@@ -36,7 +33,7 @@ export async function findEmail(sql: Sql, workspaceId: string, id: string): Prom
     select ${columns(sql)}, e.history, b.html, b.plain, b.extra
     from email e
     left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
-    left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+    ${situationOf(sql)}
     where e.workspace_id = ${workspaceId} and e.id = ${id}`;
   return row ?? null;
 }
@@ -55,12 +52,12 @@ export async function listEmails(
     page.before === null
       ? await sql<EmailRow[]>`
           select ${columns(sql)} from email e
-          left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+          ${situationOf(sql)}
           where e.workspace_id = ${workspaceId} ${mine} ${page.after === null ? sql`` : sql`and e.id < ${page.after}`}
           order by e.id desc limit ${page.limit + 1}`
       : await sql<EmailRow[]>`
           select ${columns(sql)} from email e
-          left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+          ${situationOf(sql)}
           where e.workspace_id = ${workspaceId} ${mine} and e.id > ${page.before}
           order by e.id limit ${page.limit + 1}`;
   return rows;
@@ -70,5 +67,29 @@ function columns(sql: Sql) {
   return sql`e.id, e.key_id as "keyId", e.status, e.head, e.created_at as "createdAt", e.updated_at as "updatedAt",
     e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt", e.delayed_at as "delayedAt",
     e.bounced_at as "bouncedAt", e.complained_at as "complainedAt", e.failed_at as "failedAt", e.attempts,
-    d.why as "waitingFor", d.at as "nextAttemptAt"`;
+    d.why as "waitingFor", d.reply as "lastReply", d.domain as "lastDomain",
+    coalesce(g.token is not null, false) as "isUnderWay", w.suspended_at is not null as "isSuspended",
+    case when d.why in ('cap_hour', 'cap_day', 'quota_month') then greatest(d.at, l.next_release_at) else d.at end
+      as "nextAttemptAt"`;
+}
+
+/** Where an e-mail stands besides its own row: what it waits for, who carries it, whether its workspace may send. */
+function situationOf(sql: Sql) {
+  return sql`
+    join workspace w on w.id = e.workspace_id
+    join ledger l on l.workspace_id = e.workspace_id
+    left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+    left join bag g on g.workspace_id = e.workspace_id and g.id = e.bag_id`;
+}
+
+/** Some e-mails, of any workspaces. */
+export async function findEmails(sql: Sql, keys: readonly EmailKey[]): Promise<Map<string, WholeEmail>> {
+  const ids = keys.map(({ emailId }) => emailId);
+  const rows = await sql<WholeEmail[]>`
+    select ${columns(sql)}, e.history, null as html, null as plain, null as extra from email e
+    ${situationOf(sql)}
+    where (e.workspace_id, e.id) in (
+        select * from unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))
+      and e.id = any(${ids}::uuid[])`;
+  return new Map(rows.map((row) => [row.id, row]));
 }

@@ -18,6 +18,7 @@ export type Workspace = {
   createdAt: Date;
   suspendedAt: Date | null;
   suspendedFor: string | null;
+  logsEvents: boolean;
 };
 
 export async function insertWorkspace(
@@ -87,5 +88,5 @@ async function selectWorkspaces(sql: Sql, id: string | null): Promise<Workspace[
 
 function columns(sql: Sql) {
   return sql`id, handle, name, plan, limits, version::int, created_at as "createdAt", suspended_at as "suspendedAt",
-    suspended_for as "suspendedFor"`;
+    suspended_for as "suspendedFor", logs_events as "logsEvents"`;
 }

@@ -2,8 +2,7 @@
 import { afterEach, expect, test } from "vitest";
 import { startEngine } from "../rig/engine.ts";
 import { startProcess } from "../rig/process.ts";
-import { ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink } from "../rig/sink.ts";
+import { openStage } from "../rig/stage.ts";
 import { Client, mail } from "../rig/workspace.ts";
 
 /** Far above need: what these tests are about is not held back. */
@@ -30,33 +29,28 @@ test("a fresh workspace sends with its key, others are not known", async () => {
 });
 
 test("with stores of its own and a sink it delivers", async () => {
-  const [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  running.push({ stop: database.drop }, redis, { stop: () => sink.close() });
-  const engine = await startEngine(["api", "deliver"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: sink.url,
-  });
+  const stage = await openStage();
+  running.push({ stop: stage.close });
+  const engine = await startEngine(["api", "deliver"], stage);
   running.push(engine);
   const { client } = await engine.workspace("pro", CAPS);
   const sent = await client.post<{ data: { id: string }[] }>("/emails/batch", Array(100).fill(mail()));
   expect(sent.body.data).toHaveLength(100);
-  await sink.ledger.received(100);
-  expect(sink.ledger.faults).toEqual([]);
+  await stage.sink.ledger.received(100);
+  expect(stage.sink.ledger.faults).toEqual([]);
 });
 
 test("a worker in a process of its own is killed, and the next one delivers what it left", async () => {
-  const [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
-  running.push({ stop: database.drop }, redis, { stop: () => sink.close() });
-  const options = { databaseUrl: database.url, redisUrl: redis.url, smtpUrl: sink.url };
+  const stage = await openStage();
+  running.push({ stop: stage.close });
   const [engine, first] = await Promise.all([
-    startEngine(["api", "keeper"], options),
-    startProcess(["deliver"], options),
+    startEngine(["api", "keeper"], stage),
+    startProcess(["deliver"], stage),
   ]);
   running.push(engine);
   await first.kill();
   const { client } = await engine.workspace("pro", CAPS);
   await client.post("/emails", mail());
-  running.push(await startProcess(["deliver"], options));
-  await sink.ledger.received(1);
+  running.push(await startProcess(["deliver"], stage));
+  await stage.sink.ledger.received(1);
 });

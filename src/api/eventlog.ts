@@ -1,0 +1,79 @@
+/** /events/log: what happened to e-mails and contacts, in order, so that a receiver can fill a gap by sequence. */
+import type { Sql } from "../record/db/connect.ts";
+import { type EventRow, readEvents } from "../record/outbox/outbox.ts";
+import { refuse } from "./problem.ts";
+import type { Answer, Call, Route } from "./routes.ts";
+
+const LIMIT_DEFAULT = 100;
+const LIMIT_MAX = 1_000;
+
+export function eventLogRoutes(reads: Sql): Route[] {
+  return [
+    {
+      method: "GET",
+      path: "/api/v1/events/log",
+      permissions: ["full"],
+      summary: "Read what happened, oldest first, where the workspace keeps an event log",
+      query: [
+        { name: "after", description: "a sequence: what happened after it; default 0" },
+        { name: "limit", description: `1 to ${LIMIT_MAX}, default ${LIMIT_DEFAULT}` },
+      ],
+      success: 200,
+      handle: (call) => read(reads, call),
+    },
+  ];
+}
+
+async function read(reads: Sql, { caller, query }: Call): Promise<Answer> {
+  const after = wholeOf(query, "after", 0, 0, Number.MAX_SAFE_INTEGER);
+  const limit = wholeOf(query, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX);
+  const rows = await readEvents(reads, caller.workspaceId, after, limit + 1);
+  const data = rows.slice(0, limit).map(show);
+  return { status: 200, body: JSON.stringify({ object: "list", data, has_more: rows.length > limit }) };
+}
+
+function wholeOf(query: URLSearchParams, name: string, otherwise: number, min: number, max: number): number {
+  const text = query.get(name);
+  if (text === null) return otherwise;
+  const number = Number(text);
+  if (!/^\d{1,16}$/.test(text) || number < min || number > max)
+    throw refuse("invalid_parameter", `\`${name}\` must be a whole number from ${min} to ${max}.`);
+  return number;
+}
+
+function show({ sequence, type, at, subjectId, email, contact }: EventRow) {
+  const data = type.startsWith("email.")
+    ? { email_id: subjectId, ...aboutEmail(email) }
+    : { id: subjectId, ...aboutContact(contact) };
+  return { sequence, id: `${subjectId}.${sequence}`, type, created_at: at.toISOString(), data };
+}
+
+/** Nothing when it is not kept any more. */
+function aboutEmail(email: EventRow["email"]) {
+  if (!email) return {};
+  const { head, createdAt, entry } = email;
+  const { from, to, subject } = head;
+  const { recipient, detail } = entry ?? {};
+  return {
+    created_at: new Date(createdAt).toISOString(),
+    from,
+    to,
+    subject,
+    ...(recipient && { recipient }),
+    ...(detail && { detail }),
+  };
+}
+
+function aboutContact(contact: EventRow["contact"]) {
+  if (!contact) return {};
+  const { audienceId, email, firstName, lastName, status, createdAt, updatedAt } = contact;
+  return {
+    audience_id: audienceId,
+    email,
+    first_name: firstName,
+    last_name: lastName,
+    unsubscribed: status === "unsubscribed",
+    created_at: new Date(createdAt).toISOString(),
+    updated_at: new Date(updatedAt).toISOString(),
+  };
+}

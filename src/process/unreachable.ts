@@ -1,0 +1,146 @@
+/**
+ * A store that cannot be used, in a line for whoever runs the process: which one, where, by which setting, and what to
+ * look at. A process or a command that ends for this reason has an exit status of its own.
+ */
+
+/** EX_UNAVAILABLE. */
+export const UNREACHABLE_EXIT = 69;
+
+export class StoreUnreachable extends Error {}
+
+export type Store = { name: "Postgres" | "Redis"; setting: "DATABASE_URL" | "REDIS_URL"; url: string };
+
+export function postgresAt(url: string): Store {
+  return { name: "Postgres", setting: "DATABASE_URL", url };
+}
+
+export function redisAt(url: string): Store {
+  return { name: "Redis", setting: "REDIS_URL", url };
+}
+
+/** Without an error, it did not answer. */
+export function unreachable(store: Store, error?: unknown): StoreUnreachable {
+  return new StoreUnreachable(`${store.name} at ${placeOf(store)} (${store.setting}) ${why(store, error)}`);
+}
+
+/**
+ * The same, when the error is about a store rather than about what it was asked; else null. The client of Redis tells its
+ * listeners why it has no connection, and the commands that wait for one only that there is none.
+ */
+export function storeTrouble(
+  error: unknown,
+  stores: { postgres: Store; redis: Store; redisConnection: unknown },
+): StoreUnreachable | null {
+  for (const one of causesOf(error)) {
+    if (hasNoRedis(one)) return after(error, one, unreachable(stores.redis, stores.redisConnection ?? one));
+    if (isRefusedByRedis(one)) return after(error, one, unreachable(stores.redis, one));
+    if (isOfPostgres(one)) return after(error, one, unreachable(stores.postgres, one));
+  }
+  return null;
+}
+
+/** What the error says of its own stays: that a change is stored, say, although Redis could not be told. */
+function after(error: unknown, cause: unknown, trouble: StoreUnreachable): StoreUnreachable {
+  const { message } = partsOf(error);
+  return cause === error || message === "" ? trouble : new StoreUnreachable(`${message}. ${trouble.message}`);
+}
+
+export function postgresTrouble(error: unknown, url: string): StoreUnreachable | null {
+  const found = causesOf(error).find(isOfPostgres);
+  return found === undefined ? null : unreachable(postgresAt(url), found);
+}
+
+/** It answers, and will not do so differently before somebody changes something. */
+export function isMisconfigured(error: unknown): boolean {
+  const { code, message } = partsOf(error);
+  return NOT_ALLOWED.test(code) || code === NO_DATABASE || NOT_LET_IN.test(message);
+}
+
+const REFUSED = /^(ECONNREFUSED|ENOENT)$/;
+const UNKNOWN_HOST = /^(ENOTFOUND|EAI_AGAIN)$/;
+const NO_WAY = /^(ETIMEDOUT|CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
+const LOST = /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|ECONNRESET|ECONNABORTED|EPIPE)$/;
+/** Of Postgres: wrong user or password, no such database, no connection left, starting or stopping. */
+const NOT_ALLOWED = /^28/;
+const NO_DATABASE = "3D000";
+const TOO_MANY = "53300";
+const NOT_SERVING = /^57P/;
+const REDIS_NAMES = /^(MaxRetriesPerRequestError|ClusterAllFailedError|AbortError)$/;
+const REDIS_MESSAGES = /^(Command timed out|Connection is closed|connect ETIMEDOUT)/;
+const NOT_LET_IN = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH)/;
+const REDIS_REFUSES = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH|LOADING|CLUSTERDOWN|MASTERDOWN)/;
+
+function why({ name, setting }: Store, error: unknown): string {
+  if (error === undefined) return "does not answer. Is it overloaded or cut off?";
+  const { code, message } = partsOf(error);
+  if (REFUSED.test(code)) return "refuses connections. Is it running?";
+  if (UNKNOWN_HOST.test(code)) return "has a host name that DNS does not know. Is it spelt right?";
+  if (NO_WAY.test(code) || /^connect ETIMEDOUT/.test(message))
+    return "does not answer. Is the address right, and does a firewall let us through?";
+  if (LOST.test(code)) return "closed the connection. Is it restarting?";
+  if (NOT_ALLOWED.test(code) || NOT_LET_IN.test(message))
+    return `does not let us in: ${message}. Check the user and the password in ${setting}.`;
+  if (code === NO_DATABASE)
+    return `has no such database: ${message}. Create it, or name another in ${setting}.`;
+  if (code === TOO_MANY) return `has no connection left: ${message}. Raise max_connections.`;
+  if (NOT_SERVING.test(code) || REDIS_REFUSES.test(message)) return `does not serve now: ${message}.`;
+  return `cannot be used: ${message || code || `${name} gave no reason`}.`;
+}
+
+function hasNoRedis(error: unknown): boolean {
+  const { name, message } = partsOf(error);
+  return REDIS_NAMES.test(name) || REDIS_MESSAGES.test(message);
+}
+
+function isRefusedByRedis(error: unknown): boolean {
+  const { name, message } = partsOf(error);
+  return name === "ReplyError" && REDIS_REFUSES.test(message);
+}
+
+function isOfPostgres(error: unknown): boolean {
+  const { name, code, severity } = partsOf(error);
+  if (name === "PostgresError") return severity === "FATAL" || code === TOO_MANY || NOT_SERVING.test(code);
+  return [REFUSED, UNKNOWN_HOST, NO_WAY, LOST].some((codes) => codes.test(code)) && !isOfFile(error);
+}
+
+/** A file that is not there, or an output that nobody reads, has the code of a socket. */
+function isOfFile(error: unknown): boolean {
+  return (
+    error instanceof Error && "syscall" in error && !/^(connect|getaddrinfo|read)$/.test(`${error.syscall}`)
+  );
+}
+
+function partsOf(error: unknown): { name: string; code: string; message: string; severity: string } {
+  const { name = "", code = "", message = "", severity = "" } = (error ?? {}) as Record<string, unknown>;
+  return {
+    name: String(name),
+    code: String(code),
+    message: String(message).replace(/\.$/, ""),
+    severity: String(severity),
+  };
+}
+
+/** The error, what caused it, and what an attempt at several addresses met. */
+function causesOf(error: unknown): unknown[] {
+  const all: unknown[] = [];
+  for (let one = error; one instanceof Error && all.length < 10; one = one.cause) {
+    all.push(one, ...(one instanceof AggregateError ? one.errors : []));
+  }
+  return all;
+}
+
+/** Without user and password. */
+function placeOf({ name, url }: Store): string {
+  const defaultPort = name === "Postgres" ? 5432 : 6379;
+  return url
+    .replace(/^redis-cluster:/, "redis:")
+    .split(",")
+    .map((node) => {
+      const { protocol, hostname, port, pathname, searchParams } = new URL(
+        node.includes("://") ? node : `redis://${node}`,
+      );
+      if (protocol.includes("unix")) return pathname;
+      return searchParams.get("socket") ?? `${hostname}:${port || defaultPort}`;
+    })
+    .join(", ");
+}

@@ -1,0 +1,77 @@
+/**
+ * The outbox: what happened to the e-mails and contacts of workspaces that ask for it, in the order in which it became
+ * true. Triggers write it (0016_outbox.sql); here it is numbered and read.
+ *
+ * A row gets its sequence only when it is there for everybody. So a reader who has seen a sequence has seen all before it,
+ * whichever transaction was the slower one, and nothing is ever inserted behind a reader.
+ */
+import type { Head, HistoryEntry } from "../../rules/email.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+
+export type EventRow = {
+  sequence: number;
+  type: string;
+  at: Date;
+  subjectId: string;
+  /** Of an e-mail: its head and what was written to its history; null for others, and when it is not kept any more. */
+  email: { head: Head; createdAt: string; entry: HistoryEntry | null } | null;
+  /** null for others, and when it was deleted. */
+  contact: {
+    audienceId: string;
+    email: string;
+    firstName: string | null;
+    lastName: string | null;
+    status: string;
+    createdAt: string;
+    updatedAt: string;
+  } | null;
+};
+
+/** Gives what is new its sequence, in the order of writing; says how many. One process at a time runs it. */
+export async function numberEvents(tx: Tx, most: number): Promise<number> {
+  const rows = await tx<{ workspaceId: string; count: number }[]>`
+    with fresh as (
+      select number, workspace_id, kept_at from outbox where sequence is null order by number limit ${most}
+    ), counted as (
+      insert into event_sequence as s (workspace_id, last)
+      select workspace_id, count(*) from fresh group by workspace_id order by workspace_id
+      on conflict (workspace_id) do update set last = s.last + excluded.last
+      returning s.workspace_id, s.last
+    )
+    update outbox o set sequence = c.last - f.behind
+    from (select number, workspace_id, kept_at,
+            count(*) over (partition by workspace_id) - row_number() over (partition by workspace_id order by number) as behind
+          from fresh) f
+    join counted c on c.workspace_id = f.workspace_id
+    where o.workspace_id = f.workspace_id and o.number = f.number and o.kept_at = f.kept_at and o.sequence is null
+    returning 1`;
+  return rows.length;
+}
+
+/** What happened after a sequence, oldest first. */
+export async function readEvents(
+  sql: Sql,
+  workspaceId: string,
+  after: number,
+  most: number,
+): Promise<EventRow[]> {
+  return sql<EventRow[]>`
+    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId",
+      case when e.id is not null then json_build_object('head', e.head, 'createdAt', e.created_at, 'entry', e.history -> o.entry)
+        end as email,
+      case when c.id is not null then json_build_object('audienceId', c.audience_id, 'email', c.email,
+        'firstName', c.first_name, 'lastName', c.last_name, 'status', c.status, 'createdAt', c.created_at,
+        'updatedAt', c.updated_at) end as contact
+    from (select * from outbox where workspace_id = ${workspaceId} and sequence > ${after} order by sequence limit ${most}) o
+    left join email e on o.type like 'email.%' and e.workspace_id = o.workspace_id and e.id = o.subject_id
+    left join contact c on o.type like 'contact.%' and c.workspace_id = o.workspace_id and c.id = o.subject_id
+      and c.archived_at is null
+    order by o.sequence`;
+}
+
+/** From now on, or no longer. What happened before is not told afterwards. */
+export async function logEvents(sql: Sql, workspaceId: string, isOn: boolean): Promise<boolean> {
+  const rows = await sql`
+    update workspace set logs_events = ${isOn} where id = ${workspaceId} returning 1`;
+  return rows.length > 0;
+}

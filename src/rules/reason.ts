@@ -1,0 +1,91 @@
+/** Why an e-mail is not there: one sentence, the same for callers and operators. */
+import type { HistoryEntry } from "./email.ts";
+
+export type WaitReason = "scheduled" | "cap_hour" | "cap_day" | "quota_month" | "deferred";
+
+/** What is known of an e-mail at one moment, read together. */
+export type Situation = {
+  status: string;
+  waitingFor: WaitReason | null;
+  /** When it comes due, or room is expected. */
+  nextAttemptAt: Date | null;
+  /** The last answer, and for which domain. */
+  lastReply: string | null;
+  lastDomain: string | null;
+  /** A worker has it. */
+  isUnderWay: boolean;
+  isSuspended: boolean;
+};
+
+const SUSPENDED = "The workspace is suspended; the e-mail goes on when it is resumed.";
+
+/** null: it is where it should be, or nobody knows more than its status says. */
+export function reasonOf(
+  situation: Situation,
+  history: readonly HistoryEntry[] | null,
+  now: number,
+): string | null {
+  const { status, isUnderWay, isSuspended } = situation;
+  switch (status) {
+    case "accepted":
+      if (isUnderWay) return "It is being sent now.";
+      return isSuspended ? SUSPENDED : "It is in the queue and will be sent next.";
+    case "scheduled":
+    case "waiting":
+    case "deferred":
+      if (isUnderWay) return "It is being tried again now.";
+      return isSuspended ? SUSPENDED : reasonOfWaiting(situation, now);
+    case "bounced":
+    case "failed":
+    case "suppressed":
+    case "complained":
+      return reasonOfEnd(status, history ?? []);
+    default:
+      return null;
+  }
+}
+
+function reasonOfWaiting(situation: Situation, now: number): string {
+  const { waitingFor, nextAttemptAt, lastReply, lastDomain } = situation;
+  const isFuture = nextAttemptAt !== null && nextAttemptAt.getTime() > now;
+  const at = isFuture ? timeOf(nextAttemptAt) : null;
+  switch (waitingFor) {
+    case "scheduled":
+      return at
+        ? `It is scheduled for ${at}.`
+        : "Its scheduled time has come; it enters the queue within seconds.";
+    case "cap_hour":
+      return `The hourly sending cap is used up; ${roomFrom(at)}`;
+    case "cap_day":
+      return `The daily sending cap is used up; ${roomFrom(at)}`;
+    case "quota_month":
+      return `The monthly quota is used up; ${at ? `it goes on from ${at}.` : "it goes on within seconds."}`;
+    default: {
+      const where = lastDomain === null ? "" : ` to ${lastDomain}`;
+      const what = lastReply === null ? "Not delivered" : `Not delivered${where} yet: ${sentence(lastReply)}`;
+      const next = at ? `The next attempt is at ${at}.` : "The next attempt is due now.";
+      return lastReply === null ? `${what}${where} yet. ${next}` : `${what} ${next}`;
+    }
+  }
+}
+
+function roomFrom(at: string | null): string {
+  return at ? `room is expected from ${at}, for the oldest e-mails first.` : "the oldest e-mails go first.";
+}
+
+/** The last thing that was said about it, which ended it. */
+function reasonOfEnd(status: string, history: readonly HistoryEntry[]): string | null {
+  const last = history.findLast(({ type, detail }) => type === status && detail !== undefined);
+  if (!last?.detail) return null;
+  return last.recipient === undefined ? sentence(last.detail) : `${last.recipient}: ${sentence(last.detail)}`;
+}
+
+function sentence(text: string): string {
+  const trimmed = text.trim();
+  return /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}
+
+/** `2026-11-22 06:30:00 UTC` */
+function timeOf(at: Date): string {
+  return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}

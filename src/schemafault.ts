@@ -1,0 +1,116 @@
+/** What is wrong with a value by its TypeBox schema, in words that follow the name of its field: "must be a string". */
+import Type, { type TSchema } from "typebox";
+
+export type SchemaError = {
+  keyword: string;
+  schemaPath: string;
+  instancePath: string;
+  message: string;
+  params: Record<string, unknown>;
+};
+
+type Schema = { items?: { type?: string } } & { [part: string]: unknown };
+
+const patternWords = new Map<string, string>();
+
+/** A string of a pattern, and the words that stand for the pattern in messages. */
+export function patterned(pattern: string, words: string, options: { description?: string } = {}) {
+  patternWords.set(pattern, words);
+  return Type.String({ pattern, ...options });
+}
+
+/** `errors` are those of one value: more than one when the schema allows alternatives. */
+export function faultWords(errors: readonly SchemaError[], schema: TSchema): string {
+  const constants = errors.filter(({ keyword }) => keyword === "const");
+  if (constants.length > 0) return `must be ${either(constants.map(constantWords))}`;
+  const types = errors.filter(({ keyword }) => keyword === "type");
+  if (types.length > 0) return `must be ${either(types.map((error) => typeWords(error, schema)))}`;
+  return errors[0] ? limitWords(errors[0]) : "is not valid";
+}
+
+/** Of a file an operator writes, as a sentence: the field and what is wrong with it. `what` is the file's own name. */
+export function fileFault(errors: readonly SchemaError[], schema: TSchema, what: string): string {
+  const deepest = errors.reduce((best, one) => (depth(one) > depth(best) ? one : best), errors[0]);
+  if (!deepest) return `The ${what} is not valid.`;
+  const { keyword, instancePath, params } = deepest;
+  const path = instancePath.slice(1).replaceAll("/", ".");
+  if (keyword === "required") {
+    const missing = String((params.requiredProperties as string[])[0]);
+    return `The ${what} lacks \`${path === "" ? missing : `${path}.${missing}`}\`.`;
+  }
+  if (keyword === "boolean") return `The ${what} has no field \`${path}\`.`;
+  const words = faultWords(
+    errors.filter((error) => error.instancePath === instancePath),
+    schema,
+  );
+  return `${path === "" ? `The ${what}` : `\`${path}\``} ${words}.`;
+}
+
+function depth(error: SchemaError | undefined): number {
+  return error?.instancePath.split("/").length ?? 0;
+}
+
+function constantWords({ params }: SchemaError): string {
+  return JSON.stringify(params.allowedValue);
+}
+
+const TYPES: Record<string, { one: string; many: string }> = {
+  string: { one: "a string", many: "strings" },
+  number: { one: "a number", many: "numbers" },
+  integer: { one: "a whole number", many: "whole numbers" },
+  boolean: { one: "true or false", many: "booleans" },
+  object: { one: "an object", many: "objects" },
+  array: { one: "an array", many: "arrays" },
+  null: { one: "null", many: "nulls" },
+};
+
+function typeWords({ params, schemaPath }: SchemaError, schema: TSchema): string {
+  const type = String(params.type);
+  const items = type === "array" ? TYPES[schemaAt(schema, schemaPath)?.items?.type ?? ""] : undefined;
+  return `${TYPES[type]?.one ?? type}${items ? ` of ${items.many}` : ""}`;
+}
+
+/** `#/properties/to/anyOf/1` */
+function schemaAt(schema: TSchema, path: string): Schema | undefined {
+  return path
+    .split("/")
+    .slice(1)
+    .reduce<Schema | undefined>((at, part) => at?.[part] as Schema | undefined, schema as Schema);
+}
+
+function limitWords({ keyword, message, params }: SchemaError): string {
+  const limit = Number(params.limit);
+  switch (keyword) {
+    case "minItems":
+      return `must have at least ${counted(limit, "item")}`;
+    case "maxItems":
+      return `must have at most ${counted(limit, "item")}`;
+    case "minLength":
+      return `must have at least ${counted(limit, "character")}`;
+    case "maxLength":
+      return `must have at most ${counted(limit, "character")}`;
+    case "minimum":
+      return `must be at least ${limit}`;
+    case "maximum":
+      return `must be at most ${limit}`;
+    case "exclusiveMinimum":
+      return `must be more than ${limit}`;
+    case "exclusiveMaximum":
+      return `must be less than ${limit}`;
+    case "pattern":
+      return `must be ${patternWords.get(String(params.pattern)) ?? "in another form"}`;
+    default:
+      return message;
+  }
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+function either(words: readonly string[]): string {
+  const different = [...new Set(words)];
+  return different.length < 2
+    ? (different[0] ?? "")
+    : `${different.slice(0, -1).join(", ")} or ${different.at(-1)}`;
+}

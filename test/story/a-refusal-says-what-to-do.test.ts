@@ -1,0 +1,69 @@
+/** What a refused send says: how much of a quota is left, which item and field are meant, what to send instead. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+let api: TestApi;
+let ws: TestWorkspace;
+beforeAll(async () => {
+  api = await testApi();
+  ws = await api.workspace("pro");
+});
+afterAll(() => api.stop());
+
+const refusedSend = async (body: object) => (await ws.client.post<Refusal>("/emails", body)).body;
+const refusedBatch = async (...items: unknown[]) =>
+  (await ws.client.post<Refusal>("/emails/batch", items)).body;
+
+test("a request that exceeds the quota says how much of it is used", async () => {
+  const free = await api.workspace("free", { emails_per_day: 100 });
+  const people = (count: number) => Array.from({ length: count }, (_, n) => `p${n}@example.net`);
+  await free.client.post("/emails/batch", [mail({ to: people(50) }), mail({ to: people(45) })]);
+  const { body } = await free.client.post<Refusal>("/emails", mail({ to: people(10) }));
+  expect(body.name).toBe("quota_exceeded");
+  expect(body.message).toMatch(
+    /^This request would exceed the daily quota: 95 of 100 used, 10 requested\. The quota resets in \d+ seconds?\.$/,
+  );
+});
+
+test("a batch names the item that is no e-mail, and the field of one that is wrong", async () => {
+  expect(await refusedBatch(mail(), "x")).toMatchObject({ message: "The `[1]` item must be a JSON object." });
+  expect(await refusedBatch(mail(), null)).toMatchObject({
+    message: "The `[1]` item must be a JSON object.",
+  });
+  expect(await refusedBatch(mail(), mail({ to: 5 }))).toMatchObject({
+    message: "The `[1].to` field must be a string or an array of strings.",
+  });
+  expect(await refusedBatch(mail(), mail({ from: undefined }))).toMatchObject({
+    name: "missing_required_field",
+    message: "Missing `[1].from` field.",
+  });
+  expect(await refusedBatch(mail(), mail({ topic_id: "t" }))).toMatchObject({
+    message: "The `[1].topic_id` field is not supported. Remove it.",
+  });
+});
+
+test("an attachment with only a path hears that URLs are never fetched", async () => {
+  const attachments = [{ filename: "a.txt", path: "https://example.com/a.txt" }];
+  const message =
+    "field is not supported: URLs are never fetched. Send the file itself as base64 in `content`.";
+  expect(await refusedSend(mail({ attachments }))).toMatchObject({
+    name: "invalid_attachment",
+    message: `The \`attachments[0].path\` ${message}`,
+  });
+  expect(await refusedBatch(mail(), mail({ attachments }))).toMatchObject({
+    name: "invalid_attachment",
+    message: `The \`[1].attachments[0].path\` ${message}`,
+  });
+});
+
+test("a template that cannot be rendered is named", async () => {
+  await ws.client.call("PUT", "/templates/welcome", {
+    subject: "Hi",
+    from: "Acme <hi@example.com>",
+    html: "<p>{{name}}</p>",
+  });
+  const { message } = await refusedSend({ to: "one@example.net", template: { id: "welcome" } });
+  expect(message).toMatch(
+    /^The `template\.variables\.name` field is missing, and the template `welcome` has no fallback for it/,
+  );
+});
