@@ -32,6 +32,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 10_000 } }, // a busy machine needs more than the second of Vitest
     projects: [unit, ...["story", "fault", "attack", "fuzz", "browser"].map(withStores)],
   },
 });

@@ -88,10 +88,20 @@ export type OwnMail = {
 export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
 
 export function submitter(parts: SubmitParts): Submit {
-  const { admitter, reservations, commit, reads, uploads, clock } = parts;
+  const one = new Submitter(parts);
+  return (caller, outgoing) => one.submit(caller, outgoing);
+}
 
-  return async function submit(caller, outgoing) {
-    const shortage = parts.brake();
+class Submitter {
+  readonly #parts: SubmitParts;
+
+  constructor(parts: SubmitParts) {
+    this.#parts = parts;
+  }
+
+  async submit(caller: Caller, outgoing: Outgoing): Promise<Submitted> {
+    const { admitter, reservations, commit, clock, brake } = this.#parts;
+    const shortage = brake();
     if (shortage) throw new Unavailable(shortage.name, shortage.reason);
     const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
     if (!room) throw new Unavailable("capacity", "the commit is full");
@@ -101,20 +111,21 @@ export function submitter(parts: SubmitParts): Submit {
       if (grant.kind === "running") return { kind: "concurrent" };
       if (grant.kind === "conflict") return { kind: "conflict" };
       if (grant.kind === "over") {
-        const refused = await refusedByLedger(caller, outgoing);
+        const refused = await this.#refusedByLedger(caller, outgoing);
         if (refused) return refused;
       }
-      const committed = await write(caller, outgoing);
+      const committed = await this.#write(caller, outgoing);
       // before the caller is answered: its next request must not meet what this one left behind
-      tidy(asked, grant, committed);
+      this.#tidy(asked, grant, committed);
       return answer(committed, outgoing, clock.now());
     } finally {
       room.release();
     }
-  };
+  }
 
   /** Redis says there is no room. The record decides: was this answered before, and is the quota really used up? */
-  async function refusedByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted | null> {
+  async #refusedByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted | null> {
+    const { reads, clock } = this.#parts;
     const { claim, counted } = outgoing;
     const now = clock.now();
     try {
@@ -138,17 +149,12 @@ export function submitter(parts: SubmitParts): Submit {
   }
 
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
-  async function write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
+  async #write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
+    const { admitter, commit, clock } = this.#parts;
     let { version } = caller;
     const attachments = outgoing.attachments.filter((one) => !isLargeAttachment(one));
-    const large = outgoing.attachments.filter(isLargeAttachment);
-    if (large.length > 0) {
-      try {
-        await within(keepLargeAttachments(uploads, large, new Date(clock.now())), UPLOAD_MS_MAX);
-      } catch (error) {
-        return { kind: "failed", error, isBroken: false };
-      }
-    }
+    const failed = await this.#keepLarge(outgoing);
+    if (failed) return failed;
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
       const committed = await commit.submit(
         submission(version, caller, { ...outgoing, attachments }, clock.given()),
@@ -162,7 +168,20 @@ export function submitter(parts: SubmitParts): Submit {
     throw new Unavailable("workspace", "the workspace keeps changing");
   }
 
-  function tidy(asked: Asked, grant: Grant, committed: Committed | NotAdmitted): void {
+  async #keepLarge({ attachments }: Outgoing): Promise<Committed | null> {
+    const { uploads, clock } = this.#parts;
+    const large = attachments.filter(isLargeAttachment);
+    if (large.length === 0) return null;
+    try {
+      await within(keepLargeAttachments(uploads, large, new Date(clock.now())), UPLOAD_MS_MAX);
+      return null;
+    } catch (error) {
+      return { kind: "failed", error, isBroken: false };
+    }
+  }
+
+  #tidy(asked: Asked, grant: Grant, committed: Committed | NotAdmitted): void {
+    const { reservations, onLag } = this.#parts;
     const sent: Promise<unknown>[] = [];
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
@@ -176,7 +195,7 @@ export function submitter(parts: SubmitParts): Submit {
       if (committed.kind === "over" && "epoch" in grant)
         sent.push(reservations.restore(committed.account, grant.epoch));
     }
-    for (const one of sent) one.catch(parts.onLag);
+    for (const one of sent) one.catch(onLag);
   }
 }
 

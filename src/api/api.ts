@@ -1,5 +1,5 @@
 /** The api role put together: admission, what sends and changes contacts, and their routes, served over HTTP. */
-import { Admitter, type Caller } from "../admission/admit.ts";
+import { Admitter } from "../admission/admit.ts";
 import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
@@ -9,13 +9,12 @@ import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { Owners } from "../domain/owners.ts";
-import { eventCommit } from "../record/automations/events.ts";
-import { contactCommit } from "../record/contacts/commit.ts";
+import { type EventCommit, eventCommit } from "../record/automations/events.ts";
+import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Bag } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
 import type { Shortage } from "../record/mail/overload.ts";
-import { noteLastUsed } from "../record/workspaces/keys.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
 import { Shelf } from "../template/cache.ts";
@@ -26,14 +25,15 @@ import { emailRoutes } from "./emails.ts";
 import { eventLogRoutes } from "./eventlog.ts";
 import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
+import type { GateParts } from "./gate.ts";
 import { JsonParser } from "./jsonthread.ts";
+import { LastUsed } from "./lastused.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 import { templateRoutes } from "./templates.ts";
 
-const LAST_USED_FLUSH_MS = 2_000;
 /** How often confirmation mails are looked for that a process owed and did not write before it ended. */
 const CONFIRMATION_SWEEP_MS = 5_000;
 
@@ -74,80 +74,38 @@ export type Api = {
 };
 
 export async function startApi(parts: ApiParts): Promise<Api> {
-  const { redis, reads, clock, timeoutMs } = parts;
-  const admitter = new Admitter(redis, reads, clock);
-  const commit = mailCommit({ connect: parts.connectCommits, timeoutMs }, parts.onBags);
-  const uploads = parts.connectCommits();
-  const submitParts: SubmitParts = {
-    admitter,
-    reservations: new Reservations(redis, reads, clock),
-    commit,
-    reads,
-    uploads,
-    clock,
-    brake: parts.brake,
-    onLag: (error) => parts.log.fault(null, error),
-  };
-  const publicUrl = parts.publicUrl ?? `http://${parts.host}:${parts.port}`;
-  const links = new Links(parts.serverSecret, publicUrl);
-  const contacts = contactCommit(
-    { connect: parts.connectCommits, timeoutMs },
-    addressHasher(parts.serverSecret),
-  );
-  const events = eventCommit({ connect: parts.connectCommits, timeoutMs });
+  const { redis, reads, clock, timeoutMs, connectCommits } = parts;
   const onFault = (error: unknown) => parts.log.fault(null, error);
-  const shelf = new Shelf(reads, timeoutMs);
-  const owners = new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault });
-  const confirmations = new Confirmations({
-    sql: reads,
-    links,
-    clock,
-    from: parts.mailFrom,
-    write: ownSubmitter(submitParts),
-    letter: (owed, confirmUrl) =>
-      confirmLetter({ shelf, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
-        onFault(error);
-        return null;
-      }),
-  });
-  const router = new Router([
-    ...emailRoutes({ submit: submitter(submitParts), reads, shelf, owners, clock }),
-    ...templateRoutes({ reads, clock }),
-    ...audienceRoutes({ reads, clock }),
-    ...eventRoutes({ commit: events, clock }),
-    ...eventLogRoutes(reads),
-    ...contactRoutes({
-      commit: contacts,
-      reads,
-      clock,
-      onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
-      // the keeper goes on with what is left
-      eraseMail: (workspaceId) => atMost(timeoutMs, eraseMail(reads, workspaceId, clock).catch(onFault)),
-    }),
-  ]);
+  const admitter = new Admitter(redis, reads, clock);
+  const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags);
+  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, addressHasher(parts.serverSecret));
+  const events = eventCommit({ connect: connectCommits, timeoutMs });
+  const uploads = connectCommits();
+  const sending: Sending = {
+    submit: {
+      ...{ admitter, commit, reads, uploads, clock },
+      reservations: new Reservations(redis, reads, clock),
+      brake: parts.brake,
+      onLag: onFault,
+    },
+    shelf: new Shelf(reads, timeoutMs),
+    owners: new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault }),
+    links: new Links(parts.serverSecret, publicUrlOf(parts)),
+    onFault,
+  };
+  const confirmations = confirmationsBy(parts, sending);
   const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);
+  const router = new Router(routesOf(parts, sending, contacts, events, confirmations));
   const json = new JsonParser();
   const lastUsed = new LastUsed(reads, clock, onFault);
-  const server: Server = await startServer(
-    {
-      gate: {
-        readKey: keyReader(parts.serverSecret),
-        admit: (bearer) => admitter.admit(bearer),
-        router,
-        parse: (body) => json.parse(body),
-        onUse: (caller) => lastUsed.note(caller),
-      },
-      open: openPages(parts, router),
-      openBelow: linkPages({ links, commit: contacts, clock, publicUrl, trustProxy: parts.trustProxy }),
-      budget: new BodyBudget(parts.bodyBytesInFlightMax),
-      timeoutMs,
-      onAnswer: parts.log.answered,
-      onFault: parts.log.fault,
-    },
-    parts.host,
-    parts.port,
-    parts.sharesPort,
-  );
+  const gate: GateParts = {
+    readKey: keyReader(parts.serverSecret),
+    admit: (bearer) => admitter.admit(bearer),
+    router,
+    parse: (body) => json.parse(body),
+    onUse: (caller) => lastUsed.note(caller),
+  };
+  const server = await listen(parts, gate, sending.links, contacts);
   return {
     port: server.port,
     routes: router.routes,
@@ -162,6 +120,79 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       await json.close();
     },
   };
+}
+
+/** What sends by requests and of the engine's own accord have in common. */
+type Sending = {
+  submit: SubmitParts;
+  shelf: Shelf;
+  owners: Owners;
+  links: Links;
+  onFault(error: unknown): void;
+};
+
+function publicUrlOf({ publicUrl, host, port }: ApiParts): string {
+  return publicUrl ?? `http://${host}:${port}`;
+}
+
+function confirmationsBy(
+  { reads, clock, mailFrom }: ApiParts,
+  { submit, shelf, owners, links, onFault }: Sending,
+): Confirmations {
+  return new Confirmations({
+    sql: reads,
+    links,
+    clock,
+    from: mailFrom,
+    write: ownSubmitter(submit),
+    letter: (owed, confirmUrl) =>
+      confirmLetter({ shelf, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
+        onFault(error);
+        return null;
+      }),
+  });
+}
+
+function routesOf(
+  { reads, clock, timeoutMs }: ApiParts,
+  { submit, shelf, owners, onFault }: Sending,
+  contacts: ContactCommit,
+  events: EventCommit,
+  confirmations: Confirmations,
+): Route[] {
+  return [
+    ...emailRoutes({ submit: submitter(submit), reads, shelf, owners, clock }),
+    ...templateRoutes({ reads, clock }),
+    ...audienceRoutes({ reads, clock }),
+    ...eventRoutes({ commit: events, clock }),
+    ...eventLogRoutes(reads),
+    ...contactRoutes({
+      commit: contacts,
+      reads,
+      clock,
+      onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
+      // the keeper goes on with what is left
+      eraseMail: (workspaceId) => atMost(timeoutMs, eraseMail(reads, workspaceId, clock).catch(onFault)),
+    }),
+  ];
+}
+
+function listen(parts: ApiParts, gate: GateParts, links: Links, contacts: ContactCommit): Promise<Server> {
+  const { clock, trustProxy, timeoutMs, host, port, sharesPort } = parts;
+  return startServer(
+    {
+      gate,
+      open: openPages(parts, gate.router),
+      openBelow: linkPages({ links, commit: contacts, clock, publicUrl: publicUrlOf(parts), trustProxy }),
+      budget: new BodyBudget(parts.bodyBytesInFlightMax),
+      timeoutMs,
+      onAnswer: parts.log.answered,
+      onFault: parts.log.fault,
+    },
+    host,
+    port,
+    sharesPort,
+  );
 }
 
 function openPages(parts: ApiParts, router: Router): ReadonlyMap<string, OpenPage> {
@@ -182,46 +213,4 @@ async function readyz(parts: ApiParts) {
     status: ready ? 200 : 503,
     body: JSON.stringify({ status: ready ? "ready" : "not ready", checks }),
   };
-}
-
-/** When keys were last used: kept here and written in groups, so that a request costs no write. */
-class LastUsed {
-  readonly #sql: Sql;
-  readonly #clock: Clock;
-  readonly #onFault: (error: unknown) => void;
-  readonly #timer: NodeJS.Timeout;
-  #used = new Map<string, { workspaceId: string; keyId: string; at: number }>();
-
-  constructor(sql: Sql, clock: Clock, onFault: (error: unknown) => void) {
-    this.#sql = sql;
-    this.#clock = clock;
-    this.#onFault = onFault;
-    this.#timer = setInterval(() => this.#flush().catch(onFault), LAST_USED_FLUSH_MS);
-  }
-
-  note({ workspaceId, keyId }: Caller): void {
-    const at = this.#clock.now();
-    const known = this.#used.get(keyId);
-    if (known) known.at = at;
-    else this.#used.set(keyId, { workspaceId, keyId, at });
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#flush().catch(this.#onFault);
-  }
-
-  async #flush(): Promise<void> {
-    if (this.#used.size === 0) return;
-    const used = this.#used;
-    this.#used = new Map();
-    // in one order, so that two processes that note the same keys do not wait for each other in a ring
-    const inOrder = [...used.values()].sort((a, b) => (a.keyId < b.keyId ? -1 : 1));
-    try {
-      await noteLastUsed(this.#sql, inOrder);
-    } catch (error) {
-      this.#used = new Map([...used, ...this.#used]);
-      throw error;
-    }
-  }
 }

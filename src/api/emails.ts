@@ -482,6 +482,7 @@ function showWhole(email: WholeEmail, now: number) {
     headers: email.extra?.headers ?? null,
     tags: email.extra?.tags ?? [],
     events: eventsOf(email),
+    delivery_attempts: attemptsOf(email),
   };
 }
 
@@ -496,6 +497,29 @@ function eventsOf({ createdAt, scheduledAt, sentAt, history }: WholeEmail): Hist
     { type: scheduledAt ? "scheduled" : "queued", at: createdAt.toISOString() },
   ];
   if (sentAt) events.push({ type: "sent", at: sentAt.toISOString() });
-  for (const entry of history ?? []) events.push(entry);
+  for (const { type, at, recipient, detail } of history ?? [])
+    events.push({
+      type,
+      at,
+      ...(recipient !== undefined && { recipient }),
+      ...(detail !== undefined && { detail }),
+    });
   return events.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+/** Each attempt for each recipient, with the literal reply; oldest first. */
+function attemptsOf({ history }: WholeEmail) {
+  return (history ?? [])
+    .filter(({ phase }) => phase !== undefined)
+    .map(({ at, recipient, host, ip, tls, isVerified, phase, detail, ms }) => ({
+      at,
+      recipient: recipient ?? null,
+      host: host ?? null,
+      ip: ip ?? null,
+      tls: tls ?? null,
+      tls_verified: isVerified ?? false,
+      phase,
+      reply: detail ?? null,
+      duration_ms: ms ?? null,
+    }));
 }

@@ -50,7 +50,7 @@ export function readHead(req: HttpRequest, method: string): Head {
     isLast: false,
     fault: null,
   };
-  let hasLength = false;
+  const framing: Framing = { hasLength: false };
   req.forEach((name, value) => {
     switch (name) {
       case "authorization":
@@ -69,16 +69,10 @@ export function readHead(req: HttpRequest, method: string): Head {
         head.isFromBrowser ||= value !== "";
         break;
       case "content-length":
-        if (hasLength) head.fault = "more than one `Content-Length` header";
-        else if (!/^\d+$/.test(value)) head.fault = "a `Content-Length` header that is not a number";
-        hasLength = true;
-        head.contentLength = Number(value);
+        readLength(head, framing, value);
         break;
       case "transfer-encoding":
-        if (head.isChunked) head.fault = "more than one `Transfer-Encoding` header";
-        else if (value.toLowerCase() !== "chunked")
-          head.fault = "a `Transfer-Encoding` header other than `chunked`";
-        head.isChunked = true;
+        readEncoding(head, value);
         break;
       case "connection":
         head.isLast ||= /\bclose\b/i.test(value);
@@ -103,8 +97,25 @@ export function readHead(req: HttpRequest, method: string): Head {
         break;
     }
   });
-  if (hasLength && head.isChunked) head.fault = "both `Content-Length` and `Transfer-Encoding`";
-  const mayHideBody = !hasLength && method !== "GET" && method !== "HEAD";
+  if (framing.hasLength && head.isChunked) head.fault = "both `Content-Length` and `Transfer-Encoding`";
+  const mayHideBody = !framing.hasLength && method !== "GET" && method !== "HEAD";
   if (head.isChunked || mayHideBody || head.fault !== null) head.isLast = true;
   return head;
+}
+
+/** What says where the body ends; who says it twice, or in two ways, could hide a request in it. */
+type Framing = { hasLength: boolean };
+
+function readLength(head: Head, framing: Framing, value: string): void {
+  if (framing.hasLength) head.fault = "more than one `Content-Length` header";
+  else if (!/^\d+$/.test(value)) head.fault = "a `Content-Length` header that is not a number";
+  framing.hasLength = true;
+  head.contentLength = Number(value);
+}
+
+function readEncoding(head: Head, value: string): void {
+  if (head.isChunked) head.fault = "more than one `Transfer-Encoding` header";
+  else if (value.toLowerCase() !== "chunked")
+    head.fault = "a `Transfer-Encoding` header other than `chunked`";
+  head.isChunked = true;
 }

@@ -44,5 +44,6 @@ export const EXAMPLES: Record<string, string> = {
   "queue retry": "--domain example.net",
   "queue cancel": `${WORKSPACE} --domain example.net`,
   "email find": "ada@example.com",
+  "send-test": "--to ada@example.com --from shop@example.com",
   help: "workspace create",
 };

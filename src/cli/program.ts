@@ -12,6 +12,7 @@ import { EXAMPLES } from "./examples.ts";
 import { keyCommand } from "./key.ts";
 import { migrateCommand } from "./migrate.ts";
 import { queueCommand } from "./queue.ts";
+import { sendTestCommand } from "./sendtest.ts";
 import { serveCommand } from "./serve.ts";
 import { usageCommand } from "./usage.ts";
 import { workspaceCommand } from "./workspace.ts";
@@ -35,6 +36,7 @@ export function makeProgram(): Command {
     capsCommand,
     queueCommand,
     emailCommand,
+    sendTestCommand,
   ])
     program.addCommand(make());
   program.addCommand(helpCommand(program));

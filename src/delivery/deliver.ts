@@ -37,7 +37,7 @@ import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { type AttachmentRef, messageIdOf } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeping.ts";
 import type { TallyCounts } from "../record/mail/settle.ts";
-import { endingOf, type Head } from "../rules/email.ts";
+import { endingOf, type Head, type HistoryEntry } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
@@ -468,7 +468,7 @@ export class Deliverer {
       }
       wasTried = true;
       const { address: recipient, domain } = recipients[n] as Mailbox;
-      events.push({ type: EVENT_OF[outcome.kind], at: this.#shownTime(at), recipient, detail: last });
+      events.push(attemptOf(EVENT_OF[outcome.kind], this.#shownTime(at), recipient, outcome.reply));
       places.push(n);
       marks += MARK_OF[outcome.kind];
       count(counts, outcome);
@@ -585,6 +585,19 @@ function unknownOwner(error: unknown): Reply {
 /** By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. */
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
+}
+
+/** What is kept of an attempt, for whoever asks why. */
+function attemptOf(type: string, at: string, recipient: string, reply: Reply): HistoryEntry {
+  const entry: HistoryEntry = { type, at, recipient, detail: reply.text, phase: reply.phase };
+  if (reply.tookMs !== undefined) entry.ms = Math.round(reply.tookMs);
+  if (!reply.via) return entry;
+  const { host, ip, tls, isVerified } = reply.via;
+  entry.host = host;
+  if (ip !== null) entry.ip = ip;
+  if (tls !== null) entry.tls = tls;
+  if (isVerified) entry.isVerified = true;
+  return entry;
 }
 
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;

@@ -13,7 +13,20 @@ export type Head = {
   subject: string;
 };
 
-export type HistoryEntry = { type: string; at: string; recipient?: string; detail?: string };
+export type HistoryEntry = {
+  type: string;
+  at: string;
+  recipient?: string;
+  /** The literal reply, or the reason in words. */
+  detail?: string;
+  /** Of an attempt: with whom, how, how far it got and how long that took. */
+  host?: string;
+  ip?: string;
+  tls?: string;
+  isVerified?: true;
+  phase?: string;
+  ms?: number;
+};
 
 export const OPEN_STATUSES = ["accepted", "scheduled", "waiting", "deferred"] as const;
 

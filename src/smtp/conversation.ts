@@ -25,7 +25,7 @@ import { connect as connectTls } from "node:tls";
 import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
-import { type Phase, type Reply, replyOf, type Trouble, troubleOf } from "./reply.ts";
+import { type Phase, type Reply, replyOf, type Trouble, troubleOf, type Via } from "./reply.ts";
 
 export type Peer = {
   readonly host: string;
@@ -73,6 +73,8 @@ export type Dispatcher = {
   onReturn(errand: Errand, reason: Reply | null): void;
   /** It is over; `before` it was ever ready, with that reply, or later (null). */
   onOver(conversation: Conversation, failure: Reply | null): void;
+  /** Hears every line, ours without passwords and without the message. */
+  onWire?(isOurs: boolean, text: string): void;
 };
 
 const REPLY_CHARS_MAX = 65_536;
@@ -146,6 +148,9 @@ export class Conversation {
   readonly #dispatcher: Dispatcher;
   readonly pace: Pace;
   readonly openedAt: number;
+  /** When what is carried was begun; before that, when the connection was. */
+  #begunAt: number;
+  #via: Via;
   /** Errands begun. */
   carried = 0;
 
@@ -187,6 +192,8 @@ export class Conversation {
     this.#dispatcher = dispatcher;
     this.pace = new Pace(perSecond);
     this.openedAt = dispatcher.now();
+    this.#begunAt = this.openedAt;
+    this.#via = { host: peer.host, ip: peer.address ?? null, tls: null, isVerified: false };
     this.#deadline = this.openedAt + patience.connectMs;
     this.#socket = connect({
       host: peer.address ?? peer.host,
@@ -252,6 +259,7 @@ export class Conversation {
   async #open(): Promise<void> {
     const { tls, credentials, host } = this.peer;
     await this.#event("connect");
+    this.#via = { ...this.#via, ip: this.#socket.remoteAddress ?? this.#via.ip };
     if (tls === "implicit") await this.#secure();
     await this.#greeting();
     await this.#hello();
@@ -268,7 +276,7 @@ export class Conversation {
 
   async #greeting(): Promise<void> {
     const { code, wire } = await this.#ask("greeting", null);
-    if (code !== 220) throw new Halt(replyOf("greeting", code, wire));
+    if (code !== 220) throw new Halt(this.#said("greeting", code, wire));
   }
 
   async #hello(): Promise<void> {
@@ -281,7 +289,7 @@ export class Conversation {
     const plain = [500, 501, 502, 504].includes(extended.code)
       ? await this.#ask("helo", `HELO ${this.peer.helo}`)
       : extended;
-    if (plain.code !== 250) throw new Halt(replyOf("helo", plain.code, plain.wire));
+    if (plain.code !== 250) throw new Halt(this.#said("helo", plain.code, plain.wire));
     this.#extensions = NO_EXTENSIONS;
   }
 
@@ -291,7 +299,7 @@ export class Conversation {
       throw new Halt(troubleOf("tls", "TLS_NOT_OFFERED", `${this.peer.host} does not offer STARTTLS`));
     }
     const { code, wire } = await this.#ask("tls", "STARTTLS");
-    if (code !== 220) throw new Halt(replyOf("tls", code, wire));
+    if (code !== 220) throw new Halt(this.#said("tls", code, wire));
     // whatever came with the 220 came unprotected, and would be read as if it had come protected
     if (this.#input !== "") throw new Halt(troubleOf("tls", "GARBLED", "more came before the TLS handshake"));
     await this.#secure();
@@ -302,17 +310,19 @@ export class Conversation {
     const { host, verifyCertificate, ca } = this.peer;
     this.#phase = "tls";
     this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
-    this.#socket = connectTls({
+    const secured = connectTls({
       socket: this.#socket,
       host,
       ...(isIP(host) === 0 && { servername: host }),
       ...(ca !== null && { ca }),
       rejectUnauthorized: verifyCertificate,
     });
-    this.#socket.on("data", (chunk) => this.#read(chunk.toString("latin1")));
+    this.#socket = secured;
+    secured.on("data", (chunk) => this.#read(chunk.toString("latin1")));
     this.#listen();
     await this.#event("secureConnect");
     this.#isSecure = true;
+    this.#via = { ...this.#via, tls: secured.getProtocol(), isVerified: secured.authorized };
   }
 
   async #login({ user, password }: { user: string; password: string }): Promise<void> {
@@ -332,7 +342,7 @@ export class Conversation {
     } else {
       throw new Halt(troubleOf("auth", "AUTH_NOT_OFFERED", `${host} offers neither AUTH PLAIN nor LOGIN`));
     }
-    if (answer.code !== 235) throw new Halt(replyOf("auth", answer.code, answer.wire));
+    if (answer.code !== 235) throw new Halt(this.#said("auth", answer.code, answer.wire));
   }
 
   /** One command of the opening and its answer. */
@@ -365,7 +375,8 @@ export class Conversation {
     this.#replies = new Array<Reply | null>(errand.envelope.to.length).fill(null);
     this.#answered = 0;
     this.#accepted = 0;
-    this.#deadline = this.#dispatcher.now() + this.#patience.commandMs;
+    this.#begunAt = this.#dispatcher.now();
+    this.#deadline = this.#begunAt + this.#patience.commandMs;
   }
 
   /** What is said before the first answer. */
@@ -417,13 +428,13 @@ export class Conversation {
     if (asked) {
       asked({ code, wire });
     } else {
-      this.#end(this.#isReady ? replyOf("session", code, wire) : this.#garbled(wire));
+      this.#end(this.#isReady ? this.#said("session", code, wire) : this.#garbled(wire));
     }
   }
 
   #onRset(code: number, wire: string): void {
     if (code !== 250) {
-      this.#end(replyOf("mail", code, wire));
+      this.#end(this.#said("mail", code, wire));
       return;
     }
     this.#awaited = "mail";
@@ -436,7 +447,7 @@ export class Conversation {
       this.#phase = "rcpt";
       if (!this.#extensions.pipelining) this.#write(rcptLine(this.#recipient(0)));
     } else if (isRefused(code)) {
-      const reply = replyOf("mail", code, wire);
+      const reply = this.#said("mail", code, wire);
       if (code === 421) {
         this.#end(reply);
         return;
@@ -455,7 +466,7 @@ export class Conversation {
     if (isAccepted(code)) {
       this.#accepted++;
     } else if (isRefused(code)) {
-      const reply = replyOf("rcpt", code, wire);
+      const reply = this.#said("rcpt", code, wire);
       if (code === 421) {
         this.#end(reply);
         return;
@@ -492,7 +503,7 @@ export class Conversation {
       // it would take a message for nobody, or from nobody: what it is given then ends up nowhere good
       else this.#end(this.#garbled(wire));
     } else if (isRefused(code)) {
-      const reply = replyOf("data", code, wire);
+      const reply = this.#said("data", code, wire);
       if (code === 421) {
         this.#end(reply);
         return;
@@ -548,11 +559,11 @@ export class Conversation {
   #onDot(code: number, wire: string): void {
     if (code === 421 || this.#phase !== "dot" || !(isAccepted(code) || isRefused(code))) {
       // about to close, or answered before the whole was there
-      this.#end(isRefused(code) ? replyOf(this.#phase, code, wire) : this.#garbled(wire));
+      this.#end(isRefused(code) ? this.#said(this.#phase, code, wire) : this.#garbled(wire));
       return;
     }
     this.#dotTookMs = this.#dispatcher.now() - this.#dotAt;
-    this.#fill(replyOf("dot", code, wire));
+    this.#fill(this.#said("dot", code, wire));
     this.#finish();
   }
 
@@ -626,10 +637,16 @@ export class Conversation {
     socket.once("close", () => clearTimeout(timer));
   }
 
+  #said(phase: Phase, code: number, wire: string): Reply {
+    return { ...replyOf(phase, code, wire), via: this.#via, tookMs: this.#dispatcher.now() - this.#begunAt };
+  }
+
   #trouble(error: Trouble | (string & {}), text: string): Reply {
     const { host, address, port } = this.peer;
     const where = address === undefined ? host : `${host}[${address}]`;
-    return troubleOf(this.#phase, error, `${where}:${port}: ${text}, awaiting ${AWAITING[this.#phase]}`);
+    const words = `${where}:${port}: ${text}, awaiting ${AWAITING[this.#phase]}`;
+    const tookMs = this.#dispatcher.now() - this.#begunAt;
+    return { ...troubleOf(this.#phase, error, words), via: this.#via, tookMs };
   }
 
   #garbled(wire: string): Reply {
@@ -669,7 +686,16 @@ export class Conversation {
   }
 
   #write(bytes: string | Buffer): void {
+    if (this.#dispatcher.onWire) this.#tellOurs(bytes);
     this.#socket.write(bytes);
+  }
+
+  #tellOurs(bytes: string | Buffer): void {
+    if (typeof bytes !== "string")
+      this.#dispatcher.onWire?.(true, `(${bytes.length} bytes: the message and its final dot)`);
+    else if (this.#phase === "auth")
+      this.#dispatcher.onWire?.(true, bytes.startsWith("AUTH") ? "AUTH ..." : "...");
+    else for (const line of bytes.trimEnd().split("\r\n")) this.#dispatcher.onWire?.(true, line);
   }
 
   /** Latin-1 keeps every byte as it is; `replyOf` decodes what is shown. */
@@ -690,6 +716,7 @@ export class Conversation {
   }
 
   #readLine(line: string): void {
+    this.#dispatcher.onWire?.(false, line);
     const code = codeOf(line);
     const mark = line.charCodeAt(3);
     if (code === 0 || !(line.length === 3 || mark === SPACE || mark === HYPHEN)) {

@@ -34,6 +34,20 @@ export type Reply = {
   readonly error: string | null;
   /** Of what found no room: when there should be some. */
   readonly retryMs?: number;
+  /** Over which connection it came, and how long after the mail was begun there. */
+  readonly via?: Via;
+  readonly tookMs?: number;
+};
+
+/** The other end of a connection. */
+export type Via = {
+  readonly host: string;
+  /** null: there was no connection. */
+  readonly ip: string | null;
+  /** As `TLSv1.3`; null: in the clear. */
+  readonly tls: string | null;
+  /** The certificate holds for the host's name and a known authority signed it. */
+  readonly isVerified: boolean;
 };
 
 /** What stops a mail besides a reply and the network. */

@@ -17,6 +17,7 @@ type Email = {
   next_attempt_at: string | null;
   reason: string | null;
   events: { type: string; at: string; recipient?: string; detail?: string }[];
+  delivery_attempts: { at: string; recipient: string; phase: string; reply: string | null }[];
 };
 
 let stage: Stage;
@@ -87,6 +88,10 @@ test("deferred by a 4xx, and delivered on the next attempt as the same mail", as
   });
   const email = await once(id, ({ status }) => status === "delivered");
   expect(email).toMatchObject({ attempts: 2, message_id: delayed.message_id, sent_at: delayed.sent_at });
+  expect(email.delivery_attempts.map(({ phase, reply }) => [phase, reply?.slice(0, 3)])).toEqual([
+    ["rcpt", "451"],
+    ["dot", "250"],
+  ]);
   expect(stage.sink.ledger.count(email.message_id.slice(1, -1))).toBe(1);
 });
 

@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PRINTED = "http://127.0.0.1:3000";
@@ -31,13 +31,12 @@ const PAGES = ["README.md", ...readdirSync(join(ROOT, "docs")).map((name) => `do
 type Example = { language: "sh" | "js" | "ts"; code: string };
 
 let engine: Engine;
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let folder: string;
 
 beforeAll(async () => {
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api"], { databaseUrl: database.url, redisUrl: redis.url });
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
   folder = mkdtempSync(join(tmpdir(), "postrider-examples-"));
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   mkdirSync(join(folder, "bin"));
@@ -50,7 +49,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await engine.stop();
   rmSync(folder, { recursive: true, force: true });
-  await Promise.all([redis.stop(), database.drop()]);
+  await stage.close();
   expect(engine.complaints).toEqual([]);
 });
 
@@ -62,7 +61,7 @@ test.each(PAGES)("those of $page work", { timeout: 120_000 }, async ({ examples 
   const { id, client } = await engine.workspace("pro");
   const audience = await client.post<{ id: string }>("/audiences", { name: "Examples" });
   const env = {
-    ...settingsOf({ databaseUrl: database.url, redisUrl: redis.url }),
+    ...settingsOf(stage),
     KEY: client.key,
     WORKSPACE: id,
     AUDIENCE: audience.body.id,

@@ -56,7 +56,7 @@ test("a smarthost that turns everyone away is asked by one connection at a time,
   const sent = Array.from({ length: 50 }, () => send(under));
   await expect.poll(() => under.relay.figures.trouble?.code).toBe(554);
   // the pool was opened at once; from then on it is one by one
-  expect(sink.connections).toBe(10);
+  await expect.poll(() => sink.connections).toBe(10);
   await expect.poll(() => under.relay.figures.conversations).toBe(0);
   for (let n = 1; n <= 3; n++) {
     under.pass(5_001);

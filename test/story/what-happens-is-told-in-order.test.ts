@@ -3,8 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const TIMEOUT_MS = 15_000;
@@ -25,27 +24,19 @@ type Told = {
 };
 type Log = { object: "list"; data: Told[]; has_more: boolean };
 
-let database: OwnDatabase;
-let redis: OwnRedis;
+let stage: Stage;
 let engine: Engine;
-let sink: Sink;
 let listening: TestWorkspace;
 let silent: TestWorkspace;
 beforeAll(async () => {
-  sink = await openSink();
-  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
-  engine = await startEngine(["api", "deliver", "keeper"], {
-    databaseUrl: database.url,
-    redisUrl: redis.url,
-    smtpUrl: `smtp://127.0.0.1:${sink.port}`,
-  });
+  stage = await openStage();
+  engine = await startEngine(["api", "deliver", "keeper"], stage);
   [listening, silent] = [await engine.workspace(), await engine.workspace()];
   await engine.sql`update workspace set logs_events = true where id = ${listening.id}`;
 });
 afterAll(async () => {
   await engine.stop();
-  await sink.down();
-  await Promise.all([database.drop(), redis.stop()]);
+  await stage.close();
 });
 
 async function read(workspace: TestWorkspace, query = ""): Promise<Log> {
@@ -156,7 +147,7 @@ test("a slow transaction is told of when it is there, behind what was faster, an
   const written = new Promise<void>((resolve) => {
     slowWrote = resolve;
   });
-  const other = connectRecord(database.url, "setup", TIMEOUT_MS);
+  const other = connectRecord(stage.databaseUrl, "setup", TIMEOUT_MS);
   const slow = other.begin(async (tx) => {
     const { workspace_id, at, type, subject_id } = tell("email.sent");
     await tx`insert into outbox (workspace_id, at, type, subject_id) values (${workspace_id}, ${at}, ${type}, ${subject_id})`;

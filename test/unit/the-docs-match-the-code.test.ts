@@ -105,7 +105,7 @@ test("commands that are named are there", () => {
   const isKnown = (name: string) => new RegExp(`Command\\("${name}"\\)`).test(commands);
   const isBelow = (name?: string) => name === undefined || new RegExp(`"${name}[" ]`).test(commands);
   const unknown = PAGES.flatMap((page) =>
-    [...text(page).matchAll(/(?:`|^|exec api )postrider ([a-z-]+)(?: ([a-z]+)\b)?/gm)]
+    [...text(page).matchAll(/(?:`|^|exec api )postrider ([a-z][a-z-]*)(?: ([a-z]+)\b)?/gm)]
       .filter(([, name = "", below]) => name !== "help" && !(isKnown(name) && isBelow(below)))
       .map(([said]) => `${page}: ${said}`),
   );

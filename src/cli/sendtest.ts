@@ -1,0 +1,126 @@
+/** `postrider send-test`: sends one e-mail the way all mail goes, and prints the whole conversation. */
+import { Command, InvalidArgumentError } from "commander";
+import { type Mailbox, parseMailbox } from "../address.ts";
+import type { Config } from "../config.ts";
+import { Signer } from "../delivery/signer.ts";
+import { readSmarthost } from "../delivery/smarthost.ts";
+import { receiversOf, sendByHand, type Told } from "../delivery/testmail.ts";
+import { Sealer } from "../domain/key.ts";
+import { newId } from "../ids.ts";
+import { compose } from "../message/compose.ts";
+import { messageIdOf } from "../record/mail/emails.ts";
+import type { Peer } from "../smtp/conversation.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  requireSecret,
+  say,
+  settings,
+  withContext,
+} from "./context.ts";
+import { oneLine, print } from "./print.ts";
+import { readId } from "./workspace.ts";
+
+type Options = Output & { to: Mailbox; from?: Mailbox; workspace?: string };
+
+const ARROW = { us: "->", them: "<-", note: "--" } as const;
+
+export function sendTestCommand(): Command {
+  return new Command("send-test")
+    .description(
+      "send one e-mail the way all mail goes, and print the whole conversation; nothing is stored or counted",
+    )
+    .requiredOption("--to <address>", "the recipient", readMailbox)
+    .option("--from <address>", "the sender; default: MAIL_FROM", readMailbox)
+    .option("--workspace <id>", "sign with the DKIM keys of this workspace", readId)
+    .option("--json", "print JSON")
+    .action((options: Options) =>
+      options.workspace === undefined
+        ? send(settings(), null, options)
+        : withContext((context) => send(context.config, context, options), { isLong: true }),
+    );
+}
+
+/** Without a workspace no store is needed. */
+async function send(config: Config, context: Context | null, options: Options): Promise<void> {
+  const { to } = options;
+  const from = options.from ?? (config.mailFrom === null ? null : parseMailbox(config.mailFrom));
+  if (!from) throw new CommandError("There is no sender. Give --from, or set MAIL_FROM.");
+  const composed = await composeTest(from, to);
+  const message = context ? await signFor(context, options.workspace as string, from, composed) : composed;
+  const said: Told[] = [];
+  const tell = (told: Told): void => {
+    said.push(told);
+    if (!options.json) print(`${ARROW[told.who]} ${oneLine(told.text)}`);
+  };
+  const peers = await peersFor(config, to.domain);
+  const envelope = { from: from.address, to: [to.address], utf8: from.utf8 || to.utf8 };
+  const began = performance.now();
+  const [reply] = await sendByHand(peers, envelope, message, tell);
+  const isTaken = reply?.phase === "dot" && reply.code !== null && reply.code < 300;
+  const value = {
+    delivered: isTaken,
+    reply: reply?.text ?? null,
+    phase: reply?.phase ?? null,
+    host: reply?.via?.host ?? null,
+    ip: reply?.via?.ip ?? null,
+    tls: reply?.via?.tls ?? null,
+    tls_verified: reply?.via?.isVerified ?? false,
+    duration_ms: Math.round(performance.now() - began),
+    conversation: said,
+  };
+  const under = reply?.via?.tls ? ` over ${reply.via.tls}` : "";
+  say(
+    options,
+    value,
+    isTaken ? `Taken${under}: ${oneLine(reply.text)}` : `Not taken: ${oneLine(reply?.text ?? "no answer")}`,
+  );
+  if (!isTaken) process.exitCode = 1;
+}
+
+async function composeTest(from: Mailbox, to: Mailbox): Promise<Buffer> {
+  const now = Date.now();
+  return compose({
+    messageId: messageIdOf(newId(now), from),
+    date: new Date(now),
+    from,
+    to: [to],
+    cc: [],
+    replyTo: [],
+    subject: "Test of Postrider",
+    html: null,
+    text: "This is a test e-mail. Somebody ran `postrider send-test` to see how mail gets here.",
+    headers: {},
+    attachments: [],
+  });
+}
+
+async function signFor(
+  context: Context,
+  workspaceId: string,
+  from: Mailbox,
+  message: Buffer,
+): Promise<Buffer> {
+  const signer = new Signer({ sql: context.sql, sealer: new Sealer(requireSecret(context)) });
+  const signed = await signer.sign(workspaceId, from.domain, message);
+  if (!Buffer.isBuffer(signed)) throw new CommandError(signed.text);
+  return signed;
+}
+
+async function peersFor(config: Config, domain: string): Promise<readonly Peer[]> {
+  if (config.courier === "direct") {
+    const found = await receiversOf(config, domain);
+    if (Array.isArray(found)) return found;
+    throw new CommandError(`Nobody takes the mail of ${domain}: ${(found as { text: string }).text}`);
+  }
+  if (config.smtpUrl === null)
+    throw new CommandError("SMTP_URL is not set. Set it to the smarthost that takes the mail.");
+  return [readSmarthost(config.smtpUrl, config).peer];
+}
+
+function readMailbox(text: string): Mailbox {
+  const mailbox = parseMailbox(text);
+  if (!mailbox) throw new InvalidArgumentError("It must be an address, such as a@example.com.");
+  return mailbox;
+}

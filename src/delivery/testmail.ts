@@ -1,0 +1,115 @@
+/**
+ * One mail by hand, with every line of the conversation shown: what an operator looks at when mail does not arrive. It
+ * goes the way all mail goes, over the same code, but counts for nothing and is kept nowhere.
+ */
+import { Resolver } from "node:dns/promises";
+import { Conversation, type Errand, type Peer } from "../smtp/conversation.ts";
+import type { Envelope } from "../smtp/envelope.ts";
+import { ownName } from "../smtp/ownname.ts";
+import type { Reply } from "../smtp/reply.ts";
+import { mayCarryTo } from "./addresses.ts";
+import { type DirectSettings, DNS_TIMEOUT_MS, DNS_TRIES } from "./direct.ts";
+import { Routes } from "./routes.ts";
+
+const TICK_MS = 100;
+const STEP_MS = 30_000;
+
+export type Told = { who: "us" | "them" | "note"; text: string };
+
+/** The hosts that take the mail of a domain, the preferred first; or why there are none. */
+export async function receiversOf(settings: DirectSettings, domain: string): Promise<Peer[] | Reply> {
+  const { dnsServers, directSourceAddress, directPort: port, smtpTls: tls } = settings;
+  const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
+  if (dnsServers.length > 0) dns.setServers(dnsServers);
+  const routes = new Routes({
+    dns,
+    families: directSourceAddress === null ? [4, 6] : [directSourceAddress.includes(":") ? 6 : 4],
+    mayCarryTo: mayCarryTo(settings.directNetworksAllowed),
+    now: () => performance.now(),
+    random: Math.random,
+  });
+  const route = await routes.find(domain);
+  if ("phase" in route) return route;
+  return route.stops.map(({ host, address }) => ({
+    host,
+    address,
+    ...(directSourceAddress !== null && { localAddress: directSourceAddress }),
+    port,
+    tls,
+    verifyCertificate: false,
+    ca: null,
+    credentials: null,
+    helo: settings.ehloName ?? ownName() ?? "[127.0.0.1]",
+  }));
+}
+
+/** Tries one host after the other until one lets us in. One reply per recipient. */
+export async function sendByHand(
+  peers: readonly Peer[],
+  envelope: Envelope,
+  message: Buffer,
+  tell: (told: Told) => void,
+): Promise<Reply[]> {
+  let last: Reply[] = [];
+  for (const peer of peers) {
+    tell({
+      who: "note",
+      text: `connecting to ${peer.host}${peer.address ? ` [${peer.address}]` : ""}, port ${peer.port}`,
+    });
+    const { replies, wasReady } = await converse(peer, envelope, message, tell);
+    last = replies;
+    if (wasReady) return replies;
+    tell({ who: "note", text: replies[0]?.text ?? "no connection" });
+  }
+  return last;
+}
+
+function converse(
+  peer: Peer,
+  envelope: Envelope,
+  message: Buffer,
+  tell: (told: Told) => void,
+): Promise<{ replies: Reply[]; wasReady: boolean }> {
+  const now = () => performance.now();
+  return new Promise((resolve) => {
+    let wasReady = false;
+    let answered: Reply[] | null = null;
+    const errand: Errand = {
+      envelope,
+      message,
+      permit: { mayBegin: () => true },
+      since: now(),
+      returns: 0,
+      settle: (replies) => {
+        answered = replies;
+      },
+    };
+    const conversation: Conversation = new Conversation(
+      peer,
+      { connectMs: STEP_MS, greetingMs: STEP_MS, commandMs: STEP_MS, dotMs: STEP_MS },
+      {
+        now,
+        onReady: (ready) => {
+          if (wasReady) return ready.retire();
+          wasReady = true;
+          ready.carry(errand);
+        },
+        onLeaving: () => null,
+        onReturn: (_, reason) => {
+          if (reason) answered = envelope.to.map(() => reason);
+        },
+        onOver: (_, failure) => {
+          clearInterval(ticker);
+          // what was under way is answered right behind this
+          setImmediate(() => {
+            const replies = answered ?? envelope.to.map(() => failure as Reply);
+            resolve({ replies, wasReady });
+          });
+        },
+        onWire: (isOurs, text) => tell({ who: isOurs ? "us" : "them", text }),
+      },
+      0,
+    );
+    const ticker = setInterval(() => conversation.tick(now()), TICK_MS);
+  });
+}
