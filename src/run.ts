@@ -27,8 +27,9 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     survive(log);
     const serving = await serve(config, roles, log);
     untilStopped(serving, log);
-    log.info({ port: serving.port }, "serving");
-    report({ kind: "ready", port: serving.port });
+    const { port, inboundPort } = serving;
+    log.info({ port, inbound_port: inboundPort }, "serving");
+    report({ kind: "ready", port, inboundPort });
     return null;
   } catch (error) {
     const reason = reasonOf(error);

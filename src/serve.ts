@@ -21,11 +21,14 @@ import { Deliverer } from "./delivery/deliver.ts";
 import { directCourier } from "./delivery/direct.ts";
 import { Leases } from "./delivery/leases.ts";
 import { relayCourier } from "./delivery/relay.ts";
+import { ReturnPaths } from "./delivery/returnpaths.ts";
 import { Signer } from "./delivery/signer.ts";
 import { Sealer } from "./domain/key.ts";
 import { Owners } from "./domain/owners.ts";
 import type { AskTxt } from "./domain/published.ts";
 import { workspaceMarker } from "./ids.ts";
+import { openInbound } from "./inbound/inbound.ts";
+import { ReportWorker } from "./inbound/work.ts";
 import { Keeper } from "./keeper/keeper.ts";
 import { isLoopback, startMetrics } from "./metrics.ts";
 import { Settler } from "./outcome/settler.ts";
@@ -40,6 +43,7 @@ import { contactCommit } from "./record/contactcommit.ts";
 import { migrate } from "./record/migrate.ts";
 import { SHARDS } from "./record/shards.ts";
 import type { RedisClient } from "./redis/scripts.ts";
+import { ReturnPathKey } from "./returnpath.ts";
 import { StartError, Stores } from "./stores.ts";
 import { ownSubmitter } from "./submit.ts";
 import { Shelf } from "./template/shelf.ts";
@@ -61,9 +65,17 @@ const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
 /** Roles that make keys known again, write links, or open the keys that sign mail. */
-const SIGNING: readonly Role[] = ["api", "deliver", "automate"];
+const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound"];
+/** Roles that work off reports: those that come by the API are there without a listener, too. */
+const REPORTING: readonly Role[] = ["inbound", "keeper"];
 
-export type Serving = { port: number | null; stop(): Promise<void> };
+export type Serving = {
+  /** Of the api. */
+  port: number | null;
+  /** Where reports are taken. */
+  inboundPort: number | null;
+  stop(): Promise<void>;
+};
 
 export async function serve(
   config: Config,
@@ -96,9 +108,20 @@ export async function serve(
       stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
+    const reports =
+      roles.some((role) => REPORTING.includes(role)) && secret !== ""
+        ? startReportWorker(config, secret, stores, clock, onFault)
+        : null;
+    if (reports) stops.push(reports.stop);
+    const inbound =
+      reports && roles.includes("inbound")
+        ? await startInboundRole(config, secret, stores, clock, onFault, reports.wake)
+        : null;
+    if (inbound) stops.push(inbound.stop);
     if (roles.includes("api") || roles.includes("automate")) warmUp();
     return {
       port,
+      inboundPort: inbound?.port ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
         await stores.close();
@@ -215,7 +238,7 @@ async function startDeliverRole(
 ) {
   const courier = openCourier(config, onFault);
   const sql = stores.sql("delivery");
-  const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const worker = workerName();
   const settler = new Settler(stores.sql("settling"), worker, onFault);
   const line = new Line(await stores.redis("queue"), SHARDS);
   const departures = new Departures(line, onFault);
@@ -227,6 +250,10 @@ async function startDeliverRole(
     markOf: workspaceMarker(serverSecret),
     operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
+    returnPaths:
+      config.bounceDomain === null
+        ? null
+        : new ReturnPaths({ sql, key: new ReturnPathKey(serverSecret), domain: config.bounceDomain }),
     settler,
     leases: new Leases(stores.sql("leases"), onFault),
     clock,
@@ -345,6 +372,68 @@ async function startKeeperRole(
     await keeper.stop(KEEPER_STOP_MS);
     await atMost(GOODBYE_MS, line.close());
   };
+}
+
+function startReportWorker(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+) {
+  const worker = new ReportWorker({
+    sql: stores.sql("reports"),
+    paths: new ReturnPathKey(serverSecret),
+    markOf: workspaceMarker(serverSecret),
+    clock,
+    worker: workerName(),
+    timeoutMs: config.storeTimeoutMs,
+    onFault,
+  });
+  worker.start();
+  return { wake: () => worker.wake(), stop: () => worker.stop(KEEPER_STOP_MS) };
+}
+
+/** Nothing listens where no return path and no feedback address leads. */
+async function startInboundRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+  onKept: () => void,
+) {
+  if (config.bounceDomain === null && config.feedbackAddresses.length === 0) return null;
+  const sql = stores.sql("intake");
+  const brake = new Brake(sql, onFault);
+  try {
+    const inbound = await openInbound(config, {
+      paths: new ReturnPathKey(serverSecret),
+      sql,
+      clock,
+      brake: () => brake.reason,
+      onKept,
+      onFault,
+    });
+    return {
+      port: inbound.port,
+      async stop() {
+        brake.stop();
+        await atMost(KEEPER_STOP_MS, inbound.stop());
+      },
+    };
+  } catch (error) {
+    brake.stop();
+    const { inboundHost, inboundPort } = config;
+    throw new StartError(
+      `Reports cannot be taken on ${inboundHost}, port ${inboundPort}: ${error instanceof Error ? error.message : error}. ` +
+        "Set INBOUND_HOST, INBOUND_PORT, INBOUND_TLS_CERT or INBOUND_TLS_KEY.",
+    );
+  }
+}
+
+function workerName(): string {
+  return `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
 }
 
 /** Who writes confirmation mails in the operator's words. */

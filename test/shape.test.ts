@@ -20,7 +20,7 @@ const RANKS = [
     "automation/spans",
     "automation/filters",
   ],
-  /* 1 */ ["redis", "record"],
+  /* 1 */ ["redis", "record", "returnpath"],
   /* 2 */ ["admission", "domain", "queue", "template", "capacity/policy", "automation/document"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
   /* 4 */ ["api", "automation", "delivery", "inbound", "console", "keeper"],

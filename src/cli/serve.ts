@@ -6,7 +6,7 @@ import { complain } from "./print.ts";
 
 /** Every role of the design; those that have nothing to do yet are accepted and say so. */
 const ROLES: readonly Role[] = ["api", "deliver", "automate", "inbound", "keeper", "console"];
-const AT_WORK: ReadonlySet<Role> = new Set(["api", "deliver", "automate", "keeper"]);
+const AT_WORK: ReadonlySet<Role> = new Set(["api", "deliver", "automate", "inbound", "keeper"]);
 
 export function serveCommand(): Command {
   return new Command("serve")

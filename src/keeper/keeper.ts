@@ -32,6 +32,7 @@ import {
   type TickName,
 } from "../record/keeping.ts";
 import { makePartitions } from "../record/partitions.ts";
+import { dropOldReports } from "../record/reports.ts";
 import { dropOldAttachments } from "../record/retention.ts";
 import { dropOldRuns } from "../record/runs.ts";
 import { domainsToCheck, type Raised } from "../record/senders.ts";
@@ -58,6 +59,7 @@ const STEPS_MAX = {
   judged: 200,
   claims: 5_000,
   runs: 5_000,
+  reports: 1_000,
   /** Megabytes each, it may be. */
   attachments: 500,
   /** Workspaces whose old counts go. */
@@ -287,7 +289,7 @@ export class Keeper {
   /** Rows that go by their own age. What fails for one kind does not keep the others. */
   async expiry(): Promise<boolean> {
     const { retention, onFault } = this.#parts;
-    const { claims, attachments, runs, counts } = this.#sizes;
+    const { claims, attachments, runs, reports, counts } = this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -301,6 +303,9 @@ export class Keeper {
     const full = [
       await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
       await drop(attachments, dropOldAttachments),
+      await drop(reports, (tx, most, now) =>
+        dropOldReports(tx, new Date(now - retention.bodies * DAY_MS), most),
+      ),
       await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
     ];
     const from = this.#countsAt ?? FIRST.workspaceId;

@@ -144,6 +144,23 @@ export async function countVerified(sql: Sql): Promise<{ domains: number; withou
   return row ?? { domains: 0, without: 0 };
 }
 
+/** The handle of a workspace, and of these domains the nearest that it has verified and that has a return path below it. */
+export async function returnPathOf(
+  sql: Sql,
+  workspaceId: string,
+  domains: readonly string[],
+): Promise<{ handle: string; domain: string | null }> {
+  const [row] = await sql<{ handle: string; domain: string | null }[]>`
+    select w.handle, (
+      select d.domain from domain d
+      where d.workspace_id = w.id and d.domain = any(${[...domains]}::text[])
+        and d.verified_at is not null and d.return_path_at is not null
+      order by length(d.domain) desc limit 1) as domain
+    from workspace w where w.id = ${workspaceId}`;
+  if (!row) throw new Error(`there is no workspace ${workspaceId}`);
+  return row;
+}
+
 async function lockDomains(tx: Tx, domain: string, workspaceIds: readonly string[]): Promise<string[]> {
   const rows = await tx<{ workspaceId: string }[]>`
     select workspace_id as "workspaceId" from domain

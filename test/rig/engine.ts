@@ -27,7 +27,7 @@ export type EngineOptions = {
 };
 
 /** These work on whatever is due in a store, so they would take what belongs to other test files. */
-const GREEDY: readonly Role[] = ["deliver", "keeper", "automate"];
+const GREEDY: readonly Role[] = ["deliver", "keeper", "automate", "inbound"];
 
 /** What the engine's environment would say. Its secret is the same for all processes of the tests. */
 export function settingsOf(options: EngineOptions): Env {
@@ -65,6 +65,8 @@ export type Complaint = { level: number; msg: string; err?: { message: string; s
 export class Engine {
   /** Where the api listens. */
   readonly url: string;
+  /** Of `inbound`. */
+  readonly inboundPort: number;
   readonly complaints: readonly Complaint[];
   /** Connections of the test's own, to look into the stores behind the engine's back. */
   readonly sql: Sql;
@@ -81,6 +83,7 @@ export class Engine {
   ) {
     this.#serving = serving;
     this.url = `http://127.0.0.1:${serving.port}`;
+    this.inboundPort = serving.inboundPort ?? 0;
     this.complaints = complaints;
     this.sql = connectRecord(databaseUrl, "setup", LOOK_MS_MAX);
     this.redis = connectRedis(redisUrl, "worker", LOOK_MS_MAX);

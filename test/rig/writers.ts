@@ -6,6 +6,7 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
+import { applyReports, type Told } from "../../src/record/applyreports.ts";
 import { keepLargeAttachments } from "../../src/record/attachments.ts";
 import { deleteAudience, insertAudience } from "../../src/record/audiences.ts";
 import { applyAutomation, setAutomationState } from "../../src/record/automations.ts";
@@ -26,7 +27,7 @@ import {
 import { dropOldClaims } from "../../src/record/claims.ts";
 import { type MailCommit, mailCommit } from "../../src/record/commit.ts";
 import { noteMailed } from "../../src/record/confirmations.ts";
-import type { Sql } from "../../src/record/connect.ts";
+import type { Sql, Tx } from "../../src/record/connect.ts";
 import type { Change } from "../../src/record/contact.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contactcommit.ts";
 import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/domains.ts";
@@ -46,6 +47,7 @@ import {
 import { insertKey, markRevoked, noteLastUsed } from "../../src/record/keys.ts";
 import { expectReleaseNow } from "../../src/record/ledgers.ts";
 import { cancelDeferred, retryDeferred } from "../../src/record/queueview.ts";
+import { dropOldReports, endReports, insertReports, takeReports } from "../../src/record/reports.ts";
 import { dropOldAttachments } from "../../src/record/retention.ts";
 import {
   type ClaimedRun,
@@ -362,6 +364,19 @@ export const WRITERS: readonly Writer[] = [
   writer("queueview.ts cancelDeferred", ({ sql }, rows) =>
     cancelDeferred(sql, rows.workspace().id, null, rows.date),
   ),
+  writer("reports.ts insertReports", ({ sql }, rows) => {
+    const { workspaceId, id: emailId } = anEmail(rows);
+    const nobody = { source: "api" as const, handle: null, raw: Buffer.from("{}") };
+    return insertReports(sql, [{ ...nobody, id: newId(rows.now), workspaceId, emailId, place: 0 }]);
+  }),
+  {
+    name: "reports.ts, worked off",
+    calls: ["reports.ts takeReports", "applyreports.ts applyReports", "reports.ts endReports"],
+    run: ({ sql }, rows) => sql.begin((tx) => workOff(tx, rows)),
+  },
+  writer("reports.ts dropOldReports", ({ sql }, rows) =>
+    sql.begin((tx) => dropOldReports(tx, new Date(rows.now - DAY_MS), MOST)),
+  ),
   writer("retention.ts dropOldAttachments", ({ sql }) => sql.begin((tx) => dropOldAttachments(tx, MOST))),
   writer("runs.ts claimRuns", ({ sql }, rows) =>
     claimRuns(sql, { now: rows.now, leaseMs: 1_000, staleAt: 0, most: rows.pick([3, MOST]) }),
@@ -494,6 +509,24 @@ function newEmail(rows: SharedRows, ws: SharedWorkspace): NewEmail {
     // of the engine's own mail only
     ...(rows.chance(0.5) ? { contactId: rows.pick(ws.contacts).id } : {}),
   };
+}
+
+async function workOff(tx: Tx, rows: SharedRows): Promise<void> {
+  const taken = await takeReports(tx, rows.pick([3, MOST]));
+  const told = taken.map(({ id, workspaceId, emailId, place }): Told => {
+    const what = rows.pick([{ kind: "bounced", category: "hard" }, { kind: "complained" }] as const);
+    const about = {
+      workspaceId: workspaceId as string,
+      emailId: emailId as string,
+      place,
+      recipient: null,
+      onlyFor: null,
+    };
+    return { ...about, reportId: id, what, detail: "550 no", at: rows.now };
+  });
+  const applied = await applyReports(tx, WORKER, told);
+  const ends = applied.map(({ reportId, result }) => ({ id: reportId, result, againInMs: 0 }));
+  if (ends.length > 0) await endReports(tx, ends);
 }
 
 function changeContact(contacts: ContactCommit, rows: SharedRows, change: Change) {
