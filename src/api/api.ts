@@ -24,6 +24,7 @@ import { contactRoutes } from "./contacts.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
+import { feedbackRoutes } from "./feedback.ts";
 import { JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
@@ -113,6 +114,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),
+    ...feedbackRoutes({ sql: reads, clock }),
     ...contactRoutes({
       commit: contacts,
       reads,

@@ -109,7 +109,8 @@ function worsen(
     ...row,
     marks,
   };
-  const event = eventOf(told, recipient);
+  const at = Math.max(told.at, lastTime(row));
+  const event = eventOf(told, at, recipient);
   if (told.what.kind === "delayed") {
     const isNew = mark === "d" && !isToldAlready(email, event);
     if (!isNew || (row.history?.length ?? 0) >= HISTORY_MAX) return "ignored: it is known, or over";
@@ -122,9 +123,8 @@ function worsen(
     marks: marks.slice(0, place) + letter + marks.slice(place + 1),
     events: [...email.events, event],
   };
-  if (told.what.kind === "complained")
-    return { email: { ...next, complainedAt: told.at }, count: "complained" };
-  return { email: { ...next, bouncedAt: told.at }, count: COUNT_OF[told.what.category] };
+  if (told.what.kind === "complained") return { email: { ...next, complainedAt: at }, count: "complained" };
+  return { email: { ...next, bouncedAt: at }, count: COUNT_OF[told.what.category] };
 }
 
 const OPEN: ReadonlySet<string> = new Set(["accepted", "scheduled", "waiting", "deferred"]);
@@ -152,11 +152,16 @@ function identityOf(text: string): string | null {
 }
 
 /** Of somebody who was erased nothing comes back: a reply may repeat the address. */
-function eventOf({ what, at, detail }: Told, recipient: string): HistoryEntry {
+function eventOf({ what, detail }: Told, at: number, recipient: string): HistoryEntry {
   const type = what.kind === "delayed" ? "delivery_delayed" : what.kind;
   const address = parseMailbox(recipient)?.address ?? recipient;
   const event = { type, at: new Date(at).toISOString(), recipient: address };
   return address.endsWith("@erased.invalid") ? event : { ...event, detail };
+}
+
+/** A report may be here before the delivery is noted, or say a time of its own: what it reports came afterwards. */
+function lastTime({ history }: Row): number {
+  return Date.parse(history?.at(-1)?.at ?? "") || 0;
 }
 
 /** Told after it was taken: what a worker noted before that is another delay. */
