@@ -68,7 +68,12 @@ class Root {
       home: this.#home,
       say,
     });
-    this.#place = placeOf({ baseUrl: baseUrl as string, inboundUrl }, demo, stores, SMTP_URL ?? null);
+    this.#place = placeOf(
+      { baseUrl: baseUrl as string, inboundUrl, bounceDomain: this.#env.BOUNCE_DOMAIN ?? null },
+      demo,
+      stores,
+      SMTP_URL ?? null,
+    );
     this.#home.announce(this.#place);
     process.stdout.write(banner(this.#place, this.#home.folder, this.#writesAsAny()));
   }
@@ -221,7 +226,11 @@ function reachable(host: string): string {
 }
 
 function placeOf(
-  { baseUrl, inboundUrl }: { baseUrl: string; inboundUrl: string | null },
+  {
+    baseUrl,
+    inboundUrl,
+    bounceDomain,
+  }: { baseUrl: string; inboundUrl: string | null; bounceDomain: string | null },
   demo: Demo,
   { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
   smtpUrl: string | null,
@@ -239,6 +248,7 @@ function placeOf(
     redis_url: redisUrl,
     smtp_url: smtpUrl,
     inbound_url: inboundUrl,
+    bounce_domain: bounceDomain,
   };
 }
 

@@ -25,7 +25,6 @@ import { ReturnPaths } from "./delivery/returnpaths.ts";
 import { Signer } from "./delivery/signer.ts";
 import { Sealer } from "./domain/key.ts";
 import { Owners } from "./domain/owners.ts";
-import type { AskTxt } from "./domain/published.ts";
 import { workspaceMarker } from "./ids.ts";
 import { openInbound } from "./inbound/inbound.ts";
 import { ReportWorker } from "./inbound/work.ts";
@@ -343,6 +342,7 @@ async function startKeeperRole(
   const redis = await stores.redis("admission");
   const reservations = new Reservations(redis, sql, clock);
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
+  const resolver = resolverOf(config.dnsServers);
   const keeper = new Keeper({
     sql,
     timeoutMs: config.storeTimeoutMs,
@@ -352,7 +352,11 @@ async function startKeeperRole(
     clock,
     policy: () => policy.policy,
     capsEverySeconds: config.capsEverySeconds,
-    askTxt: textAsker(config.dnsServers),
+    askTxt: (name) => resolver.resolveTxt(name),
+    returnPaths:
+      config.bounceDomain === null
+        ? null
+        : { bounceDomain: config.bounceDomain, askMx: (name) => resolver.resolveMx(name) },
     onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
     onCaps: async ({ handle, version }) => {
       await keyring.forget(handle, version);
@@ -442,10 +446,10 @@ function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
 }
 
 /** Asks DNS for the records of verified domains. */
-function textAsker(servers: Config["dnsServers"]): AskTxt {
+function resolverOf(servers: Config["dnsServers"]): Resolver {
   const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
   if (servers && servers.length > 0) resolver.setServers(servers);
-  return (name) => resolver.resolveTxt(name);
+  return resolver;
 }
 
 /** Bags that were just committed go in line; what fails here the keeper finds. */

@@ -90,8 +90,9 @@ export function capsCommand(): Command {
 }
 
 async function show(context: Context, options: Of) {
-  const { sql, clock } = context;
+  const { sql, clock, config } = context;
   const now = clock.now();
+  const hearsReports = config.bounceDomain !== null;
   const row = await capacityOf(context, options.workspace);
   const account = await readAccount(sql, options.workspace);
   if (!account) throw unknownWorkspace(options.workspace);
@@ -109,6 +110,7 @@ async function show(context: Context, options: Of) {
     only_transactional: caps.bulkPaused,
     override,
     evaluated_on: state.evaluatedOn,
+    hears_reports: hearsReports,
   };
   const lines = [
     table(
@@ -121,6 +123,7 @@ async function show(context: Context, options: Of) {
     `level: ${state.level}${caps.bulkPaused ? "; only transactional mail goes" : ""}`,
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
     `set by hand: ${override ? JSON.stringify(override) : "nothing"}`,
+    `bounces and complaints after delivery: ${hearsReports ? "heard" : "not heard, BOUNCE_DOMAIN is not set"}`,
   ];
   say(options, value, lines.join("\n"));
 }

@@ -5,6 +5,7 @@
  * What is known of a workspace and a domain is believed for ten seconds, so that a mail asks nobody.
  */
 import { upwards } from "../domain/owners.ts";
+import { returnPathName } from "../domain/returnpath.ts";
 import type { Sql } from "../record/connect.ts";
 import { within } from "../record/groupcommit.ts";
 import { returnPathOf } from "../record/senders.ts";
@@ -13,12 +14,6 @@ import type { ReturnPathKey } from "../returnpath.ts";
 const KEPT_MS = 10_000;
 const KEPT_MAX = 20_000;
 const LOAD_MS_MAX = 3_000;
-const LABEL = "bounces";
-
-/** The name below a sender's domain whose CNAME record leads to the operator's. */
-export function returnPathName(domain: string): string {
-  return `${LABEL}.${domain}`;
-}
 
 export type ReturnPathsParts = {
   sql: Sql;

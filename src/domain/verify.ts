@@ -6,13 +6,15 @@ import {
   findDomain,
   giveDomain,
   noteChecked,
+  noteReturnPath,
   ownerOf,
   type Raised,
   type SenderDomain,
   takeDomain,
 } from "../record/senders.ts";
 import { type Proof, proofOf } from "./ownership.ts";
-import type { AskTxt } from "./published.ts";
+import type { AskTxt, Finding } from "./published.ts";
+import { lookUpReturnPath, type ReturnPathDns } from "./returnpath.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -23,6 +25,21 @@ const DOUBTED_EVERY_MS = HOUR_MS;
 const MISSING_MS_MAX = 7 * DAY_MS;
 
 export type VerifyParts = { sql: Sql; askTxt: AskTxt; now: number };
+
+/** Looks whether mail of the domain may have its return path below it, and notes it. */
+export async function checkReturnPath(
+  sql: Sql,
+  dns: ReturnPathDns,
+  checked: SenderDomain,
+  now: number,
+): Promise<Finding> {
+  const finding = await lookUpReturnPath(checked.domain, dns);
+  if (finding.isUnknown) return finding;
+  // receivers refuse mail whose return path leads nowhere, so what is gone is used no more
+  if (finding.isFound !== (checked.returnPathAt !== null))
+    await noteReturnPath(sql, checked, finding.isFound ? new Date(now) : null);
+  return finding;
+}
 
 export type Verified =
   | { kind: "verified"; raised: Raised[] }

@@ -34,6 +34,7 @@ export type Place = {
   smtp_url: string | null;
   /** Where reports about mail are taken. */
   inbound_url: string | null;
+  bounce_domain: string | null;
 };
 
 /** What testers and the command line read. */

@@ -10,7 +10,8 @@ import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { AskTxt } from "../domain/published.ts";
-import { checkAgain } from "../domain/verify.ts";
+import type { ReturnPathDns } from "../domain/returnpath.ts";
+import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/line.ts";
 import { type Bag, firstRow, noteEpoch, unqueue } from "../record/bags.ts";
@@ -83,6 +84,8 @@ export type KeeperParts = {
   policy(): Policy;
   capsEverySeconds: number;
   askTxt: AskTxt;
+  /** Where reports are taken; null: nowhere. */
+  returnPaths: ReturnPathDns | null;
   /** A domain is verified for this workspace no longer: what Redis holds of it is out of date. */
   onDomainLost(lost: Raised): Promise<void>;
   /** Caps changed: Redis must not give out the old ones. */
@@ -241,10 +244,18 @@ export class Keeper {
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, clock, policy, onCaps } = this.#parts;
+    const { sql, clock, policy, returnPaths, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
     this.#capsAt = await this.#leased("caps", () =>
-      this.#sizes.judged.take((most) => judgeCaps(sql, policy(), from, clock.now(), most, onCaps)),
+      this.#sizes.judged.take((most) =>
+        judgeCaps(
+          { sql, policy: policy(), hearsReports: returnPaths !== null },
+          from,
+          clock.now(),
+          most,
+          onCaps,
+        ),
+      ),
     );
     return this.#capsAt !== null;
   }
@@ -261,13 +272,14 @@ export class Keeper {
 
   /** Verified domains are looked up again once a day. */
   async domains(): Promise<boolean> {
-    const { sql, clock, askTxt, onDomainLost } = this.#parts;
+    const { sql, clock, askTxt, returnPaths, onDomainLost } = this.#parts;
     const isMore = await this.#leased("domains", async (lease) => {
       const now = clock.now();
       const due = await domainsToCheck(sql, new Date(now), DOMAINS_MAX);
       for (const domain of due) {
         if (!lease.isHeld()) return false;
         for (const lost of await checkAgain({ sql, askTxt, now }, domain)) await onDomainLost(lost);
+        if (returnPaths) await checkReturnPath(sql, returnPaths, domain, now);
       }
       return due.length === DOMAINS_MAX;
     });

@@ -73,8 +73,9 @@ export class ReportLoop {
     const recipients = typeof to === "string" ? [to] : to;
     const { status, body } = await ws.client.post<{ id: string }>("/emails", mail({ to, ...more }));
     if (status !== 200) throw new Error(JSON.stringify(body));
-    const messageId = `${body.id}@example.com`;
-    const copies = await this.sink.ledger.received(recipients.length, (one) => one.messageId === messageId);
+    const copies = await this.sink.ledger.received(recipients.length, ({ messageId }) =>
+      messageId.startsWith(body.id),
+    );
     return {
       id: body.id,
       copies: recipients.map((one) => copies.find(({ to }) => to.includes(one)) as Mail),

@@ -1,5 +1,4 @@
 /** What receivers write back: delivery reports and complaints as messages, and a plain SMTP client that hands them in. */
-import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
 export type DsnOptions = {
@@ -117,30 +116,46 @@ export async function handIn(
 export class SmtpClient {
   readonly #socket: Socket;
   #heard = "";
-  #onHeard: () => void = () => {};
+  #onHeard: (() => void)[] = [];
   /** Whether the other side has closed. */
   isClosed = false;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
-    socket.setEncoding("utf8");
-    socket.on("data", (text: string) => {
-      this.#heard += text;
-      this.#onHeard();
+    socket.on("data", (bytes) => {
+      this.#heard += bytes.toString("utf8");
+      this.#tell();
     });
     socket.on("error", () => {});
     socket.on("close", () => {
       this.isClosed = true;
-      this.#onHeard();
+      this.#tell();
     });
   }
 
-  static async open(port: number, host = "127.0.0.1"): Promise<SmtpClient> {
-    const socket = connect({ port, host, noDelay: true });
-    const client = new SmtpClient(socket);
-    await once(socket, "connect");
+  static async open(port: number): Promise<SmtpClient> {
+    const client = new SmtpClient(connect({ port, host: "127.0.0.1", noDelay: true }));
     await client.answer();
     return client;
+  }
+
+  /** On a connection that was greeted already. */
+  static over(socket: Socket): SmtpClient {
+    return new SmtpClient(socket);
+  }
+
+  /** What a new connection is told first. */
+  static async greeting(port: number): Promise<string> {
+    const client = new SmtpClient(connect({ port, host: "127.0.0.1" }));
+    const greeting = await client.answer();
+    client.destroy();
+    return greeting;
+  }
+
+  /** The connection, for a TLS handshake. */
+  detach(): Socket {
+    this.#socket.removeAllListeners("data");
+    return this.#socket;
   }
 
   write(bytes: string): void {
@@ -162,10 +177,12 @@ export class SmtpClient {
         return answer.trim();
       }
       if (this.isClosed) return "";
-      await new Promise<void>((resolve) => {
-        this.#onHeard = resolve;
-      });
+      await new Promise<void>((resolve) => this.#onHeard.push(resolve));
     }
+  }
+
+  #tell(): void {
+    for (const resolve of this.#onHeard.splice(0)) resolve();
   }
 
   async quit(): Promise<void> {
