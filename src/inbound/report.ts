@@ -137,9 +137,10 @@ function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
 }
 
 function withoutReport(whole: Part, parts: readonly Part[]): Report {
-  const fates = bounceInWords(whole.fields, wordsOf(parts));
+  const isReply = isAutomatic(whole.fields);
+  const fates = isReply && !isOfMailSystem(whole.fields) ? [] : bounceInWords(whole.fields, wordsOf(parts));
   if (fates.length > 0) return { kind: "delivery", fates };
-  if (isAutomatic(whole.fields)) return { kind: "ignored", reason: "an automatic reply" };
+  if (isReply) return { kind: "ignored", reason: "an automatic reply" };
   return { kind: "ignored", reason: "it reports nothing that is understood" };
 }
 
@@ -166,6 +167,14 @@ function isAutomatic(fields: Fields): boolean {
   if (AUTOMATIC_FIELDS.some((name) => fields.has(name))) return true;
   if (/auto.?reply|auto.?respond|vacation/i.test(field(fields, "precedence"))) return true;
   return AUTOMATIC_SUBJECT.test(field(fields, "subject").slice(0, 200));
+}
+
+/** Exim and others call their bounces automatic replies. */
+function isOfMailSystem(fields: Fields): boolean {
+  return (
+    fields.has("x-failed-recipients") ||
+    /mailer-?daemon|mail delivery|postmaster/i.test(field(fields, "from"))
+  );
 }
 
 // ---- complaints
