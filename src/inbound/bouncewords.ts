@@ -69,7 +69,7 @@ const OVER = /permanent|giving up|given up|failed permanently/i;
 
 /** Where the mail that could not be delivered begins: what it says is the sender's. */
 const QUOTE =
-  /^[-*=#_>|+\s]{0,80}(?:below (?:this|the next) line is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the first \d|received: )/i;
+  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the first \d|received: )/i;
 
 const LINES_MAX = 1_000;
 const LINE_CHARS_MAX = 1_000;
@@ -85,8 +85,12 @@ type Found = Fate & { lines: string[] };
 
 export function bounceInWords(header: Fields, words: string): Fate[] {
   const begins = bounceBegins(header, words);
-  if (begins === null) return [];
-  const lines = linesOf(words.slice(begins));
+  return begins === null ? [] : fatesInWords(header, words.slice(begins));
+}
+
+/** Of words that are known to be those of a bounce. */
+export function fatesInWords(header: Fields, words: string): Fate[] {
+  const lines = linesOf(words);
   const action = DELAY.test(words) && !OVER.test(words) ? "delayed" : "failed";
   const found = foundIn(lines, action);
   const named = found.length > 0 ? found : namedIn(header).map((one) => freshFate(one, action, lines));

@@ -6,7 +6,7 @@
  * the message, to be judged by whom it can be about.
  */
 import { pathsIn } from "../returnpath.ts";
-import { bounceInWords } from "./bouncewords.ts";
+import { bounceInWords, fatesInWords } from "./bouncewords.ts";
 import { type Fields, field, type Part, partsOf, readFields, textOf } from "./mime.ts";
 
 export type Action = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
@@ -96,12 +96,16 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
   return {
     recipient,
     action,
-    // `5.0.0` says nothing that the reply does not say better
-    status: stated === null || (/\.0\.0$/.test(stated) && status !== null) ? status : stated,
+    status: statusOf(stated, status),
     code,
     text: diagnostic,
     remote: hostIn(field(fields, "remote-mta")) ?? reporter,
   };
+}
+
+/** `5.0.0` says nothing that the reply does not say better. */
+function statusOf(stated: string | null, quoted: string | null): string | null {
+  return stated === null || (/\.0\.0$/.test(stated) && quoted !== null) ? quoted : stated;
 }
 
 const ACTIONS: ReadonlySet<string> = new Set(["failed", "delayed", "delivered", "relayed", "expanded"]);
@@ -127,12 +131,14 @@ export function codesIn(text: string): { code: number | null; status: string | n
 /** A report without a quoted reply has its reason in the words for people. */
 function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
   if (fates.every(({ text }) => text !== "")) return fates;
-  const words = bounceInWords(headerOf(parts), wordsOf(parts));
+  const words = fatesInWords(headerOf(parts), wordsOf(parts));
   return fates.map((fate) => {
     if (fate.text !== "") return fate;
     const said =
       words.find(({ recipient }) => recipient === fate.recipient) ?? (fates.length === 1 ? words[0] : null);
-    return said ? { ...fate, code: said.code, text: said.text, status: fate.status ?? said.status } : fate;
+    return said
+      ? { ...fate, code: said.code, text: said.text, status: statusOf(fate.status, said.status) }
+      : fate;
   });
 }
 

@@ -108,9 +108,7 @@ export class ReportWorker {
         await this.#parts.sql.begin((tx) => this.#apply(tx, [report]));
       } catch (error) {
         if (!isFaultOfOne(error)) throw error;
-        await this.#parts.sql.begin((tx) =>
-          endReports(tx, [{ id: report.id, result: "ignored: it cannot be applied", againInMs: 0 }]),
-        );
+        await this.#parts.sql.begin((tx) => endReports(tx, [endOf(report, "ignored: it cannot be applied")]));
       }
   }
 
@@ -118,26 +116,22 @@ export class ReportWorker {
     const ends: ReportEnd[] = [];
     const told: Told[] = [];
     for (const [n, judged] of (await this.#judgeAll(tx, reports)).entries()) {
-      const { id } = reports[n] as DueReport;
       if (judged.kind === "told") told.push(judged.told);
-      else
-        ends.push({
-          id,
-          result: `ignored: ${judged.kind === "ignored" ? judged.reason : UNVOUCHED}`,
-          againInMs: 0,
-        });
+      else ends.push(endOf(reports[n] as DueReport, `ignored: ${reasonOf(judged)}`));
     }
     const byId = new Map(reports.map((report) => [report.id, report]));
+    const about = new Map(
+      told.map(({ reportId, workspaceId, emailId }) => [reportId, { workspaceId, emailId }]),
+    );
     for (const { reportId, result } of await applyReports(tx, this.#parts.worker, told))
-      ends.push(this.#endOf(byId.get(reportId) as DueReport, result));
+      ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
     await endReports(tx, ends);
   }
 
-  #endOf({ id, tries, receivedAt }: DueReport, result: string | null): ReportEnd {
-    const isGivenUp = this.#parts.clock.now() - receivedAt.getTime() > GIVEN_UP_MS;
-    if (result === null && isGivenUp)
-      return { id, result: "ignored: the e-mail was never settled", againInMs: 0 };
-    return { id, result, againInMs: Math.min(AGAIN_MS_MIN * 2 ** tries, AGAIN_MS_MAX) };
+  #endOf(report: DueReport, result: string | null): ReportEnd {
+    const isGivenUp = this.#parts.clock.now() - report.receivedAt.getTime() > GIVEN_UP_MS;
+    if (result === null && isGivenUp) return endOf(report, "ignored: the e-mail was never settled");
+    return endOf(report, result, Math.min(AGAIN_MS_MIN * 2 ** report.tries, AGAIN_MS_MAX));
   }
 
   async #judgeAll(tx: Tx, reports: readonly DueReport[]): Promise<Judged[]> {
@@ -206,7 +200,13 @@ export class ReportWorker {
   }
 }
 
-const UNVOUCHED = "it shows no mail of ours";
+function endOf({ id, workspaceId, emailId }: DueReport, result: string | null, againInMs = 0): ReportEnd {
+  return { id, result, againInMs, workspaceId, emailId };
+}
+
+function reasonOf(judged: Exclude<Judged, { kind: "told" }>): string {
+  return judged.kind === "ignored" ? judged.reason : "it shows no mail of ours";
+}
 
 /** Ours are made of the id and the sender's domain. */
 function emailIdIn(messageId: string | null): string | null {

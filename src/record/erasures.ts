@@ -15,6 +15,7 @@ import { deleteDue, forgetReplies } from "./due.ts";
 import { identitiesOf, type Mail, type Struck, strike } from "./erase.ts";
 import { lockAccounts, saveLedgers } from "./ledgers.ts";
 import { oldestDay } from "./partitions.ts";
+import { forgetReports } from "./reports.ts";
 import { forgetContacts, isRemembered } from "./runs.ts";
 
 const DAY_MS = 86_400_000;
@@ -247,6 +248,11 @@ async function strikeOut(
     const struck = mails.flatMap((mail) => strike(mail, identities, now.toISOString()) ?? []);
     if (struck.length === 0) return;
     await saveStruck(tx, workspaceId, struck, now);
+    await forgetReports(
+      tx,
+      workspaceId,
+      struck.map(({ id }) => id),
+    );
     const keyOf = ({ id: emailId }: Struck) => ({ workspaceId, emailId });
     // locks all of the due rows, so that those to delete are not locked out of order
     await forgetReplies(tx, struck.map(keyOf));

@@ -41,8 +41,14 @@ export async function takeReports(tx: Tx, most: number): Promise<DueReport[]> {
     left join workspace w on w.handle = r.handle`;
 }
 
-/** What became of a report: it is worked off with a result, or put off for so long. */
-export type ReportEnd = { id: string; result: string | null; againInMs: number };
+/** What became of a report: it is worked off with a result, or put off for so long; and which e-mail it is about. */
+export type ReportEnd = {
+  id: string;
+  result: string | null;
+  againInMs: number;
+  workspaceId: string | null;
+  emailId: string | null;
+};
 
 export async function endReports(tx: Tx, ends: readonly ReportEnd[]): Promise<void> {
   const of = (pick: (end: ReportEnd) => string | number | null): string => plainArray(ends.map(pick));
@@ -51,12 +57,25 @@ export async function endReports(tx: Tx, ends: readonly ReportEnd[]): Promise<vo
       due_at = case when e.result is null then now() + make_interval(secs => e.again_ms / 1000.0) end,
       tries = least(r.tries + 1, 1000),
       done_at = case when e.result is not null then now() end,
-      result = e.result
+      result = e.result, workspace_id = e.workspace_id, email_id = e.email_id
     from unnest(${of((e) => e.id)}::uuid[], ${texts(
       tx,
       ends.map((e) => e.result),
-    )}, ${of((e) => e.againInMs)}::float8[]) as e(id, result, again_ms)
+    )}, ${of((e) => e.againInMs)}::float8[],
+      ${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.emailId)}::uuid[])
+      as e(id, result, again_ms, workspace_id, email_id)
     where r.id = e.id`;
+}
+
+/** Of e-mails whose recipients are erased: a report repeats their addresses. After their e-mails are locked. */
+export async function forgetReports(tx: Tx, workspaceId: string, emailIds: readonly string[]): Promise<void> {
+  await tx`
+    with held as materialized (
+      select id from report
+      where email_id = any(${[...emailIds]}::uuid[]) and coalesce(workspace_id, ${workspaceId}) = ${workspaceId}
+      order by id for update
+    )
+    delete from report r using held where r.id = held.id`;
 }
 
 export async function dropOldReports(tx: Tx | Sql, before: Date, most: number): Promise<number> {

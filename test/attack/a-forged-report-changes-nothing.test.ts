@@ -17,9 +17,9 @@ beforeAll(async () => {
 });
 afterAll(() => loop.close());
 
-async function delivered(to: string, ws = loop.ws) {
-  const { id, copies } = await loop.send(to, {}, ws);
-  await loop.once(id, ({ status }) => status === "delivered", ws);
+async function delivered(to: string) {
+  const { id, copies } = await loop.send(to);
+  await loop.once(id, ({ status }) => status === "delivered");
   const path = copies[0]?.from as string;
   return { id, path, local: path.split("@")[0] as string };
 }

@@ -8,6 +8,8 @@ import { mail, type TestWorkspace } from "./workspace.ts";
 export const BOUNCE_DOMAIN = "bounces.postrider.test";
 export const FEEDBACK = `fbl@${BOUNCE_DOMAIN}`;
 
+const PATIENCE_MS = 30_000;
+
 export type ShownEmail = {
   status: string;
   last_event: string;
@@ -37,7 +39,9 @@ export class ReportLoop {
     this.redis = stores.redis;
   }
 
-  static async open(options: Pick<EngineOptions, "settings" | "clock"> = {}): Promise<ReportLoop> {
+  static async open(
+    options: Pick<EngineOptions, "settings" | "clock" | "smtpUrl"> = {},
+  ): Promise<ReportLoop> {
     const [database, redis, sink] = await Promise.all([
       ownDatabase(),
       ownRedis(),
@@ -82,15 +86,15 @@ export class ReportLoop {
     };
   }
 
-  async show(id: string, ws = this.ws): Promise<ShownEmail> {
-    return (await ws.client.get<ShownEmail>(`/emails/${id}`)).body;
+  async show(id: string): Promise<ShownEmail> {
+    return (await this.ws.client.get<ShownEmail>(`/emails/${id}`)).body;
   }
 
   /** The e-mail as soon as it is what is looked for. */
-  async once(id: string, holds: (email: ShownEmail) => boolean, ws = this.ws): Promise<ShownEmail> {
-    const deadline = performance.now() + 15_000;
+  async once(id: string, holds: (email: ShownEmail) => boolean, msMax = PATIENCE_MS): Promise<ShownEmail> {
+    const deadline = performance.now() + msMax;
     for (;;) {
-      const email = await this.show(id, ws);
+      const email = await this.show(id);
       if (holds(email)) return email;
       if (performance.now() > deadline) throw new Error(`still ${JSON.stringify(email)}`);
       await new Promise((resolve) => setImmediate(resolve));
@@ -99,7 +103,7 @@ export class ReportLoop {
 
   /** What became of the reports so far, when all of them are worked off. */
   async results(): Promise<string[]> {
-    const deadline = performance.now() + 15_000;
+    const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
       const rows = await this.engine.sql<{ result: string | null }[]>`
         select result from report order by received_at, id`;

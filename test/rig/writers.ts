@@ -525,7 +525,10 @@ async function workOff(tx: Tx, rows: SharedRows): Promise<void> {
     return { ...about, reportId: id, what, detail: "550 no", at: rows.now };
   });
   const applied = await applyReports(tx, WORKER, told);
-  const ends = applied.map(({ reportId, result }) => ({ id: reportId, result, againInMs: 0 }));
+  const ends = applied.map(({ reportId, result }) => {
+    const { workspaceId, emailId } = told.find((one) => one.reportId === reportId) as Told;
+    return { id: reportId, result, againInMs: 0, workspaceId, emailId };
+  });
   if (ends.length > 0) await endReports(tx, ends);
 }
 

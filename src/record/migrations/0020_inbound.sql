@@ -18,7 +18,7 @@ create table report (
 alter table report alter column raw set storage external; -- compressing costs more than it saves
 create index report_due on report (due_at, id) where due_at is not null;
 create index report_done on report (done_at) where done_at is not null;
-create index report_email on report (workspace_id, email_id) where email_id is not null;
+create index report_email on report (email_id) where email_id is not null;
 
 -- Mail from this domain has its return path below it: DNS shows the record.
 alter table domain add column return_path_at timestamptz;
