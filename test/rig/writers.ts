@@ -57,7 +57,14 @@ import {
   type RunMove,
   stopRuns,
 } from "../../src/record/runs.ts";
-import { forgetDomain, giveDomain, nameDomain, noteChecked, takeDomain } from "../../src/record/senders.ts";
+import {
+  forgetDomain,
+  giveDomain,
+  nameDomain,
+  noteChecked,
+  noteReturnPath,
+  takeDomain,
+} from "../../src/record/senders.ts";
 import { type Settled, settle } from "../../src/record/settle.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/suspension.ts";
 import {
@@ -279,6 +286,9 @@ export const WRITERS: readonly Writer[] = [
     const checked = { workspaceId: rows.workspace().id, domain: DOMAIN };
     return noteChecked(sql, checked, { checkAt: rows.date, missingSince: rows.pick([null, rows.date]) });
   }),
+  writer("senders.ts noteReturnPath", ({ sql }, rows) =>
+    noteReturnPath(sql, { workspaceId: rows.workspace().id, domain: DOMAIN }, rows.pick([null, rows.date])),
+  ),
   writer("erasures.ts beginErasure", ({ sql }, rows) =>
     beginErasure(sql, rows.pick([null, rows.workspace().id])),
   ),
