@@ -41,7 +41,8 @@ export type Limits = {
 };
 
 const COMMAND_BYTES_MAX = 1_024;
-const LINE_BYTES_MAX = 65_536;
+/** RFC 5321 allows 1,000; some systems send more. */
+const LINE_BYTES_MAX = 16_384;
 const NOTHING = Buffer.alloc(0);
 const LF = 0x0a;
 const CR = 0x0d;

@@ -162,7 +162,7 @@ test("of a large message the beginning is kept, and one beyond the bound is refu
   ]);
   expect(kept[0]?.raw).toHaveLength(128 * 1024);
   const client = await atData();
-  for (let n = 0; n < 40 && !client.isClosed; n++) client.write(`${"y".repeat(30_000)}\r\n`);
+  for (let n = 0; n < 40 && !client.isClosed; n++) client.write(`${"y".repeat(900)}\r\n`.repeat(30));
   expect(await client.answer()).toMatch(/^552/);
   const endless = await atData();
   endless.write("z".repeat(200_000));

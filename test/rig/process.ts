@@ -15,6 +15,8 @@ export type EngineProcess = {
   pid: number;
   /** Of its api, when it has one. */
   port: number | null;
+  /** Where it takes reports, when it does. */
+  inboundPort: number | null;
   /** False as soon as it has ended, by itself too. */
   isRunning(): boolean;
   /** As a power cut would. */
@@ -63,6 +65,7 @@ export async function startProcess(
   return {
     pid: child.pid as number,
     port: report.port,
+    inboundPort: report.inboundPort,
     isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
     stop: () => end("SIGTERM"),
