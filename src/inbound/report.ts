@@ -59,6 +59,8 @@ export function readReport(message: Buffer, to: "return path" | "feedback addres
 }
 
 const STATUS_TYPES = ["message/delivery-status", "message/global-delivery-status"];
+/** They send a mail back too, and complain about nothing. */
+const OTHER_REPORTS = [...STATUS_TYPES, "message/disposition-notification"];
 
 /** What the message itself says goes before what a message attached to it says. */
 function firstOf(parts: readonly Part[], types: readonly string[]): Part | null {
@@ -191,7 +193,8 @@ const NO_COMPLAINT: ReadonlySet<string> = new Set(["not-spam", "auth-failure", "
 function complaintIn(parts: readonly Part[], to: "return path" | "feedback address"): Report | null {
   const report = firstOf(parts, ["message/feedback-report"]);
   const about = parts.find(({ isQuoted, depth }) => isQuoted && depth > 0) ?? null;
-  if (!report && !(to === "feedback address" && about)) return null;
+  const isOther = parts.some(({ type }) => OTHER_REPORTS.includes(type));
+  if (!report && (to !== "feedback address" || !about || isOther)) return null;
   const said = report ? readFields(textOf(report)).fields : new Map();
   const feedbackType = (field(said, "feedback-type") || "abuse").toLowerCase().slice(0, 40);
   if (NO_COMPLAINT.has(feedbackType))

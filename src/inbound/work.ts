@@ -17,7 +17,8 @@ import { turn } from "../turn.ts";
 import { complaintAbout, type Judged, judge } from "./judge.ts";
 import type { Complaint } from "./report.ts";
 
-const REPORTS_MAX = 500;
+/** Each may have 128 KB. */
+const REPORTS_MAX = 200;
 const LOOK_EVERY_MS = 500;
 const READ_MS_MAX = 10;
 /** A report may be here before its mail is noted as delivered. */
