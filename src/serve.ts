@@ -117,6 +117,8 @@ export async function serve(
         ? await startInboundRole(config, secret, stores, clock, onFault, reports.wake)
         : null;
     if (inbound) stops.push(inbound.stop);
+    else if (roles.includes("inbound"))
+      log.info("nothing listens for reports: BOUNCE_DOMAIN and FEEDBACK_ADDRESSES are not set");
     if (roles.includes("api") || roles.includes("automate")) warmUp();
     return {
       port,
