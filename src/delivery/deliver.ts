@@ -401,9 +401,8 @@ export class Deliverer {
     let replies: Reply[];
     if (returnPaths === null) replies = await courier.send(envelope, wire, permit);
     else {
-      const writer = await Promise.resolve(returnPaths.writer(bag.workspaceId, from.domain)).catch(
-        noReturnPath,
-      );
+      const known = returnPaths.writer(bag.workspaceId, from.domain);
+      const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
       if (typeof writer !== "function") return this.#wait(bag, email, people, writer);
       replies = await this.#sendEach(email, { ...envelope, writer }, wire, permit);
     }
@@ -423,6 +422,8 @@ export class Deliverer {
     permit: Permit,
   ): Promise<Reply[]> {
     const { courier, clock } = this.#parts;
+    if (to.length === 1)
+      return courier.send({ from: writer(id, marks.indexOf("o"), clock.now()), to, utf8 }, wire, permit);
     const places = [...marks].flatMap((mark, place) => (mark === "o" ? [place] : []));
     const send = async (n: number): Promise<Reply> => {
       const from = writer(id, places[n] as number, clock.now());
