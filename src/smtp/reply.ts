@@ -83,7 +83,9 @@ export type Trouble =
   /** Whose domain it is could not be read just now. */
   | "OWNER_UNREAD"
   /** What is attached could not be read just now. */
-  | "CONTENT_UNREAD";
+  | "CONTENT_UNREAD"
+  /** Where reports about it go could not be read just now. */
+  | "RETURN_PATH_UNREAD";
 
 const TEXT_CHARS_MAX = 500;
 
