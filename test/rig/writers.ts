@@ -458,16 +458,16 @@ export const WRITERS: readonly Writer[] = [
     const finished = bags.map((bag) => ({ bag: heldOf(bag), isDoubtful: rows.chance(0.5) }));
     return settle(sql, WORKER, rows.some(notes), finished, { bounces: 1, days: 1 });
   }),
-  writer("suppressions.ts addSuppressions", ({ sql }, rows) =>
+  writer("mail/suppressions.ts addSuppressions", ({ sql }, rows) =>
     addSuppressions(sql, someSuppressions(rows), rows.date),
   ),
-  writer("suppressions.ts dropOldSoftBounces", ({ sql }, rows) =>
+  writer("mail/suppressions.ts dropOldSoftBounces", ({ sql }, rows) =>
     sql.begin((tx) => dropOldSoftBounces(tx, rows.date, MOST)),
   ),
-  writer("suppressions.ts addComplaints", ({ sql }, rows) =>
+  writer("mail/suppressions.ts addComplaints", ({ sql }, rows) =>
     addComplaints(sql, someSuppressions(rows), () => newId(rows.now), rows.date),
   ),
-  writer("suppressions.ts undoSuppressions", ({ sql }, rows) => {
+  writer("mail/suppressions.ts undoSuppressions", ({ sql }, rows) => {
     const ws = rows.workspace();
     const hashes = rows.some(ws.contacts).map(({ identity }) => ({ hash: hashOf(identity) }));
     return undoSuppressions(sql, ws.id, hashes, rows.date);

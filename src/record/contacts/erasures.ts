@@ -249,6 +249,8 @@ async function strikeOut(
   now: Date,
 ): Promise<void> {
   await sql.begin(async (tx) => {
+    // before the ledger: who works off a report holds that first
+    await forgetReports(tx, workspaceId, ids);
     const [account] = await lockAccounts(tx, [workspaceId]);
     if (!account) return;
     const mails = await tx<Mail[]>`
@@ -258,11 +260,6 @@ async function strikeOut(
     const struck = mails.flatMap((mail) => strike(mail, identities, now.toISOString()) ?? []);
     if (struck.length === 0) return;
     await saveStruck(tx, workspaceId, struck, now);
-    await forgetReports(
-      tx,
-      workspaceId,
-      struck.map(({ id }) => id),
-    );
     const keyOf = ({ id: emailId }: Struck) => ({ workspaceId, emailId });
     // locks all of the due rows, so that those to delete are not locked out of order
     await forgetReplies(tx, struck.map(keyOf));

@@ -25,6 +25,7 @@
  * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every other.
  */
 export const LOCK_ORDER = [
+  "report", // taken before whatever it changes
   "audience", // before any change of its contacts
   "contact", // events hold theirs until they are committed, so that nobody erases them meanwhile
   "ledger", // before anything is written that its workspace sends
@@ -35,7 +36,6 @@ export const LOCK_ORDER = [
   "event",
   "erasure",
   "email", // before its due row, and before the bag that it enters or leaves
-  "report", // taken before its e-mail, both with `skip locked`
   "attachment",
   "due",
   "bag",

@@ -110,7 +110,7 @@ export async function applyReports(
 async function unsubscribe(tx: Tx, { now }: ReportContext, told: readonly Told[]): Promise<void> {
   const complaints = told.filter(({ what }) => what.kind === "complained");
   if (complaints.length === 0) return;
-  const rows = await findReported(tx, complaints, tx``);
+  const rows = await findReported(tx, complaints);
   const complainers = complaints.flatMap((one) => {
     const row = rows.get(keyOf(one));
     const next = row && worsen(row, one);
@@ -266,30 +266,37 @@ function keyOf({ workspaceId, emailId }: Pick<Told, "workspaceId" | "emailId">):
 }
 
 /** Those that somebody else holds are left out, since workers lock e-mails of several workspaces in another order. */
-function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, Row>> {
-  return findReported(tx, told, tx`for update of e skip locked`);
+async function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, Row>> {
+  return byKey(
+    await tx<Row[]>`
+      select ${columns(tx)} from email e where ${isReported(tx, told)}
+      order by e.workspace_id, e.id for update of e skip locked`,
+  );
 }
 
-async function findReported(tx: Tx, told: readonly Told[], locking: Statement): Promise<Map<string, Row>> {
-  const ids = plainArray(told.map(({ emailId }) => emailId));
-  const rows = await tx<Row[]>`
-    select e.workspace_id as "workspaceId", e.id, e.status, e.marks, e.head, e.history, e.sent_at as "sentAt",
-           e.created_at as "createdAt"
-    from email e
-    where (e.workspace_id, e.id) in (
-        select * from unnest(${plainArray(told.map(({ workspaceId }) => workspaceId))}::uuid[], ${ids}::uuid[]))
-      and e.id = any(${ids}::uuid[])
-    order by e.workspace_id, e.id ${locking}`;
+async function findReported(tx: Tx, told: readonly Told[]): Promise<Map<string, Row>> {
+  return byKey(await tx<Row[]>`select ${columns(tx)} from email e where ${isReported(tx, told)}`);
+}
+
+function byKey(rows: readonly Row[]): Map<string, Row> {
   return new Map(rows.map((row) => [keyOf({ workspaceId: row.workspaceId, emailId: row.id }), row]));
 }
 
-async function stillThere(tx: Tx, told: readonly Told[]): Promise<Set<string>> {
+function columns(tx: Tx): Statement {
+  return tx`e.workspace_id as "workspaceId", e.id, e.status, e.marks, e.head, e.history, e.sent_at as "sentAt",
+    e.created_at as "createdAt"`;
+}
+
+function isReported(tx: Tx, told: readonly Told[]): Statement {
   const ids = plainArray(told.map(({ emailId }) => emailId));
+  return tx`(e.workspace_id, e.id) in (
+      select * from unnest(${plainArray(told.map(({ workspaceId }) => workspaceId))}::uuid[], ${ids}::uuid[]))
+    and e.id = any(${ids}::uuid[])`;
+}
+
+async function stillThere(tx: Tx, told: readonly Told[]): Promise<Set<string>> {
   const rows = await tx<{ workspaceId: string; emailId: string }[]>`
-    select e.workspace_id as "workspaceId", e.id as "emailId" from email e
-    where (e.workspace_id, e.id) in (
-        select * from unnest(${plainArray(told.map(({ workspaceId }) => workspaceId))}::uuid[], ${ids}::uuid[]))
-      and e.id = any(${ids}::uuid[])`;
+    select e.workspace_id as "workspaceId", e.id as "emailId" from email e where ${isReported(tx, told)}`;
   return new Set(rows.map(keyOf));
 }
 
