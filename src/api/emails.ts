@@ -108,7 +108,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       ...reads,
       method: "GET",
       path: "/api/v1/emails/{id}",
-      summary: "Status and timestamps of an e-mail",
+      summary: "Get an e-mail: status, history and contents",
       handle: (call) => get(parts, call),
     },
     {
@@ -405,7 +405,7 @@ function changed(result: ChangeResult, id: string): Answer {
     case "too late":
       throw refuse(
         "validation_error",
-        "The e-mail can no longer be changed: it is neither scheduled nor waiting.",
+        "Only a scheduled e-mail can be moved, and only a scheduled or waiting one canceled.",
       );
   }
 }
