@@ -114,6 +114,22 @@ export const SETTINGS = {
     "s",
     "waiting times between attempts; the last one repeats",
   ),
+  softBouncesMax: whole(
+    "SUPPRESS_SOFT_BOUNCES",
+    0,
+    0,
+    100,
+    "bounces",
+    "so many soft bounces in a series suppress their address, 0: none do",
+  ),
+  softBounceDays: whole(
+    "SUPPRESS_SOFT_BOUNCE_DAYS",
+    14,
+    1,
+    90,
+    "days",
+    "how long a soft bounce counts for a series",
+  ),
   emailLifetimeHours: whole(
     "EMAIL_LIFETIME_HOURS",
     72,

@@ -185,7 +185,7 @@ class Submitter {
     const sent: Promise<unknown>[] = [];
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
-      const agrees = grant.kind === "granted" && grant.go === committed.go;
+      const agrees = grant.kind === "granted" && grant.go === committed.go && committed.suppressed === 0;
       if (!agrees && "epoch" in grant) sent.push(reservations.restore(committed.account, grant.epoch));
     } else if (committed.kind === "unknown") {
       // the caller is told to ask again under the same key, and only the record can answer
@@ -216,7 +216,11 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
     const grant = await reservations.reserve(asked, noRecord).catch(() => null);
     const submission = { workspaceId, version: null, given: clock.given(), bulk, counted, claim: null };
     const committed = await commit.submit({ ...submission, emails, attachments: [] });
-    const agrees = grant?.kind === "granted" && committed.kind === "accepted" && committed.go === grant.go;
+    const agrees =
+      grant?.kind === "granted" &&
+      committed.kind === "accepted" &&
+      committed.go === grant.go &&
+      committed.suppressed === 0;
     if (!agrees) reservations.forget(handle).catch(parts.onLag);
     switch (committed.kind) {
       case "accepted":

@@ -13,6 +13,7 @@ import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Bag } from "../record/mail/bags.ts";
+import type { HashOf } from "../record/mail/barred.ts";
 import { mailCommit } from "../record/mail/commit.ts";
 import type { Shortage } from "../record/mail/overload.ts";
 import type { RedisClient } from "../redis/scripts.ts";
@@ -32,6 +33,7 @@ import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
+import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 
 /** How often confirmation mails are looked for that a process owed and did not write before it ended. */
@@ -77,8 +79,9 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const { redis, reads, clock, timeoutMs, connectCommits } = parts;
   const onFault = (error: unknown) => parts.log.fault(null, error);
   const admitter = new Admitter(redis, reads, clock);
-  const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags);
-  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, addressHasher(parts.serverSecret));
+  const hashOf = addressHasher(parts.serverSecret);
+  const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags, hashOf);
+  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, hashOf);
   const events = eventCommit({ connect: connectCommits, timeoutMs });
   const uploads = connectCommits();
   const sending: Sending = {
@@ -91,6 +94,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     shelf: new Shelf(reads, timeoutMs),
     owners: new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault }),
     links: new Links(parts.serverSecret, publicUrlOf(parts)),
+    hashOf,
     onFault,
   };
   const confirmations = confirmationsBy(parts, sending);
@@ -128,6 +132,7 @@ type Sending = {
   shelf: Shelf;
   owners: Owners;
   links: Links;
+  hashOf: HashOf;
   onFault(error: unknown): void;
 };
 
@@ -155,7 +160,7 @@ function confirmationsBy(
 
 function routesOf(
   { reads, clock, timeoutMs }: ApiParts,
-  { submit, shelf, owners, onFault }: Sending,
+  { submit, shelf, owners, hashOf, onFault }: Sending,
   contacts: ContactCommit,
   events: EventCommit,
   confirmations: Confirmations,
@@ -166,6 +171,7 @@ function routesOf(
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),
     ...eventLogRoutes(reads),
+    ...suppressionRoutes({ reads, clock, hashOf }),
     ...contactRoutes({
       commit: contacts,
       reads,

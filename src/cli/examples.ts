@@ -45,5 +45,10 @@ export const EXAMPLES: Record<string, string> = {
   "queue cancel": `${WORKSPACE} --domain example.net`,
   "email find": "ada@example.com",
   "send-test": "--to ada@example.com --from shop@example.com",
+  "suppression list": WORKSPACE,
+  "suppression add": `ada@example.com ${WORKSPACE} --evidence "asked by phone"`,
+  "suppression remove": `ada@example.com ${WORKSPACE}`,
+  "suppression import": `suppressed.csv ${WORKSPACE}`,
+  "suppression export": WORKSPACE,
   help: "workspace create",
 };

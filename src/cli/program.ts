@@ -14,6 +14,7 @@ import { migrateCommand } from "./migrate.ts";
 import { queueCommand } from "./queue.ts";
 import { sendTestCommand } from "./sendtest.ts";
 import { serveCommand } from "./serve.ts";
+import { suppressionCommand } from "./suppression.ts";
 import { usageCommand } from "./usage.ts";
 import { workspaceCommand } from "./workspace.ts";
 
@@ -36,6 +37,7 @@ export function makeProgram(): Command {
     capsCommand,
     queueCommand,
     emailCommand,
+    suppressionCommand,
     sendTestCommand,
   ])
     program.addCommand(make());

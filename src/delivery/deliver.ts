@@ -7,7 +7,7 @@
  * into bags of one, and an e-mail that has had three such bags to itself fails visibly.
  */
 import { randomUUID } from "node:crypto";
-import { type Mailbox, parseMailbox } from "../address.ts";
+import { identity, type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
@@ -18,6 +18,7 @@ import { classify, concernsOperator } from "../outcome/classify.ts";
 import type { Outcome } from "../outcome/outcome.ts";
 import { nextAttempt } from "../outcome/retry.ts";
 import type { Note, Settler } from "../outcome/settler.ts";
+import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
@@ -34,9 +35,10 @@ import {
   splitBag,
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
-import { type AttachmentRef, messageIdOf } from "../record/mail/emails.ts";
+import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
+import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeping.ts";
-import type { TallyCounts } from "../record/mail/settle.ts";
+import type { Bounced, TallyCounts } from "../record/mail/settle.ts";
 import { endingOf, type Head, type HistoryEntry } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
@@ -68,6 +70,10 @@ export type DeliverParts = {
   operatorDomain: string | null;
   /** By which the operator finds the workspace of a mail. */
   markOf(workspaceId: string): string;
+  /** Under which suppressed addresses are kept. */
+  hashOf: HashOf;
+  /** Whether a series of soft bounces suppresses. */
+  countsSoft: boolean;
   courier: Courier;
   settler: Settler;
   leases: Leases;
@@ -120,6 +126,7 @@ export class Deliverer {
 
   constructor(parts: DeliverParts) {
     this.#parts = parts;
+    warmUp();
   }
 
   get inFlight(): number {
@@ -163,7 +170,8 @@ export class Deliverer {
     try {
       // before they are read: what is written from now on may be missing in what is read
       const underWay = this.#underWay(claim.emailIds);
-      const emails = await this.#open(bag, claim);
+      const opened = await this.#open(bag, claim);
+      const emails = claim.suppresses ? await this.#withoutBarred(bag, opened, underWay) : opened;
       const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
       if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
       return { bag, emails, underWay, lapsesAt };
@@ -179,6 +187,21 @@ export class Deliverer {
   #underWay(emailIds: readonly string[]): ReadonlySet<string> {
     const { settler } = this.#parts;
     return new Set(emailIds.filter((id) => this.#carried.has(id) || settler.isUnwritten(id)));
+  }
+
+  /** Some addresses may have been suppressed since the mail was accepted: those who are left get theirs. */
+  async #withoutBarred(bag: Held, emails: OpenEmail[], underWay: ReadonlySet<string>): Promise<OpenEmail[]> {
+    const { sql, hashOf, clock } = this.#parts;
+    const waiting = emails.filter(({ id }) => !underWay.has(id));
+    if (waiting.length === 0) return emails;
+    const addressed = waiting.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
+    const barred = await findBarred(sql, hashOf, addressed);
+    if (barred.size === 0) return emails;
+    const marksOf = await barOpen(sql, bag, barred, clock.given());
+    return emails.flatMap((email) => {
+      const marks = barred.has(email.id) ? marksOf.get(email.id) : email.marks;
+      return marks?.includes("o") ? { ...email, marks } : [];
+    });
   }
 
   /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
@@ -439,12 +462,15 @@ export class Deliverer {
     attemptedAt: number,
   ): void {
     const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
+    const { hashOf, countsSoft } = this.#parts;
     const at = clock.now();
     // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
     const isExpired = email.triedSince !== null && at - email.triedSince > lifetimeMs;
     const counts: Partial<TallyCounts> = {};
     const events: Note["events"] = [];
     const places: number[] = [];
+    const hardBounces: Bounced[] = [];
+    const softBounces: Bounced[] = [];
     let marks = "";
     let answered = 0;
     let wasTried = false;
@@ -472,6 +498,11 @@ export class Deliverer {
       places.push(n);
       marks += MARK_OF[outcome.kind];
       count(counts, outcome);
+      if (outcome.kind === "bounced" && outcome.category !== "block") {
+        const who = { id: newId(at), email: recipient, identity: identity(recipient), evidence: last };
+        if (outcome.category === "hard") hardBounces.push({ ...who, hash: hashOf(who.identity) });
+        else if (countsSoft) softBounces.push({ ...who, hash: hashOf(who.identity) });
+      }
       if (outcome.kind === "delivered" && hasFeedback(domain))
         counts.fblDelivered = (counts.fblDelivered ?? 0) + 1;
     }
@@ -501,6 +532,8 @@ export class Deliverer {
       domain: isOpen ? ((recipients[firstOpen] as Mailbox | undefined)?.domain ?? null) : null,
       reply: isOpen ? last : null,
       counts: wasTried ? counts : {},
+      hardBounces,
+      softBounces,
     });
   }
 
@@ -616,15 +649,8 @@ const BOUNCE_COUNT = {
 } as const;
 
 function readPeople({ to, cc, bcc, reply_to }: Head): People {
-  const people = { to: mailboxes(to), cc: mailboxes(cc), replyTo: mailboxes(reply_to) };
-  return { ...people, recipients: eachOnce([...people.to, ...people.cc, ...mailboxes(bcc)]) };
-}
-
-function eachOnce(all: readonly Mailbox[]): readonly Mailbox[] {
-  if (all.length === 1) return all;
-  const found = new Map<string, Mailbox>();
-  for (const mailbox of all) if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox);
-  return [...found.values()];
+  const people = { to: mailboxesOf(to), cc: mailboxesOf(cc), replyTo: mailboxesOf(reply_to) };
+  return { ...people, recipients: eachOnce([...people.to, ...people.cc, ...mailboxesOf(bcc)]) };
 }
 
 function letterOf(
@@ -657,13 +683,4 @@ function openAddresses(recipients: readonly Mailbox[], marks: string): string[] 
   const addresses: string[] = [];
   for (const [n, { address }] of recipients.entries()) if (marks[n] === "o") addresses.push(address);
   return addresses;
-}
-
-function mailboxes(texts: readonly string[]): Mailbox[] {
-  const read: Mailbox[] = [];
-  for (const text of texts) {
-    const mailbox = parseMailbox(text);
-    if (mailbox) read.push(mailbox);
-  }
-  return read;
 }

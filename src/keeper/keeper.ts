@@ -35,6 +35,7 @@ import {
 } from "../record/mail/keeping.ts";
 import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/mail/overload.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
+import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
 import { numberEvents } from "../record/outbox/outbox.ts";
 import { dropOldCounts } from "../record/workspaces/caps.ts";
 import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
@@ -58,6 +59,7 @@ const STEPS_MAX = {
   audited: 1_000,
   judged: 200,
   claims: 5_000,
+  softBounces: 5_000,
   runs: 5_000,
   /** Megabytes each, it may be. */
   attachments: 500,
@@ -65,6 +67,8 @@ const STEPS_MAX = {
   /** Workspaces whose old counts go. */
   counts: 1_000,
 };
+/** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
+const SOFT_BOUNCE_DAYS_MAX = 90;
 
 export type KeeperParts = {
   sql: Sql;
@@ -296,7 +300,7 @@ export class Keeper {
   /** Rows that go by their own age. What fails for one kind does not keep the others. */
   async expiry(): Promise<boolean> {
     const { retention, onFault } = this.#parts;
-    const { claims, attachments, runs, counts } = this.#sizes;
+    const { claims, attachments, runs, counts, softBounces } = this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -311,6 +315,9 @@ export class Keeper {
       await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
       await drop(attachments, dropOldAttachments),
       await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
+      await drop(softBounces, (tx, most, now) =>
+        dropOldSoftBounces(tx, new Date(now - SOFT_BOUNCE_DAYS_MAX * DAY_MS), most),
+      ),
     ];
     const from = this.#countsAt ?? FIRST.workspaceId;
     this.#countsAt = await counts.take((most) =>

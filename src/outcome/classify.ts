@@ -21,21 +21,19 @@
  * RCPT, DATA and the dot, to the recipient or the mail, unless it says that we must log in, may not relay or are suspended.
  *
  * The first digit of the reply decides between 4xx and 5xx even where the enhanced code contradicts it (Postfix does the
- * same). Hard is said only where the reply is sure of it, since hard means suppression: an enhanced code that says so,
- * or, from a receiver without useful codes, the plain words.
+ * same). What a refusal says of the recipient, and how sure that is, stands in verdict.ts.
  */
-
 import type { Phase, Reply } from "../smtp/reply.ts";
-import type { BounceCategory, Outcome } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
+import { type Verdict, verdictOn } from "./verdict.ts";
 
-export function classify(
-  reply: Reply,
-  isExpired: boolean,
-  carriesTo: "smarthost" | "receivers" = "smarthost",
-): Outcome {
+type CarriesTo = "smarthost" | "receivers";
+
+export function classify(reply: Reply, isExpired: boolean, carriesTo: CarriesTo = "smarthost"): Outcome {
   const outcome = judge(reply, carriesTo);
   if (!isExpired || outcome.kind !== "deferred" || reply.error === "DNS_SILENT") return outcome;
-  return { kind: "bounced", reply, why: "expired", category: "expired" };
+  const { reason, confidence } = verdictOf(reply, carriesTo);
+  return { kind: "bounced", reply, why: "expired", category: "expired", reason, confidence };
 }
 
 /** Outcomes that no retry mends by itself. */
@@ -46,10 +44,10 @@ export function concernsOperator(outcome: Outcome): boolean {
   );
 }
 
-function judge(reply: Reply, carriesTo: "smarthost" | "receivers"): Outcome {
+function judge(reply: Reply, carriesTo: CarriesTo): Outcome {
   const { phase, code } = reply;
   if (phase === "session") return judgeStop(reply);
-  if (phase === "route") return judgeRoute(reply);
+  if (phase === "route") return judgeRoute(reply, carriesTo);
   if (BEFORE_MAIL.has(phase)) {
     const isOurs = isTurnedAway(reply);
     return carriesTo === "smarthost"
@@ -63,16 +61,22 @@ function judge(reply: Reply, carriesTo: "smarthost" | "receivers"): Outcome {
   if (code === 421) return { kind: "deferred", reply, why: "closing" };
   if (code < 500) return { kind: "deferred", reply, why: "temporary" };
   if (blamesUs(reply)) return { kind: "deferred", reply, why: "our standing" };
-  return { kind: "bounced", reply, why: "refused", category: categoryOf(reply) };
+  return { kind: "bounced", reply, why: "refused", ...verdictOf(reply, carriesTo) };
 }
 
 const BEFORE_MAIL: ReadonlySet<Phase> = new Set(["connect", "tls", "greeting", "helo", "auth"]);
 
 /** Our own words with a code of RFC 3463, whose class says whether it can change. */
-function judgeRoute(reply: Reply): Outcome {
+function judgeRoute(reply: Reply, carriesTo: CarriesTo): Outcome {
   return reply.enhanced?.startsWith("5.")
-    ? { kind: "bounced", reply, why: "nobody there", category: categoryOf(reply) }
+    ? { kind: "bounced", reply, why: "nobody there", ...verdictOf(reply, carriesTo) }
     : { kind: "deferred", reply, why: "unreachable" };
+}
+
+/** Some words mean more from one receiver than from another: its host is told where it spoke itself. */
+function verdictOf({ phase, code, enhanced: status, text, via }: Reply, carriesTo: CarriesTo): Verdict {
+  if (code === null && phase !== "route") return { category: "soft", reason: "network", confidence: "high" };
+  return verdictOn({ code, status, text, host: carriesTo === "receivers" ? via?.host : null });
 }
 
 /** Stopped on our side. */
@@ -81,7 +85,14 @@ function judgeStop(reply: Reply): Outcome {
     case "ADDRESS_UNSAFE":
     case "SMTPUTF8_NOT_OFFERED":
     case "SIZE_EXCEEDED":
-      return { kind: "bounced", reply, why: "unsendable", category: "soft" };
+      return {
+        kind: "bounced",
+        reply,
+        why: "unsendable",
+        category: "soft",
+        reason: "content",
+        confidence: "high",
+      };
     case "KEY_UNUSABLE":
       return { kind: "unsent", reply, why: "unsigned" };
     case "BUSY":
@@ -111,21 +122,4 @@ function blamesUs({ phase, code, enhanced, text }: Reply): boolean {
   const detail = enhanced?.slice(2) ?? "";
   if (phase === "mail") return !(code === 552 || DETAILS_ABOUT_MAIL.test(detail));
   return CODES_ABOUT_US.has(code as number) || DETAILS_ABOUT_US.has(detail) || WORDS_ABOUT_US.test(text);
-}
-
-/** No such mailbox, system or domain; moved away; the domain takes no mail; disabled. */
-const HARD = new Set(["1.1", "1.2", "1.3", "1.6", "1.10", "2.1"]);
-/** "Other": as good as no code. */
-const VAGUE = new Set(["", "0.0", "1.0"]);
-const WORDS_OF_BLOCK = /spam|block(?:ed|list)|blacklist|\b(?:dns|r)bl\b|reputation|banned|policy/i;
-const WORDS_OF_HARD =
-  /\b(?:no such|unknown|invalid|non-?existent) (?:local )?(?:user|mailbox|recipient|account)\b|\b(?:user|mailbox|recipient|account)\b.{0,60}\b(?:unknown|not found|(?:does not|doesn't) exist)\b/i;
-
-function categoryOf({ enhanced, text }: Reply): BounceCategory {
-  const detail = enhanced?.slice(2) ?? "";
-  if (HARD.has(detail)) return "hard";
-  if (detail.startsWith("7.")) return "block";
-  if (!VAGUE.has(detail)) return "soft";
-  if (WORDS_OF_BLOCK.test(text)) return "block";
-  return WORDS_OF_HARD.test(text) ? "hard" : "soft";
 }

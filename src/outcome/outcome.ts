@@ -3,6 +3,8 @@
  * else, to status, event, counters and log.
  */
 import type { Reply } from "../smtp/reply.ts";
+import type { Reason } from "./replies.ts";
+import type { BounceCategory, Confidence } from "./verdict.ts";
 
 export type Outcome =
   | { readonly kind: "delivered"; readonly reply: Reply }
@@ -13,6 +15,8 @@ export type Outcome =
       readonly reply: Reply;
       readonly why: BounceReason;
       readonly category: BounceCategory;
+      readonly reason: Reason;
+      readonly confidence: Confidence;
     }
   /** Nothing of this mail was tried: it is no attempt and costs no capacity. */
   | { readonly kind: "unsent"; readonly reply: Reply; readonly why: UnsentReason };
@@ -47,6 +51,3 @@ export type BounceReason =
   /** The receiver cannot take a mail like this one. */
   | "unsendable"
   | "expired";
-
-/** `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from us. */
-export type BounceCategory = "hard" | "soft" | "block" | "expired";

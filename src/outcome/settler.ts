@@ -3,11 +3,11 @@
  * gathers. When notes do not get through, sending must pause: `isHealthy` says so after a second, or when too many are
  * open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
  */
-
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { Held } from "../record/mail/bagleases.ts";
 import { type Settled, settle } from "../record/mail/settle.ts";
+import type { SoftSeries } from "../record/mail/suppressions.ts";
 import { StepSize } from "../rules/stepsize.ts";
 
 const NOTES_OPEN_MAX = 2_000;
@@ -23,6 +23,7 @@ export class Settler {
   readonly #sql: Sql;
   readonly #worker: string;
   readonly #onFault: (error: unknown) => void;
+  readonly #series: SoftSeries | null;
   #notes: Note[] = [];
   #finished: Finishing[] = [];
   /** Bags of which a note was refused: there may still be something open in them. */
@@ -35,8 +36,9 @@ export class Settler {
   #inGroup = 0;
   #onHealthy: (() => void)[] = [];
 
-  constructor(sql: Sql, worker: string, onFault: (error: unknown) => void) {
+  constructor(sql: Sql, worker: string, onFault: (error: unknown) => void, series: SoftSeries | null = null) {
     this.#sql = sql;
+    this.#series = series;
     this.#worker = worker;
     this.#onFault = onFault;
   }
@@ -142,10 +144,18 @@ export class Settler {
   async #settle(notes: readonly Note[], finished: readonly Finishing[]): Promise<void> {
     const bags = finished.flatMap(({ bag }) => (bag ? { bag, isDoubtful: this.#doubtful.has(bag) } : []));
     if (notes.length + bags.length === 0) return;
-    for (const { bag } of await settle(this.#sql, this.#worker, notes, bags)) this.#doubtful.add(bag);
+    for (const { bag } of await settle(this.#sql, this.#worker, notes, bags, this.#series))
+      this.#doubtful.add(bag);
   }
 }
 
 function wordless(note: Note): Note {
-  return { ...note, reply: null, events: note.events.map(({ detail: _, ...event }) => event) };
+  const { hardBounces = [], softBounces = [] } = note;
+  return {
+    ...note,
+    reply: null,
+    events: note.events.map(({ detail: _, ...event }) => event),
+    hardBounces: hardBounces.map((one) => ({ ...one, evidence: null })),
+    softBounces: softBounces.map((one) => ({ ...one, evidence: null })),
+  };
 }

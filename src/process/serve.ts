@@ -221,7 +221,9 @@ async function startDeliverRole(
   const courier = openCourier(config, onFault);
   const sql = stores.sql("delivery");
   const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
-  const settler = new Settler(stores.sql("settling"), worker, onFault);
+  const { softBouncesMax: bounces, softBounceDays: days } = config;
+  const series = bounces > 0 ? { bounces, days } : null;
+  const settler = new Settler(stores.sql("settling"), worker, onFault, series);
   const line = new Line(await stores.redis("queue"), SHARDS);
   const departures = new Departures(line, onFault);
   const deliverer = new Deliverer({
@@ -230,6 +232,8 @@ async function startDeliverRole(
     // it was judged when it was accepted: only a domain that is somebody else's by now keeps it back
     owners: new Owners({ sql, isRequired: false, onFault }),
     markOf: workspaceMarker(serverSecret),
+    hashOf: addressHasher(serverSecret),
+    countsSoft: series !== null,
     operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
     settler,
@@ -280,12 +284,14 @@ async function startAutomateRole(
     log.warn({ err: error }, "the state of disk and backlog could not be read"),
   );
   const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
-  const commit = mailCommit(commits, (bags) => {
+  const hashOf = addressHasher(serverSecret);
+  const lineUp = (bags: Bag[]) => {
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
-  });
-  const contacts = contactCommit(commits, addressHasher(serverSecret));
+  };
+  const commit = mailCommit(commits, lineUp, hashOf);
+  const contacts = contactCommit(commits, hashOf);
   const worker = new Worker({
     sql: stores.sql("runs"),
     submitOwn: ownSubmitter({

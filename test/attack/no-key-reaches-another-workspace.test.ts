@@ -20,6 +20,8 @@ type Things = {
   email: string;
   template: string;
   externalId: string;
+  suppression: string;
+  suppressed: string;
 };
 
 /** In what the other workspace stores, beside the ids and names that are asked for. */
@@ -34,6 +36,7 @@ const IDS: Record<string, (things: Things) => string[]> = {
   "audiences {email_or_id}": ({ contact, address }) => [contact, address],
   "segments {email_or_id}": ({ contact, address }) => [contact, address],
   "templates {id_or_external_id}": ({ template, externalId }) => [template, externalId],
+  "suppressions {id_or_email}": ({ suppression, suppressed }) => [suppression, suppressed],
   "templates {external_id}": ({ externalId }) => [externalId],
 };
 
@@ -63,6 +66,15 @@ const BODIES: Record<string, Bodies> = {
   "GET /emails/{id}": NONE,
   "PATCH /emails/{id}": () => [{ scheduled_at: IN_AN_HOUR }],
   "POST /emails/{id}/cancel": NONE,
+  "GET /suppressions": NONE,
+  "POST /suppressions": ({ suppressed }) => [{ email: suppressed }, ...person()],
+  "GET /suppressions/{id_or_email}": NONE,
+  "DELETE /suppressions/{id_or_email}": NONE,
+  "POST /suppressions/batch/add": ({ suppressed }) => [{ emails: [suppressed] }],
+  "POST /suppressions/batch/remove": ({ suppression, suppressed }) => [
+    { emails: [suppressed] },
+    { ids: [suppression] },
+  ],
   "GET /templates": NONE,
   "GET /templates/{id_or_external_id}": NONE,
   "POST /templates": ({ externalId }) => [{ name: "A", html: "<p>A</p>", alias: externalId }],
@@ -274,7 +286,9 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
   const contact = await made("POST", `/audiences/${audience}/contacts`, { email: address, first_name: mark });
   const email = await made("POST", "/emails", mail({ subject: mark, scheduled_at: IN_AN_HOUR }));
   const template = await made("PUT", `/templates/${externalId}`, { html: `<p>${mark}</p>` });
-  return { workspace, audience, contact, address, email, template, externalId };
+  const suppressed = `suppressed.${hex}@example.net`;
+  const suppression = await made("POST", "/suppressions", { email: suppressed, evidence: mark });
+  return { workspace, audience, contact, address, email, template, externalId, suppression, suppressed };
 }
 
 /** Every row of every table that belongs to the workspace. */

@@ -28,6 +28,7 @@ beforeEach(async () => {
   commit = mailCommit(
     { connect: () => connectRecord(services().databaseUrl, "commits", 2_000), timeoutMs: 2_000 },
     (some) => bags.push(...some),
+    Buffer.from,
   );
   workspaces = await Promise.all(Array.from({ length: 3 }, () => api.workspace()));
   const rows = await api.sql<{ id: string; version: number }[]>`select id, version::int from workspace`;

@@ -23,7 +23,7 @@ beforeAll(async () => {
   database = await ownDatabase();
   api = await testApi({ databaseUrl: database.url });
   const connect = () => connectRecord(database.url, "commits", TIMEOUT_MS);
-  commit = mailCommit({ connect, timeoutMs: TIMEOUT_MS }, () => {});
+  commit = mailCommit({ connect, timeoutMs: TIMEOUT_MS }, () => {}, Buffer.from);
 });
 afterAll(async () => {
   await commit.close();

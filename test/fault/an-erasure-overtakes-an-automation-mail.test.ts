@@ -40,7 +40,7 @@ beforeEach(async () => {
   const { body } = await ws.client.post<{ id: string }>("/audiences", { name: "People" });
   contacts = `/audiences/${body.id}/contacts`;
   const connect = () => connectRecord(database.url, "commits", TIMEOUT_MS);
-  commit = mailCommit({ connect, timeoutMs: TIMEOUT_MS }, () => {});
+  commit = mailCommit({ connect, timeoutMs: TIMEOUT_MS }, () => {}, Buffer.from);
 });
 afterEach(() => commit.close());
 

@@ -84,8 +84,9 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
       connect: () => connectRecord(database.url, "commits", TIMEOUT_MS),
       timeoutMs: TIMEOUT_MS,
     };
-    const commit = mailCommit(commits, () => {});
-    const contacts = contactCommit(commits, addressHasher(SECRET));
+    const hashOf = addressHasher(SECRET);
+    const commit = mailCommit(commits, () => {}, hashOf);
+    const contacts = contactCommit(commits, hashOf);
     close.push(
       () => commit.close(),
       () => contacts.close(),

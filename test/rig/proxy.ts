@@ -14,10 +14,11 @@ export type Address = { port: number; host?: string } | { path: string };
 export type Direction = "request" | "reply";
 
 type Ambush = {
-  for: "cut reply" | "replace reply" | "stall request" | "stall reply";
+  for: "cut reply" | "lose reply" | "replace reply" | "stall request" | "stall reply";
   /** What the client hears instead. */
   lastWords?: Buffer;
-  isMeant: (request: Buffer) => boolean;
+  /** Of a request; of the reply itself when one is to be lost. */
+  isMeant: (bytes: Buffer) => boolean;
   done: () => void;
 };
 type Allowance = { direction: Direction; bytesLeft: number; spent: () => void };
@@ -102,6 +103,11 @@ export class TcpProxy {
     return this.#lieInWait("cut reply", isMeant);
   }
 
+  /** Resets the client instead of passing the next reply (of those meant): what it says has been done. */
+  loseReply(isMeant: (reply: Buffer) => boolean): Promise<void> {
+    return this.#lieInWait("lose reply", isMeant);
+  }
+
   /** As `cutReply`, but the client hears this instead of the answer, and then the end of the connection. */
   replaceReply(lastWords: Buffer, isMeant?: (request: Buffer) => boolean): Promise<void> {
     return this.#lieInWait("replace reply", isMeant, lastWords);
@@ -144,7 +150,7 @@ export class TcpProxy {
 
   #lieInWait(
     what: Ambush["for"],
-    isMeant: (request: Buffer) => boolean = () => true,
+    isMeant: Ambush["isMeant"] = () => true,
     lastWords?: Buffer,
   ): Promise<void> {
     if (this.ambush) throw new Error(`this proxy already waits to ${this.ambush.for}`);
@@ -206,7 +212,7 @@ class Link {
 
   #onRequest(chunk: Buffer): boolean {
     const { ambush } = this.#proxy;
-    if (ambush?.isMeant(chunk)) {
+    if (ambush && ambush.for !== "lose reply" && ambush.isMeant(chunk)) {
       this.#proxy.ambush = null;
       if (ambush.for === "stall request") {
         this.#proxy.stall();
@@ -219,7 +225,7 @@ class Link {
   }
 
   #onReply(chunk: Buffer): boolean {
-    const ambush = this.#ambushed;
+    const ambush = this.#ambushed ?? this.#replyToLose(chunk);
     if (!ambush) return this.#isAllowed("reply", chunk, this.#client);
     this.#ambushed = null;
     if (ambush.for === "stall reply") {
@@ -229,6 +235,13 @@ class Link {
       this.#loseReplies(ambush);
     }
     return false;
+  }
+
+  #replyToLose(chunk: Buffer): Ambush | null {
+    const { ambush } = this.#proxy;
+    if (ambush?.for !== "lose reply" || !ambush.isMeant(chunk)) return null;
+    this.#proxy.ambush = null;
+    return ambush;
   }
 
   /** Several requests may be under way, and this answer not the one that was meant: the target finishes them all. */

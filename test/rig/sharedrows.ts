@@ -346,6 +346,30 @@ const TABLES: readonly Table[] = [
     ],
   },
   {
+    name: "soft_bounce",
+    rows: ({ id, contacts, emails }, now) =>
+      contacts.slice(0, 3).map((contact) => ({
+        workspace_id: id,
+        address_hash: `\\x${Buffer.from(contact.identity).toString("hex")}`,
+        email_id: emails[0]?.id as string,
+        at: iso(now - DAY_MS),
+      })),
+  },
+  {
+    name: "suppressed_address",
+    rows: ({ id, contacts }, now) =>
+      contacts.slice(0, 3).map((contact) => ({
+        workspace_id: id,
+        id: contact.id,
+        address_hash: `\\x${Buffer.from(contact.identity).toString("hex")}`,
+        identity: contact.identity,
+        email: contact.identity,
+        reason: "bounce",
+        counted_day: today(now),
+        created_at: iso(now),
+      })),
+  },
+  {
     name: "ledger",
     rows: ({ id }, now) => [
       {

@@ -39,6 +39,7 @@ import {
   splitBag,
 } from "../../src/record/mail/bagleases.ts";
 import { noteEpoch, unqueue } from "../../src/record/mail/bags.ts";
+import { barOpen } from "../../src/record/mail/barred.ts";
 import { cancel, cancelScheduled, reschedule } from "../../src/record/mail/change.ts";
 import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
 import { holdDue } from "../../src/record/mail/due.ts";
@@ -57,6 +58,13 @@ import { watchBrake } from "../../src/record/mail/overload.ts";
 import { cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
 import { dropOldAttachments } from "../../src/record/mail/retention.ts";
 import { type Settled, settle } from "../../src/record/mail/settle.ts";
+import {
+  addComplaints,
+  addSuppressions,
+  dropOldSoftBounces,
+  SUPPRESSION_REASONS,
+  undoSuppressions,
+} from "../../src/record/mail/suppressions.ts";
 import {
   amendTemplate,
   deleteTemplate,
@@ -97,6 +105,7 @@ import {
   WORKER,
 } from "./sharedrows.ts";
 
+const hashOf = (identity: string): Buffer => Buffer.from(identity);
 /** Whoever holds the lease of a tick. */
 const TOKENS = [randomUUID(), randomUUID()];
 const DAY_MS = 86_400_000;
@@ -121,8 +130,8 @@ export class Place {
   constructor(sql: Sql) {
     const options = { connect: () => sql, timeoutMs: TIMEOUT_MS };
     this.sql = sql;
-    this.mail = mailCommit(options, () => {});
-    this.contacts = contactCommit(options, (identity) => Buffer.from(identity));
+    this.mail = mailCommit(options, () => {}, hashOf);
+    this.contacts = contactCommit(options, hashOf);
     this.events = eventCommit(options);
   }
 }
@@ -159,6 +168,13 @@ export const WRITERS: readonly Writer[] = [
     const ws = rows.workspace();
     const state = rows.pick(["active", "paused"] as const);
     return setAutomationState(sql, ws.id, rows.pick(ws.automations).id, state, rows.date);
+  }),
+  writer("mail/barred.ts barOpen", ({ sql }, rows) => {
+    const bag = rows.pick(someBags(rows));
+    const barred = rows
+      .some(bag.emailIds)
+      .map((id) => [id, [{ place: 0, address: "a@b.example", why: "" }]] as const);
+    return barOpen(sql, heldOf(bag), new Map(barred), 0);
   }),
   writer("mail/bags.ts noteEpoch", ({ sql }, rows) => noteEpoch(sql, someBags(rows).map(bagRow), "epoch-2")),
   writer("mail/bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
@@ -418,10 +434,24 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/settle.ts settle", ({ sql }, rows) => {
     const bags = rows.some(rows.workspaces.flatMap(bagsOf).filter(({ bag }) => bag.token));
     const notes = bags.flatMap(({ ws, bag }) =>
-      rows.some(bag.emailIds).map((emailId) => noteOf(rows, heldOf({ ws, bag }), emailId)),
+      rows.some(bag.emailIds).map((emailId) => noteOf(rows, ws, heldOf({ ws, bag }), emailId)),
     );
     const finished = bags.map((bag) => ({ bag: heldOf(bag), isDoubtful: rows.chance(0.5) }));
-    return settle(sql, WORKER, rows.some(notes), finished);
+    return settle(sql, WORKER, rows.some(notes), finished, { bounces: 1, days: 1 });
+  }),
+  writer("suppressions.ts addSuppressions", ({ sql }, rows) =>
+    addSuppressions(sql, someSuppressions(rows), rows.date),
+  ),
+  writer("suppressions.ts dropOldSoftBounces", ({ sql }, rows) =>
+    sql.begin((tx) => dropOldSoftBounces(tx, rows.date, MOST)),
+  ),
+  writer("suppressions.ts addComplaints", ({ sql }, rows) =>
+    addComplaints(sql, someSuppressions(rows), () => newId(rows.now), rows.date),
+  ),
+  writer("suppressions.ts undoSuppressions", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const hashes = rows.some(ws.contacts).map(({ identity }) => ({ hash: hashOf(identity) }));
+    return undoSuppressions(sql, ws.id, hashes, rows.date);
   }),
   writer("mail/templates.ts putTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
@@ -498,6 +528,17 @@ function heldOf({ ws, bag }: BagOf): Held {
 function anEmail(rows: SharedRows): { workspaceId: string; id: string } {
   const ws = rows.workspace();
   return { workspaceId: ws.id, id: rows.pick(ws.emails.filter(({ why }) => why !== null)).id };
+}
+
+function someSuppressions(rows: SharedRows) {
+  const ws = rows.workspace();
+  return rows.some(ws.contacts).map(({ identity }) => suppressionOf(rows, ws, identity));
+}
+
+function suppressionOf(rows: SharedRows, { id: workspaceId }: SharedWorkspace, identity: string) {
+  const terms = { scope: "", reason: rows.pick(SUPPRESSION_REASONS), evidence: null, emailId: null };
+  const who = { id: newId(rows.now), hash: hashOf(identity), identity, email: identity };
+  return { workspaceId, ...who, ...terms, countedDay: rows.pick([null, Math.floor(rows.now / DAY_MS)]) };
 }
 
 function aContact(rows: SharedRows): { ws: SharedWorkspace; contact: SharedContact } {
@@ -612,7 +653,7 @@ function someMoves(rows: SharedRows): RunMove[] {
   });
 }
 
-function noteOf(rows: SharedRows, bag: Held, emailId: string): Settled {
+function noteOf(rows: SharedRows, ws: SharedWorkspace, bag: Held, emailId: string): Settled {
   const status = rows.pick(["delivered", "deferred", "bounced"] as const);
   return {
     bag,
@@ -627,6 +668,10 @@ function noteOf(rows: SharedRows, bag: Held, emailId: string): Settled {
     domain: "example.net",
     reply: null,
     counts: { attempted: 1 },
+    softBounces:
+      status === "bounced" ? rows.some(ws.contacts).map((one) => suppressionOf(rows, ws, one.identity)) : [],
+    hardBounces:
+      status === "bounced" ? rows.some(ws.contacts).map((one) => suppressionOf(rows, ws, one.identity)) : [],
   };
 }
 

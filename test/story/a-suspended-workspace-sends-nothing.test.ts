@@ -144,7 +144,7 @@ test("a bag that is in line already goes nowhere, and waits for nobody's job", a
   const line = new Line(client, SHARDS);
   const made: Bag[] = [];
   const connect = () => connectRecord(stage.databaseUrl, "commits", 5_000);
-  const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags));
+  const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags), Buffer.from);
   const id = newId(Date.now());
   const head = { from: "a@example.com", to: ["b@example.net"], cc: [], bcc: [], reply_to: [], subject: "s" };
   const email = { workspaceId: ws.id, id, keyId: null, bulk: false, head: JSON.stringify(head), weight: 1 };

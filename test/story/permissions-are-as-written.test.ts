@@ -87,6 +87,35 @@ const TEMPLATES: Record<string, Row> = {
   },
 };
 
+const SUPPRESSIONS: Record<string, Row> = {
+  "GET /suppressions": { needs: [], status: 200, ask: () => ({ path: "/suppressions" }) },
+  "POST /suppressions": {
+    needs: [],
+    status: 201,
+    ask: () => ({ path: "/suppressions", body: { email: address() } }),
+  },
+  "GET /suppressions/{id_or_email}": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/suppressions/${await suppressed(world)}` }),
+  },
+  "DELETE /suppressions/{id_or_email}": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/suppressions/${await suppressed(world)}` }),
+  },
+  "POST /suppressions/batch/add": {
+    needs: [],
+    status: 200,
+    ask: () => ({ path: "/suppressions/batch/add", body: { emails: [address()] } }),
+  },
+  "POST /suppressions/batch/remove": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: "/suppressions/batch/remove", body: { ids: [await suppressed(world)] } }),
+  },
+};
+
 /** Under either name. */
 function audienceRows(name: "audiences" | "segments"): Record<string, Row> {
   const one = ({ audience }: World) => `/${name}/${audience}`;
@@ -163,6 +192,7 @@ const ROUTES: Record<string, Row> = {
   ...EMAILS,
   ...EVENTS,
   ...TEMPLATES,
+  ...SUPPRESSIONS,
   ...audienceRows("audiences"),
   ...audienceRows("segments"),
 };
@@ -295,6 +325,12 @@ function address(): string {
 
 async function newAudience(full: Client): Promise<string> {
   return (await full.post<{ id: string }>("/audiences", { name: "People" })).body.id;
+}
+
+async function suppressed({ full }: World): Promise<string> {
+  const { status, body } = await full.post<{ id: string }>("/suppressions", { email: address() });
+  expect(status).toBe(201);
+  return body.id;
 }
 
 async function contact({ full, audience }: World): Promise<string> {

@@ -31,7 +31,7 @@ beforeAll(async () => {
   api = await testApi({ ...stage, clock });
   hand = handKeeper(stage, clock);
   const connect = () => connectRecord(stage.databaseUrl, "commits", 2_000);
-  commit = mailCommit({ connect, timeoutMs: 2_000 }, () => {});
+  commit = mailCommit({ connect, timeoutMs: 2_000 }, () => {}, Buffer.from);
 });
 afterAll(async () => {
   await api.stop();

@@ -52,7 +52,7 @@ describe("a reply", () => {
     ["rcpt", "554 5.7.1 client host blocked using zen.spamhaus.org", "bounced refused block"],
     ["dot", "554 5.6.0 malformed", "bounced refused soft"],
     ["data", "554 5.5.0 not here", "bounced refused soft"],
-    ["rcpt", "550 5.4.1 Recipient address rejected: Access denied", "bounced refused soft"],
+    ["rcpt", "550 5.4.1 Recipient address rejected: Access denied", "bounced refused hard"],
 
     ["rcpt", "550 No such user here", "bounced refused hard"],
     ["rcpt", "550 Unknown recipient", "bounced refused hard"],
@@ -164,6 +164,8 @@ test("what is too old bounces with its last reply, unless it is decided already"
     reply: greylisted,
     why: "expired",
     category: "expired",
+    reason: "greylisted",
+    confidence: "high",
   });
   const away = troubleOf("connect", "ECONNREFUSED", "connect ECONNREFUSED");
   expect(inShort(classify(away, true, "receivers"))).toBe("bounced expired expired");

@@ -130,6 +130,14 @@ describe("what was refused", () => {
     expect(rules(historyOf({ operations: [refused], copies: [copy(1)] }))).toEqual(["refused yet sent"]);
   });
 
+  test("does not leave before it is asked for again, either", () => {
+    const again = answered(200, { id: "mail-1" }, { askedAt: second(4), answeredAt: second(5) });
+    const operations = [sent(1, { tries: [unavailable(), again] })];
+    expect(rules(historyOf({ operations, copies: [copy(1)] }))).toEqual(["refused yet sent"]);
+    const later = copy(1, { begunAt: second(4.5), completeAt: second(4.5), answeredAt: second(4.5) });
+    expect(rules(historyOf({ operations, copies: [later] }))).toEqual([]);
+  });
+
   test("is not kept", () => {
     const after = { ...perfect(1).after };
     const named = new Map([[recipientOf(1), { times: 1, replies: [] }]]);

@@ -136,6 +136,17 @@ test("the answer to the request that is meant is lost, after it was done", async
   expect(await ask(await dial(), "charge")).toBe("CHARGE");
 });
 
+test("the reply that is meant is lost, whatever was asked", async () => {
+  const socket = await dial();
+  const lost = proxy.loseReply((reply) => reply.includes("DONE"));
+  expect(await ask(socket, "hello")).toBe("HELLO");
+  socket.write("done");
+  await expect(once(socket, "data")).rejects.toMatchObject({ code: "ECONNRESET" });
+  await lost;
+  expect(asked).toBe("hellodone");
+  expect(await ask(await dial(), "done")).toBe("DONE");
+});
+
 test("everything stalls just before a request, or just before its answer", async () => {
   const socket = await dial();
   const before = proxy.stallRequest();

@@ -16,6 +16,7 @@ import { forgetContacts, isRemembered } from "../automations/runs.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { oldestDay } from "../db/partitions.ts";
 import { deleteDue, forgetReplies } from "../mail/due.ts";
+import { forgetSuppressed } from "../mail/suppressions.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteContacts } from "./contacts.ts";
 
@@ -175,14 +176,22 @@ async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date, mos
 async function dropAddresses(sql: Sql, erasure: Erasure, { addresses }: EraseSizes): Promise<Erasure | null> {
   const { workspaceId, id } = erasure;
   // an array: the planner would ask for a list of rows anew for each of them
-  const isMore = await addresses.full(async (most) => {
-    const dropped = await sql`
-      delete from erased_address
-      where workspace_id = ${workspaceId} and erasure_id = ${id} and identity = any(array(
-        select identity from erased_address where workspace_id = ${workspaceId} and erasure_id = ${id}
-        order by identity limit ${most} for update skip locked))`;
-    return dropped.count;
-  });
+  const isMore = await addresses.full((most) =>
+    sql.begin(async (tx) => {
+      const dropped = await tx<{ identity: string }[]>`
+        delete from erased_address
+        where workspace_id = ${workspaceId} and erasure_id = ${id} and identity = any(array(
+          select identity from erased_address where workspace_id = ${workspaceId} and erasure_id = ${id}
+          order by identity limit ${most} for update skip locked))
+        returning identity`;
+      await forgetSuppressed(
+        tx,
+        workspaceId,
+        dropped.map(({ identity }) => identity),
+      );
+      return dropped.count;
+    }),
+  );
   if (isMore) return erasure;
   await sql`
     delete from erasure e where workspace_id = ${workspaceId} and id = ${id}

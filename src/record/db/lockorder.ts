@@ -38,6 +38,8 @@ export const LOCK_ORDER = [
   "attachment",
   "due",
   "bag",
+  "soft_bounce",
+  "suppressed_address",
   "cap_use",
   "tally",
   "domain", // whoever has it and whoever gets it

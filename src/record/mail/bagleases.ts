@@ -39,6 +39,8 @@ export type Claimed = {
   claims: number;
   /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
   lapsesInMs: number;
+  /** Whether there is any address that the workspace does not write to. */
+  suppresses: boolean;
 };
 
 /**
@@ -55,6 +57,7 @@ export async function claimBag(
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
       and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
     returning email_ids as "emailIds", claims,
+      exists (select from suppressed_address s where s.workspace_id = ${workspaceId} and s.undone_at is null) as suppresses,
       round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   return row ?? null;
 }

@@ -26,6 +26,7 @@ import {
 } from "../db/groupcommit.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
+import { type Barred, findBarred, type HashOf, markBarred } from "./barred.ts";
 import { type Due, insertDue } from "./due.ts";
 import {
   type AcceptedEmail,
@@ -36,6 +37,8 @@ import {
   insertBodies,
   insertEmails,
   keepAttachments,
+  type Marked,
+  markRecipients,
   type NewAttachment,
   type NewEmail,
 } from "./emails.ts";
@@ -56,7 +59,8 @@ export type Submission = {
 };
 
 type Judged =
-  | { kind: "accepted"; go: number; account: Account }
+  /** `suppressed`: recipients who are written to no more, and whom Redis has counted for the caps. */
+  | { kind: "accepted"; go: number; suppressed: number; account: Account }
   | { kind: "over"; period: "day" | "month"; limit: number; used: number; account: Account }
   /** The idempotency key was used before: with what digest, and what was answered. */
   | { kind: "claimed"; claim: Claim }
@@ -67,11 +71,15 @@ export type Committed = Judged | Uncommitted;
 
 export type MailCommit = GroupCommit<Submission, Judged>;
 
-/** `onBags` is called after each commit with what may travel now. */
-export function mailCommit(options: GroupCommitOptions, onBags: (bags: Bag[]) => void): MailCommit {
+/** `onBags` is called after each commit with what may travel now; `hashOf` finds addresses that are suppressed. */
+export function mailCommit(
+  options: GroupCommitOptions,
+  onBags: (bags: Bag[]) => void,
+  hashOf: HashOf,
+): MailCommit {
   return new GroupCommit(
     {
-      open: (group) => new MailTransaction(group, onBags),
+      open: (group) => new MailTransaction(group, onBags, hashOf),
       rowsOf: ({ emails }) => emails.length,
       bytesOf,
       nameOf: ({ claim }) => claim && claimName(claim),
@@ -89,22 +97,26 @@ function bytesOf({ emails, attachments }: Submission): number {
 class MailTransaction implements Transaction<Submission, Judged> {
   readonly #group: readonly Submission[];
   readonly #onBags: (bags: Bag[]) => void;
+  readonly #hashOf: HashOf;
   readonly #given: number;
   readonly #verdicts = new Map<Submission, Judged>();
   readonly #accepted: AcceptedEmail[] = [];
   readonly #bodiesAhead = new Set<NewEmail>();
   readonly #going = new Map<string, NewEmail[]>();
   readonly #due: Due[] = [];
+  readonly #marked: Marked[] = [];
   readonly #attachments = new Map<string, NewAttachment>();
   #accounts: readonly Account[] = [];
   #held: readonly Claim[] = [];
   #written = new Set<string>();
   #kept: ReadonlySet<string> = new Set();
+  #barred: ReadonlyMap<string, readonly Barred[]> = new Map();
   #bags: Bag[] = [];
 
-  constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void) {
+  constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void, hashOf: HashOf) {
     this.#group = group;
     this.#onBags = onBags;
+    this.#hashOf = hashOf;
     this.#given = Math.max(...group.map(({ given }) => given));
   }
 
@@ -129,6 +141,21 @@ class MailTransaction implements Transaction<Submission, Judged> {
     this.#held = held;
     this.#written = new Set(written);
     this.#kept = kept;
+    const suppressing = new Set(
+      accounts.flatMap(({ workspaceId, suppresses }) => (suppresses ? workspaceId : [])),
+    );
+    if (suppressing.size > 0) this.#barred = await this.#findBarred(tx, suppressing);
+  }
+
+  async #findBarred(
+    tx: Sql,
+    workspaceIds: ReadonlySet<string>,
+  ): Promise<ReadonlyMap<string, readonly Barred[]>> {
+    const emails = this.#group
+      .filter((one) => workspaceIds.has(one.workspaceId))
+      .flatMap((one) => one.emails);
+    const mails = emails.map(({ workspaceId, id, head }) => ({ workspaceId, id, head: JSON.parse(head) }));
+    return findBarred(tx, this.#hashOf, mails);
   }
 
   write(tx: Sql, transactionTime: number): Statement[] {
@@ -141,6 +168,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
     if (this.#bodiesAhead.size > 0) writes.push(...this.#dropBodiesInVain(tx, emails));
     if (emails.length === 0) return writes;
     writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
+    if (this.#marked.length > 0) writes.push(markRecipients(tx, this.#marked));
     const isAhead = this.#bodiesAhead.size > 0;
     const bodies = isAhead ? emails.filter((email) => !this.#bodiesAhead.has(email)) : emails;
     if (bodies.length > 0) writes.push(insertBodies(tx, bodies));
@@ -188,18 +216,27 @@ class MailTransaction implements Transaction<Submission, Judged> {
   #judge(submission: Submission, account: Account, now: number): Judged {
     const { bulk, counted } = submission;
     const isOwn = submission.version === null;
-    const emails = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
-    if (emails.length === 0) return { kind: "accepted", go: 0, account };
+    const wanted = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
+    if (wanted.length === 0) return { kind: "accepted", go: 0, suppressed: 0, account };
     const isDueLater = (email: NewEmail): boolean => email.scheduledAt !== null;
     advance(account.ledger, now);
+    const marked = this.#markBarred(wanted, now);
+    const openOf = (email: NewEmail): number => marked.get(email)?.open ?? email.weight;
+    const emails = marked.size > 0 ? wanted.filter((email) => openOf(email) > 0) : wanted;
     const ready = emails.filter((email) => !isDueLater(email));
     const verdict = judge(account.ledger, account.allowance, {
-      counted: isOwn ? weightOf(emails) : counted,
+      counted: isOwn ? weightOf(wanted) : counted,
       countsDay: !isOwn,
       bulk,
-      weights: ready.map((email) => email.weight),
+      weights: ready.map(openOf),
     });
     if (verdict.kind === "over" && !isOwn) return { ...verdict, account };
+    let suppressed = 0;
+    for (const [email, { open, ...mark }] of marked) {
+      suppressed += email.weight - open;
+      this.#marked.push({ workspaceId: email.workspaceId, id: email.id, ...mark });
+      if (open === 0) this.#accepted.push({ email, standing: "suppressed" });
+    }
     const { go, waitsFor } = verdict.kind === "over" ? putOff(account.ledger, bulk, ready.length) : verdict;
     const going = ready.slice(0, go);
     const waiting = ready.slice(go);
@@ -208,19 +245,35 @@ class MailTransaction implements Transaction<Submission, Judged> {
     if (waitsFor) {
       expectRelease(account, waitsFor);
       const at = nextTurn(account.ledger, waitsFor);
-      for (const email of waiting) this.#due.push(dueOf(email, waitsFor, at));
+      for (const email of waiting) this.#due.push(dueOf(email, openOf(email), waitsFor, at));
     }
     for (const email of emails.filter(isDueLater)) {
       this.#accepted.push({ email, standing: "scheduled" });
-      this.#due.push(dueOf(email, "scheduled", email.scheduledAt as number));
+      this.#due.push(dueOf(email, openOf(email), "scheduled", email.scheduledAt as number));
     }
     for (const attachment of submission.attachments)
       this.#attachments.set(attachment.workspaceId + attachment.hash, attachment);
-    for (const { id } of isOwn ? emails : []) this.#written.add(id);
+    for (const { id } of isOwn ? wanted : []) this.#written.add(id);
     const travelling = this.#going.get(account.workspaceId);
     if (travelling) travelling.push(...going);
     else if (going.length > 0) this.#going.set(account.workspaceId, going);
-    return { kind: "accepted", go, account };
+    return { kind: "accepted", go, suppressed, account };
+  }
+
+  /** Of these e-mails those that somebody gets none of, and how many recipients are left. */
+  #markBarred(
+    emails: readonly NewEmail[],
+    now: number,
+  ): Map<NewEmail, Omit<Marked, "workspaceId" | "id"> & { open: number }> {
+    const found = new Map<NewEmail, Omit<Marked, "workspaceId" | "id"> & { open: number }>();
+    if (this.#barred.size === 0) return found;
+    for (const email of emails) {
+      const barred = this.#barred.get(email.id);
+      if (!barred) continue;
+      const { marks, events } = markBarred("o".repeat(email.weight), barred, new Date(now).toISOString());
+      found.set(email, { marks, events, open: email.weight - events.length });
+    }
+    return found;
   }
 
   /** Of the engine's own mail: it is not written yet, and its contact is still there. */
@@ -248,8 +301,8 @@ function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmai
   return pack(workspaceId, shardOf(workspaceId), packable, () => newId(grantedAt));
 }
 
-function dueOf(email: NewEmail, why: Due["why"], at: number): Due {
-  const { workspaceId, id: emailId, bulk, weight, bytes } = email;
+function dueOf(email: NewEmail, weight: number, why: Due["why"], at: number): Due {
+  const { workspaceId, id: emailId, bulk, bytes } = email;
   return { workspaceId, emailId, at, why, bulk, weight, bytes };
 }
 

@@ -1,11 +1,12 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
-import type { Mailbox } from "../../address.ts";
+import { type Mailbox, parseMailbox } from "../../address.ts";
+import type { Head, HistoryEntry } from "../../rules/email.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 
 const PIECE_CHARS_MAX = 1024 * 1024;
 
-export type Standing = "accepted" | "scheduled" | "waiting";
+export type Standing = "accepted" | "scheduled" | "waiting" | "suppressed";
 
 export type NewEmail = {
   workspaceId: string;
@@ -29,6 +30,27 @@ export type NewEmail = {
 };
 
 /** Who and what, as sent: addresses in the form `a@x.com` or `Name <a@x.com>`. */
+/** Whom the envelope names, in the order of the marks: who is named twice is one of them. */
+export function recipientsOf({ to, cc, bcc }: Pick<Head, "to" | "cc" | "bcc">): readonly Mailbox[] {
+  return eachOnce([...mailboxesOf(to), ...mailboxesOf(cc), ...mailboxesOf(bcc)]);
+}
+
+export function eachOnce(all: readonly Mailbox[]): readonly Mailbox[] {
+  if (all.length === 1) return all;
+  const found = new Map<string, Mailbox>();
+  for (const mailbox of all) if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox);
+  return [...found.values()];
+}
+
+export function mailboxesOf(texts: readonly string[]): Mailbox[] {
+  const read: Mailbox[] = [];
+  for (const text of texts) {
+    const mailbox = parseMailbox(text);
+    if (mailbox) read.push(mailbox);
+  }
+  return read;
+}
+
 /** Fixed at acceptance: the same on every attempt. */
 export function messageIdOf(id: string, from: Mailbox | null): string {
   return `<${id}@${from?.domain ?? "localhost"}>`;
@@ -48,6 +70,25 @@ export type Extra = {
 };
 
 export type AcceptedEmail = { email: NewEmail; standing: Standing };
+
+/** Of an e-mail that was just written: who of its recipients gets none, and why. */
+export type Marked = Pick<NewEmail, "workspaceId" | "id"> & {
+  marks: string;
+  events: readonly HistoryEntry[];
+};
+
+export function markRecipients(tx: Tx | Sql, marked: readonly Marked[]): Statement {
+  const ids = plainArray(marked.map(({ id }) => id));
+  return tx`
+    update email e set marks = m.marks, history = coalesce(e.history, '[]') || m.events::jsonb
+    from unnest(${plainArray(marked.map(({ workspaceId }) => workspaceId))}::uuid[], ${ids}::uuid[],
+                ${plainArray(marked.map(({ marks }) => marks))}::text[],
+                ${texts(
+                  tx,
+                  marked.map(({ events }) => JSON.stringify(events)),
+                )}) as m(workspace_id, id, marks, events)
+    where e.workspace_id = m.workspace_id and e.id = m.id and e.id = any(${ids}::uuid[])`;
+}
 
 /** `bagOf`: in which bag each of those that go now travels. */
 export function insertEmails(

@@ -16,6 +16,12 @@ import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { deleteBags, type Held, lockBags, releaseBags } from "./bagleases.ts";
 import { endingSql } from "./status.ts";
+import {
+  insertSoftBounces,
+  insertSuppressions,
+  type NewSuppression,
+  type SoftSeries,
+} from "./suppressions.ts";
 
 export type Settled = {
   bag: Held;
@@ -34,7 +40,13 @@ export type Settled = {
   domain: string | null;
   reply: string | null;
   counts: Partial<TallyCounts>;
+  /** Who is not there: they are suppressed with the same commit. */
+  hardBounces?: readonly Bounced[];
+  /** Who may be there: a series of these suppresses as well. */
+  softBounces?: readonly Bounced[];
 };
+
+export type Bounced = Pick<NewSuppression, "id" | "hash" | "identity" | "email" | "evidence">;
 
 export type TallyCounts = {
   attempted: number;
@@ -61,6 +73,7 @@ export async function settle(
   worker: string,
   settled: readonly Settled[],
   finished: readonly Finished[],
+  series: SoftSeries | null = null,
 ): Promise<Settled[]> {
   const inOrder = [...settled].sort(byKey);
   return sql.begin(async (tx) => {
@@ -73,6 +86,7 @@ export async function settle(
     const waiting = kept.filter(
       ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
     );
+    const { gone, wavering } = await bouncedOf(tx, kept);
     // sent in this order, without waiting in between
     const writes: Statement[] = [];
     if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
@@ -82,6 +96,11 @@ export async function settle(
     if (done.length > 0 && doubtful.length > 0) writes.push(lockBags(tx, finished.map(bagOf)).execute());
     if (done.length > 0) writes.push(deleteBags(tx, done.map(bagOf)).execute());
     if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
+    const now = new Date(latest(kept));
+    if (wavering.length > 0) writes.push(insertSoftBounces(tx, wavering, now).execute());
+    if (gone.length > 0) writes.push(insertSuppressions(tx, gone, now).execute());
+    if (wavering.length > 0 && series !== null)
+      writes.push(insertSuppressions(tx, wavering, now, series).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     await Promise.all(writes);
@@ -141,7 +160,7 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
       ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
     where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
       and case
-        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled')
+        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled', 'suppressed')
         else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
           select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
         end
@@ -152,6 +171,44 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
     from done`;
   const { changed, unfinished } = row as { changed: string[] | null; unfinished: Unfinished[] };
   return { changed: changed && new Set(changed), unfinished };
+}
+
+type NewlyBounced = { gone: NewSuppression[]; wavering: NewSuppression[] };
+
+/** Nobody is written to again who is not there. Of a mail whose people were erased meanwhile only hashes are kept. */
+async function bouncedOf(tx: Tx, kept: readonly Settled[]): Promise<NewlyBounced> {
+  const bounced = kept.filter(
+    ({ hardBounces = [], softBounces = [] }) => hardBounces.length + softBounces.length > 0,
+  );
+  if (bounced.length === 0) return { gone: [], wavering: [] };
+  const ids = bounced.map(({ emailId }) => emailId);
+  const rows = await tx<{ id: string }[]>`
+    select e.id from email e
+    where e.workspace_id = any(${[...new Set(bounced.map(({ bag }) => bag.workspaceId))]}::uuid[])
+      and e.id = any(${ids}::uuid[]) and ${isErased(tx)}`;
+  const erased = new Set(rows.map(({ id }) => id));
+  const rowsOf = ({ bag, emailId, at }: Settled, who: readonly Bounced[] = [], isCounted: boolean) =>
+    who.map(
+      ({ id, hash, identity, email, evidence }): NewSuppression => ({
+        workspaceId: bag.workspaceId,
+        id,
+        hash,
+        scope: "",
+        reason: "bounce",
+        countedDay: isCounted ? Math.floor(at / DAY_MS) : null,
+        ...(erased.has(emailId)
+          ? { identity: null, email: null, evidence: null, emailId: null }
+          : { identity, email, evidence, emailId }),
+      }),
+    );
+  return {
+    gone: bounced.flatMap((one) => rowsOf(one, one.hardBounces, true)),
+    wavering: bounced.flatMap((one) => rowsOf(one, one.softBounces, false)),
+  };
+}
+
+function latest(settled: readonly Settled[]): number {
+  return settled.reduce((latest, { at }) => Math.max(latest, at), 0);
 }
 
 type Struck = { workspaceId: string; id: string };

@@ -12,6 +12,8 @@ export type Account = {
   version: number;
   plan: Plan;
   isSuspended: boolean;
+  /** Whether there is any address that it does not write to. */
+  suppresses: boolean;
   allowance: Allowance;
   ledger: Ledger;
   /** When the keeper should look for room for what waits, in ms; null while nothing waits. */
@@ -25,6 +27,7 @@ type AccountRow = Ledger & {
   plan: Plan;
   limits: Overrides;
   isSuspended: boolean;
+  suppresses: boolean;
   grownCapDay: number;
   grownCapHour: number;
   reservedShare: number;
@@ -82,7 +85,9 @@ export function expectRelease(account: Account, waitsFor: WaitsFor): void {
 
 function columns(sql: Tx | Sql) {
   return sql`l.workspace_id as "workspaceId", w.handle, w.version::int, w.plan, w.limits,
-    w.suspended_at is not null as "isSuspended", l.cap_day as "grownCapDay",
+    w.suspended_at is not null as "isSuspended",
+    exists (select from suppressed_address s where s.workspace_id = l.workspace_id and s.undone_at is null) as suppresses,
+    l.cap_day as "grownCapDay",
     l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", l.month, l.month_used as "monthUsed", l.day,
     l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
     l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
@@ -98,6 +103,7 @@ function accountOf(row: AccountRow): Account {
     plan,
     limits,
     isSuspended,
+    suppresses,
     grownCapDay,
     grownCapHour,
     reservedShare,
@@ -110,6 +116,7 @@ function accountOf(row: AccountRow): Account {
     version,
     plan,
     isSuspended,
+    suppresses,
     allowance: allowanceOf({ plan, limits, grownCapDay, grownCapHour, reservedShare }),
     ledger,
     nextReleaseAt: nextReleaseAt?.getTime() ?? null,

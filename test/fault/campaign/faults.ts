@@ -18,6 +18,11 @@ const CALM_SHARE = 0.08;
 const CALM_MS = 12_000;
 const SKEWS_MS = [-8 * 3_600_000, -420_000, 420_000, 8 * 3_600_000];
 const LOST_REPLY_SHARE = 0.25;
+const LOST_COMMIT_SHARE = 0.3;
+/** How Postgres acknowledges a commit. */
+const COMMITTED = "COMMIT\0";
+/** Until the last process has Postgres back after the first had it. */
+const RETURN_MS_MAX = 8_000;
 const TERMINATE_EVERY_MS = 1_000;
 const DOWN_MS_MAX = 4_000;
 /** Workers have the most to lose: each is hit so many times as often as any other process. */
@@ -123,6 +128,9 @@ export const KINDS: Record<string, Kind> = {
   ),
   "pg-lost-reply": of(3, [2_000, 12_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
     grip.during("shaky", grip.member.name, () => loseReplies(grip, grip.member.postgres)),
+  ),
+  "pg-lost-commit": of(2, [2_000, 12_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
+    grip.during("shaky", grip.member.name, () => loseCommits(grip, grip.member.postgres)),
   ),
   "pg-pause": of(2, [2_000, 40_000], null, POSTGRES, (grip) =>
     grip.during("outage", null, () => pauseAll(grip)),
@@ -300,21 +308,37 @@ async function halfOpen(grip: Grip, proxy: TcpProxy): Promise<void> {
 /** What was asked for is done, and whoever asked does not hear of it. */
 async function loseReplies(grip: Grip, proxy: TcpProxy): Promise<void> {
   const random = grip.random();
+  await loseAgainAndAgain(grip, proxy, () => proxy.cutReply(() => random() < LOST_REPLY_SHARE));
+}
+
+/** Any lost reply breaks a connection, and few of them are a commit's: what hangs on those alone needs many of them. */
+async function loseCommits(grip: Grip, proxy: TcpProxy): Promise<void> {
+  const random = grip.random();
+  await loseAgainAndAgain(grip, proxy, () =>
+    proxy.loseReply((reply) => reply.includes(COMMITTED) && random() < LOST_COMMIT_SHARE),
+  );
+}
+
+async function loseAgainAndAgain(grip: Grip, proxy: TcpProxy, loseOne: () => Promise<void>): Promise<void> {
   const over = grip.lasts().then(() => "over" as const);
-  for (;;) {
-    const lost = proxy.cutReply(() => random() < LOST_REPLY_SHARE);
-    if ((await Promise.race([lost, over])) === "over") break;
-  }
+  while ((await Promise.race([loseOne(), over])) !== "over") {}
   proxy.ambush = null;
 }
 
+/** It comes back for one process after the other: whoever has it first meets what the others could not write yet. */
 async function pauseAll(grip: Grip): Promise<void> {
+  const random = grip.random();
   const proxies = grip.world.fleet.members
     .map(({ postgres }) => postgres)
     .filter(({ isStalled }) => !isStalled);
   for (const proxy of proxies) proxy.stall();
   await grip.lasts();
-  for (const proxy of proxies) proxy.flow();
+  await Promise.all(
+    proxies.map(async (proxy) => {
+      await pause(random() * RETURN_MS_MAX, grip.signal);
+      proxy.flow();
+    }),
+  );
 }
 
 async function terminate(grip: Grip): Promise<void> {

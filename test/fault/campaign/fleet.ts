@@ -22,6 +22,8 @@ const RESTART_MS_MAX = 3_000;
 const STOP_MS_MAX = 12_000;
 /** Rather more than a process waits for its stores before it gives up by itself. */
 export const START_MS_MAX = 45_000;
+/** Workers take little in hand, so that mail stands in line whenever receivers are slow. */
+const IN_FLIGHT_MAX = 100;
 const LAST_WORDS = 12;
 const LINE_CHARS_MAX = 1_000;
 const FAKETIME_LIBRARIES = [
@@ -246,6 +248,7 @@ export class Member {
       PORT: "0",
       PUBLIC_URL: "https://campaign.test",
       EHLO_NAME: `${life.name}.${EHLO_DOMAIN}`,
+      DELIVERY_CONCURRENCY: String(IN_FLIGHT_MAX),
       RETRY_SCHEDULE: "1,2,4",
       EMAIL_LIFETIME_HOURS: "1",
       DISK_FREE_MIN_MB: "0",

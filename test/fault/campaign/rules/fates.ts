@@ -8,6 +8,7 @@ import {
   type FinalEmail,
   type History,
   isSend,
+  isUnknown,
   mayBeDone,
   type Operation,
   originOf,
@@ -35,19 +36,25 @@ export function judgeFates(history: History, after: Aftermath): { lost: number; 
   };
 }
 
-/** What can be said while it runs: a copy of what was refused. */
+/** What can be said while it runs: a copy of what had only been refused when it left. */
 export function judgeRefused({ operations, copies }: History): Violation[] {
-  const refused = new Map(
-    operations
-      .filter((one) => isSend(one) && one.open === 0 && !mayBeDone(one))
-      .map((one) => [one.n, one] as const),
+  const asked = new Map(
+    operations.filter((one) => isSend(one) && one.open === 0).map((one) => [one.n, one] as const),
   );
-  return copies.flatMap(({ emailId, origin }) => {
-    const operation = origin === null ? undefined : refused.get(Number.parseInt(origin, 10));
-    if (!operation) return [];
+  return copies.flatMap(({ emailId, origin, begunAt }) => {
+    const operation = origin === null ? undefined : asked.get(Number.parseInt(origin, 10));
+    if (!operation || begunAt >= firstDone(operation)) return [];
     const what = `operation ${origin} was refused, and the sink got its mail`;
     return [{ rule: "refused yet sent", subject: emailId, what, evidence: operation.tries.map(said) }];
   });
+}
+
+/** When the first request was made that was, or may have been, done. */
+function firstDone({ tries }: Operation): number {
+  const done = tries.filter(
+    ({ answer }) => isUnknown(answer) || (answer.kind === "answered" && answer.status < 300),
+  );
+  return Math.min(...done.map(({ askedAt }) => askedAt));
 }
 
 class Evidence {

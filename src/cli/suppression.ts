@@ -1,0 +1,171 @@
+/** `postrider suppression`: addresses that a workspace does not write to, with their evidence. */
+import { createReadStream } from "node:fs";
+import { Command, Option } from "commander";
+import { identity, parseMailbox } from "../address.ts";
+import { csvLine, csvRecords } from "../audience/csv.ts";
+import { addressHasher } from "../audience/links.ts";
+import { isUuid } from "../ids.ts";
+import {
+  listSuppressions,
+  SUPPRESSION_REASONS,
+  type Suppression,
+  type SuppressionKey,
+  type SuppressionReason,
+  undoSuppressions,
+} from "../record/mail/suppressions.ts";
+import { type Entry, entryOf, suppress, type Wish } from "../suppression/entry.ts";
+import {
+  CommandError,
+  type Context,
+  type Output,
+  requireSecret,
+  say,
+  table,
+  withContext,
+} from "./context.ts";
+import { print, printJson } from "./print.ts";
+import { readId } from "./workspace.ts";
+
+const LINES_SHOWN = 100;
+const PAGE_ROWS = 1_000;
+const CHUNK_ROWS = 500;
+
+type Of = Output & { workspace: string; reason?: SuppressionReason };
+type AddOptions = Of & { scope?: string; evidence?: string };
+
+export function suppressionCommand(): Command {
+  const command = new Command("suppression").description(
+    "addresses that a workspace does not write to, and why",
+  );
+  of(command, "list")
+    .description("list suppressed addresses with their evidence, newest first")
+    .addOption(reasonOption())
+    .action((options) => withContext((context) => list(context, options)));
+  of(command, "add")
+    .argument("<address>", "the address to suppress")
+    .addOption(reasonOption())
+    .option("--scope <domain>", "suppress only e-mails from this domain and its subdomains")
+    .option("--evidence <words>", "why, such as the reply of the receiver")
+    .description("suppress an address; a complaint also unsubscribes its contacts")
+    .action((address, options) => withContext((context) => add(context, address, options)));
+  of(command, "remove")
+    .argument("<address-or-id>", "the suppressed address or the id of its entry")
+    .description("undo a suppression, and the bounce or complaint that was counted for it")
+    .action((what, options) => withContext((context) => remove(context, what, options)));
+  of(command, "import")
+    .argument(
+      "<file>",
+      "a CSV file with the columns address, reason, evidence, scope; only the first is required",
+    )
+    .description("suppress the addresses of a CSV file; invalid rows are skipped and counted")
+    .action((file, options) =>
+      withContext((context) => importFile(context, file, options), { isLong: true }),
+    );
+  of(command, "export")
+    .description("print all entries as CSV for import, without those of erased contacts")
+    .action((options) => withContext((context) => exportAll(context, options), { isLong: true }));
+  return command;
+}
+
+function of(command: Command, name: string): Command {
+  return command
+    .command(name)
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON");
+}
+
+function reasonOption(): Option {
+  return new Option("--reason <reason>", "why").choices(SUPPRESSION_REASONS);
+}
+
+async function list({ sql }: Context, options: Of): Promise<void> {
+  const { workspace, reason } = options;
+  const page = { after: null, before: null, limit: LINES_SHOWN };
+  const rows = (await listSuppressions(sql, workspace, reason ?? null, page)).slice(0, LINES_SHOWN);
+  const cells = rows.map((row) => [
+    row.email ?? "(erased)",
+    row.reason,
+    row.scope || "all",
+    row.createdAt.toISOString(),
+    row.evidence,
+  ]);
+  say(options, rows.map(shown), table(cells, ["address", "reason", "mail from", "since", "evidence"]));
+}
+
+async function add(context: Context, email: string, options: AddOptions): Promise<void> {
+  const { workspace } = options;
+  const wish = wishOf(email, options);
+  const now = context.clock.now();
+  const entry = entryOf(addressHasher(requireSecret(context)), workspace, wish, now);
+  if (!entry) throw new CommandError(`${email} is no e-mail address.`);
+  const [id] = await suppress(context.sql, [entry], now);
+  say(options, { id, email: entry.email, reason: entry.reason }, `${entry.email} is suppressed.`);
+}
+
+async function remove(context: Context, what: string, options: Of): Promise<void> {
+  const { workspace } = options;
+  const { sql, clock } = context;
+  const [undone] = await undoSuppressions(sql, workspace, [keyOf(context, what)], new Date(clock.now()));
+  if (!undone) throw new CommandError(`${what} is not suppressed in this workspace.`);
+  say(options, { id: undone.id, deleted: true }, `${what} may be written to again.`);
+}
+
+async function importFile(context: Context, file: string, options: Of): Promise<void> {
+  const { workspace } = options;
+  const hashOf = addressHasher(requireSecret(context));
+  const counts = { suppressed: 0, skipped: 0 };
+  let chunk: Entry[] = [];
+  const write = async (): Promise<void> => {
+    await suppress(context.sql, chunk, context.clock.now());
+    counts.suppressed += chunk.length;
+    chunk = [];
+  };
+  for await (const { fields, raw } of csvRecords(createReadStream(file))) {
+    const wish = fields && wishIn(fields);
+    const entry = wish && entryOf(hashOf, workspace, wish, context.clock.now());
+    if (entry) chunk.push(entry);
+    else if (raw.trim() !== "") counts.skipped++;
+    if (chunk.length >= CHUNK_ROWS) await write();
+  }
+  await write();
+  say(options, counts, `${counts.suppressed} suppressed, ${counts.skipped} skipped.`);
+}
+
+async function exportAll({ sql }: Context, { workspace, json }: Of): Promise<void> {
+  const all: Suppression[] = [];
+  for (let after: string | null = null; ; ) {
+    const rows = await listSuppressions(sql, workspace, null, { after, before: null, limit: PAGE_ROWS });
+    all.push(...rows.slice(0, PAGE_ROWS));
+    if (rows.length <= PAGE_ROWS) break;
+    after = rows[PAGE_ROWS - 1]?.id ?? null;
+  }
+  if (json) return printJson(all.map(shown));
+  for (const { email, reason, evidence, scope } of all)
+    if (email) print(csvLine([email, reason, evidence ?? "", scope]).trimEnd());
+}
+
+/** An unknown reason makes no suppression. */
+function wishIn([email = "", given = "", evidence = "", scope = ""]: readonly string[]): Wish | null {
+  const reason = given.trim() === "" ? "manual" : SUPPRESSION_REASONS.find((one) => one === given.trim());
+  return reason
+    ? { email: email.trim(), reason, scope: scope.trim().toLowerCase(), evidence: evidence || null }
+    : null;
+}
+
+function wishOf(
+  email: string,
+  { reason = "manual", scope = "", evidence = "" }: Omit<AddOptions, "workspace">,
+): Wish {
+  return { email, reason, scope: scope.toLowerCase(), evidence: evidence || null };
+}
+
+function keyOf(context: Context, what: string): SuppressionKey {
+  if (isUuid(what)) return { id: what.toLowerCase() };
+  const mailbox = parseMailbox(what);
+  if (!mailbox) throw new CommandError(`${what} is no e-mail address and no id.`);
+  return { hash: addressHasher(requireSecret(context))(identity(mailbox.address)) };
+}
+
+function shown({ id, email, reason, scope, evidence, createdAt }: Suppression) {
+  return { id, email, reason, scope: scope || "workspace", evidence, created_at: createdAt.toISOString() };
+}

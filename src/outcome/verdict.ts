@@ -1,0 +1,261 @@
+/**
+ * What a refusal says about the recipient: category, reason, and how sure that is. Pure; the words stand in replies.ts.
+ *
+ *   a rule of that receiver                        decides
+ *   words that blame rate, quota, lists, sender    somebody may be there, whatever the code says
+ *   words that say that nobody is there            dead, unless the code says something else of a living mailbox
+ *   a code that says that nobody is there          dead, unless the words blame policy, us or the hour
+ *   else                                           what the code says
+ *
+ * Promises: hard only when sure, since hard suppresses: never on a 4xx, never on a code that its own words contradict.
+ * An address that the reply repeats, and the names of hosts, are no words. Time is linear in the reply, of which the first
+ * 2,000 characters count.
+ */
+import {
+  BLOCKLIST_SITES,
+  DEAD,
+  DISABLED,
+  INACTIVE,
+  LIVING_PERHAPS,
+  LIVING_SURELY,
+  type PhraseGroup,
+  REASON_OF_DETAIL,
+  RECEIVER_RULES,
+  RECEIVERS,
+  type Reason,
+} from "./replies.ts";
+
+/** `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from us. */
+export type BounceCategory = "hard" | "soft" | "block" | "expired";
+
+export type Refusal = {
+  /** Of the reply, if there was one. */
+  readonly code: number | null;
+  /** RFC 3463, as `5.1.1`: of the reply or of the report's Status field. */
+  readonly status: string | null;
+  readonly text: string;
+  /** Who answered. */
+  readonly host?: string | null | undefined;
+};
+
+/** `high`: code and words agree, or a rule knows that receiver. `medium`: one of them says so. `low`: a guess. */
+export type Confidence = "high" | "medium" | "low";
+
+export type Verdict = {
+  readonly category: Exclude<BounceCategory, "expired">;
+  readonly reason: Reason;
+  readonly confidence: Confidence;
+};
+
+const TEXT_CHARS_MAX = 2_000;
+const WORD_CHARS_MAX = 64;
+
+export function verdictOn(refusal: Refusal): Verdict {
+  const facts = factsOf(refusal);
+  const { reason, confidence } = opinionOn(facts);
+  return { category: categoryOf(reason, confidence, facts), reason, confidence };
+}
+
+/** The patterns are compiled at their first uses, which takes some 100 ms: not while mail is under way. */
+export function warmUp(): void {
+  for (const text of ["user", "用户", "user", "用户"]) verdictOn({ code: 550, status: null, text });
+}
+
+type Facts = {
+  /** The class of the refusal: only 5 is final. */
+  isFinal: boolean;
+  code: number | null;
+  /** `1.1` of 5.1.1: the one that says most. */
+  detail: string;
+  raw: string;
+  words: string;
+  host: string;
+};
+type Opinion = { reason: Reason; confidence: Confidence };
+
+const GONE: ReadonlySet<Reason> = new Set([
+  "user_unknown",
+  "user_moved",
+  "mailbox_disabled",
+  "domain_unknown",
+  "no_mail",
+]);
+const REFUSED: ReadonlySet<Reason> = new Set(["blocked", "policy", "authentication", "sender", "spam"]);
+
+/** 1.7: the sender's syntax; 2.3 and 3.4: too big; 6.x: its form. */
+const OF_THE_MAIL = /^(?:1\.7|2\.3|3\.4|6\.\d+)$/;
+
+function categoryOf(reason: Reason, confidence: Confidence, { isFinal, detail }: Facts): Verdict["category"] {
+  if (!isFinal) return "soft";
+  if (GONE.has(reason)) return confidence === "low" ? "soft" : "hard";
+  if (detail.startsWith("7.")) return "block";
+  return REFUSED.has(reason) && !OF_THE_MAIL.test(detail) ? "block" : "soft";
+}
+
+function opinionOn(facts: Facts): Opinion {
+  const { detail, words, code } = facts;
+  const known = ruleFor(facts);
+  if (known) return { reason: known, confidence: "high" };
+
+  const byCode = REASON_OF_DETAIL[detail] ?? (code === 556 ? "no_mail" : null);
+  const isDeadByCode = byCode !== null && GONE.has(byCode);
+  const living = blocklisted(facts) ?? spokenOf(SURELY, words);
+  if (living) return { reason: living, confidence: isDeadByCode ? "medium" : "high" };
+
+  const perhaps = spokenOf(PERHAPS, words);
+  const dead = spokenOf(ABSENT, words);
+  if (dead) {
+    if (isDeadByCode) return { reason: dead, confidence: "high" };
+    const isContradicted = LIVING_DETAILS.has(detail) || (perhaps !== null && detail.startsWith("7."));
+    return { reason: dead, confidence: isContradicted ? "low" : "medium" };
+  }
+  if (spokenOf(SHUT, words) && !perhaps) {
+    const isSure = isDeadByCode || detail === "2.1";
+    return { reason: "mailbox_disabled", confidence: isSure ? "high" : "low" };
+  }
+  if (perhaps) return { reason: perhaps, confidence: isDeadByCode ? "low" : "medium" };
+  if (byCode) return { reason: byCode, confidence: "medium" };
+  return { reason: byReplyCode(facts), confidence: "low" };
+}
+
+/** Codes that say something of a mailbox that is there. */
+const LIVING_DETAILS: ReadonlySet<string> = new Set([
+  "1.7",
+  "1.8",
+  "2.2",
+  "2.3",
+  "3.1",
+  "3.4",
+  "4.7",
+  "5.3",
+  "5.4",
+]);
+
+function byReplyCode({ code, detail, words }: Facts): Reason {
+  if (detail.startsWith("7.")) return "policy";
+  if (detail.startsWith("6.")) return "content";
+  if (code === 552) return "mailbox_full";
+  if (code === 551) return "relay";
+  if (detail.startsWith("4.")) return "network";
+  if (detail.startsWith("3.")) return "system";
+  return words.includes(" mailbox unavailable ") ? "mailbox_inactive" : "unknown";
+}
+
+// ---- the refusal as facts
+
+const REPLY_CODE = /(?<![\d.])([245]\d\d)(?![\d.])/;
+const STATUS = /(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?!\.?\d)/g;
+/** "Other": as good as no code. */
+const VAGUE: ReadonlySet<string> = new Set(["", "0.0", "1.0", "2.0", "3.0", "4.0", "5.0"]);
+/** Around the reply of another host, whatever that says. */
+const WRAPPING = /unknown address error/g;
+
+function factsOf({ code, status, text, host }: Refusal): Facts {
+  const raw = text.slice(0, TEXT_CHARS_MAX).toLowerCase().replace(WRAPPING, "");
+  const said = [...raw.matchAll(STATUS)].map(([, kind, subject, detail]) => ({
+    kind,
+    detail: `${Number(subject)}.${Number(detail)}`,
+  }));
+  const given = status === null ? null : { kind: status.charAt(0), detail: status.slice(2) };
+  // what the text quotes is the receiver's own, the field beside it may be a translation
+  const telling = said.find(({ detail }) => !VAGUE.has(detail)) ?? given ?? said[0];
+  const quoted = REPLY_CODE.exec(raw)?.[1];
+  const firstCode = code ?? (quoted === undefined ? null : Number(quoted));
+  const kind = firstCode !== null ? String(firstCode).charAt(0) : (given?.kind ?? said[0]?.kind ?? "5");
+  return {
+    isFinal: kind === "5" && (code !== null || given?.kind !== "4"),
+    code: firstCode,
+    detail: telling?.detail ?? "",
+    raw,
+    words: wordsOf(text.slice(0, TEXT_CHARS_MAX)),
+    host: (host ?? "").toLowerCase().replace(/\.$/, ""),
+  };
+}
+
+const SEPARATORS = /[\s<>()"[\]{},;=|]+/;
+const IDEOGRAM = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー]/gu;
+/** As in `l'adresse`. */
+const ELISION = /(?<!\p{L})(\p{L})['’](?=\p{L})/gu;
+
+/** One space around every word, every ideogram a word of its own: a phrase is found by its words. */
+function wordsOf(text: string): string {
+  const words: string[] = [" "];
+  for (const token of text.replace(/\.(?=\p{Lu}\p{Ll})/gu, " ").split(SEPARATORS)) {
+    if (token.includes("@")) words.push("@ ");
+    else if (!isHostname(token)) words.push(plain(token.slice(0, WORD_CHARS_MAX)));
+  }
+  return words.join("").replace(WRAPPING, "").replace(/ +/g, " ");
+}
+
+function isHostname(token: string): boolean {
+  return token.includes("://") || /^[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}[.:/]?$/.test(token);
+}
+
+/** Lower case, without accents and apostrophes; what else is no letter or digit parts words. */
+function plain(token: string): string {
+  const folded = token
+    .replace(ELISION, "$1 ")
+    .normalize("NFKD")
+    .replace(/[\p{M}'’`´]/gu, "")
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .replace(IDEOGRAM, " $& ");
+  return `${folded} `;
+}
+
+// ---- the phrases as patterns
+
+type Pattern = { reason: Reason; said: RegExp };
+
+/** `..` is up to five words; no part can match the same words in two ways, so that a search takes linear time. */
+function patternOf(phrase: string): string {
+  return phrase
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .trim()
+    .replace(/ \.\. /g, " (?:\\S+ ){0,5}")
+    .replace(/\((?!\?)/g, "(?:")
+    .replace(/\*/g, "\\S*")
+    .replace(IDEOGRAM, "$& ");
+}
+
+function compile(groups: readonly PhraseGroup[]): Pattern[] {
+  return groups.map(({ reason, phrases }) => ({
+    reason,
+    said: new RegExp(` (?:${phrases.map(patternOf).join("|")}) ?(?<= )`, "u"),
+  }));
+}
+
+const SURELY = compile(LIVING_SURELY);
+const PERHAPS = compile([...LIVING_PERHAPS, ...INACTIVE]);
+const ABSENT = compile(DEAD);
+const SHUT = compile(DISABLED);
+
+function spokenOf(patterns: readonly Pattern[], words: string): Reason | null {
+  return patterns.find(({ said }) => said.test(words))?.reason ?? null;
+}
+
+function blocklisted({ raw }: Facts): Reason | null {
+  return BLOCKLIST_SITES.some((site) => raw.includes(site)) ? "blocked" : null;
+}
+
+const RULES = RECEIVER_RULES.map((rule) => ({
+  ...rule,
+  said: rule.phrase === undefined ? null : new RegExp(` ${patternOf(rule.phrase)} ?(?<= )`, "u"),
+}));
+
+function ruleFor({ detail, raw, words, host }: Facts): Reason | null {
+  const rule = RULES.find(
+    (one) =>
+      (one.detail === undefined || one.detail === detail) &&
+      (one.literal === undefined || raw.includes(one.literal)) &&
+      (one.said === null || one.said.test(words)) &&
+      (one.isFrom === undefined || isHostOf(one.receiver, host)),
+  );
+  return rule?.reason ?? null;
+}
+
+function isHostOf(receiver: string, host: string): boolean {
+  const domains: readonly string[] = RECEIVERS[receiver as keyof typeof RECEIVERS] ?? [];
+  return domains.some((domain) => host === domain || host.endsWith(`.${domain}`));
+}

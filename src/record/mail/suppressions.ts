@@ -1,0 +1,291 @@
+/**
+ * Addresses that a workspace does not write to, found by a keyed hash. One is in force until it is undone; the row stays,
+ * as the history of the address. Nothing here is locked but rows of these tables and tallies.
+ *
+ * Promises: what is added twice is one row, the first. Undoing takes back the bounce or complaint that was counted for it,
+ * once, on the day it was counted.
+ */
+import type { Sql, Statement, Tx } from "../db/connect.ts";
+import type { Page } from "./read.ts";
+
+export const SUPPRESSION_REASONS = ["bounce", "complaint", "manual"] as const;
+export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
+
+export type NewSuppression = {
+  workspaceId: string;
+  id: string;
+  hash: Buffer;
+  /** Null of an erased person. */
+  identity: string | null;
+  email: string | null;
+  /** A domain of senders, with those below it; empty: all. */
+  scope: string;
+  reason: SuppressionReason;
+  evidence: string | null;
+  emailId: string | null;
+  /** The day on which it was counted as a bounce or complaint; null: not at all. */
+  countedDay: number | null;
+};
+export type Suppression = Omit<NewSuppression, "hash" | "countedDay"> & { createdAt: Date };
+
+/** The hash of an address, or the id of its row. */
+export type SuppressionKey = { hash: Buffer } | { id: string };
+
+const DAY_MS = 86_400_000;
+const EVIDENCE_CHARS_MAX = 500;
+/** Counts are summed over workers; what is undone is one more of them. */
+const UNDOING_WORKER = "undone";
+
+/** So many soft bounces within so many days. */
+export type SoftSeries = { bounces: number; days: number };
+
+/** In the order of the hashes, as everybody locks them. `series`: only of addresses that have had it. */
+export function insertSuppressions(
+  tx: Tx | Sql,
+  given: readonly NewSuppression[],
+  now: Date,
+  series: SoftSeries | null = null,
+): Statement {
+  const added = inOrder(given);
+  const of = <T>(pick: (one: NewSuppression) => T): T[] => added.map(pick);
+  return tx`
+    insert into suppressed_address (workspace_id, id, address_hash, identity, email, scope, reason, evidence, email_id,
+                                    counted_day, created_at)
+    select workspace_id, id, decode(hash, 'hex'), identity, email, scope, reason, evidence, email_id, counted_day, ${now}
+    from unnest(${of((s) => s.workspaceId)}::uuid[], ${of((s) => s.id)}::uuid[], ${of((s) => s.hash.toString("hex"))}::text[],
+                ${of((s) => s.identity)}::text[], ${of((s) => s.email)}::text[], ${of((s) => s.scope)}::text[],
+                ${of((s) => s.reason)}::text[], ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
+                ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[])
+      as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day)
+    ${series === null ? tx`` : tx`where ${hasSeries(tx, series, now)}`}
+    on conflict (workspace_id, address_hash, scope) where undone_at is null do nothing`;
+}
+
+function hasSeries(tx: Tx | Sql, { bounces, days }: SoftSeries, now: Date) {
+  const since = new Date(now.getTime() - days * DAY_MS);
+  return tx`${bounces} <= (
+    select count(*) from soft_bounce b
+    where b.workspace_id = s.workspace_id and b.address_hash = decode(s.hash, 'hex') and b.at > ${since})`;
+}
+
+/** One for each e-mail, whatever the number of its attempts. */
+export function insertSoftBounces(tx: Tx | Sql, given: readonly NewSuppression[], now: Date): Statement {
+  const bounced = inOrder(given).filter(({ emailId }) => emailId !== null);
+  return tx`
+    insert into soft_bounce (workspace_id, address_hash, email_id, at)
+    select workspace_id, decode(hash, 'hex'), email_id, ${now}
+    from unnest(${bounced.map(({ workspaceId }) => workspaceId)}::uuid[],
+                ${bounced.map(({ hash }) => hash.toString("hex"))}::text[],
+                ${bounced.map(({ emailId }) => emailId)}::uuid[]) as b(workspace_id, hash, email_id)
+    on conflict do nothing`;
+}
+
+/** Those that count for no series any more; says how many. */
+export async function dropOldSoftBounces(tx: Tx, before: Date, most: number): Promise<number> {
+  const dropped = await tx`
+    with old as materialized (
+      select workspace_id, address_hash, email_id from soft_bounce where at < ${before} limit ${most} for update skip locked
+    )
+    delete from soft_bounce b using old
+    where b.workspace_id = old.workspace_id and b.address_hash = old.address_hash and b.email_id = old.email_id`;
+  return dropped.count;
+}
+
+function inOrder(given: readonly NewSuppression[]): NewSuppression[] {
+  const name = ({ workspaceId, hash, scope }: NewSuppression) =>
+    `${workspaceId}${hash.toString("hex")}${scope}`;
+  const each = new Map<string, NewSuppression>();
+  for (const one of given) if (!each.has(name(one))) each.set(name(one), one);
+  return [...each.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
+}
+
+/** Adds them, and hands back the row in force of each, in the order given. */
+export async function addSuppressions(
+  sql: Sql,
+  given: readonly NewSuppression[],
+  now: Date,
+): Promise<string[]> {
+  const [first] = given;
+  if (!first) return [];
+  return sql.begin(async (tx) => {
+    await insertSuppressions(tx, given, now);
+    const rows = await tx<{ id: string; hash: string; scope: string }[]>`
+      select id, encode(address_hash, 'hex') as hash, scope from suppressed_address
+      where workspace_id = ${first.workspaceId} and undone_at is null
+        and address_hash = any(${hexes(given.map(({ hash }) => hash))}::bytea[])`;
+    const idOf = new Map(rows.map(({ id, hash, scope }) => [hash + scope, id]));
+    return given.map(({ id, hash, scope }) => idOf.get(hash.toString("hex") + scope) ?? id);
+  });
+}
+
+export type Barrier = Pick<Suppression, "scope" | "reason" | "evidence" | "createdAt">;
+
+/** What bars each of these addresses, by `barrierName`. */
+export async function findBarriers(
+  tx: Tx | Sql,
+  wanted: readonly { workspaceId: string; hash: Buffer }[],
+): Promise<ReadonlyMap<string, Barrier[]>> {
+  const rows = await tx<(Barrier & { workspaceId: string; hash: string })[]>`
+    select s.workspace_id as "workspaceId", encode(s.address_hash, 'hex') as hash, s.scope, s.reason, s.evidence,
+           s.created_at as "createdAt"
+    from suppressed_address s
+    join unnest(${wanted.map(({ workspaceId }) => workspaceId)}::uuid[],
+                ${wanted.map(({ hash }) => hash.toString("hex"))}::text[]) as k(workspace_id, hash)
+      on s.workspace_id = k.workspace_id and s.address_hash = decode(k.hash, 'hex')
+    where s.undone_at is null`.execute();
+  const barriers = new Map<string, Barrier[]>();
+  for (const { workspaceId, hash, ...barrier } of rows) {
+    const name = `${workspaceId} ${hash}`;
+    const known = barriers.get(name);
+    if (known) known.push(barrier);
+    else barriers.set(name, [barrier]);
+  }
+  return barriers;
+}
+
+export function barrierName(workspaceId: string, hash: Buffer): string {
+  return `${workspaceId} ${hash.toString("hex")}`;
+}
+
+export async function findSuppression(
+  sql: Sql,
+  workspaceId: string,
+  key: SuppressionKey,
+): Promise<Suppression | null> {
+  const [row] = await sql<Suppression[]>`
+    select ${columns(sql)} from suppressed_address
+    where workspace_id = ${workspaceId} and undone_at is null
+      and ${"id" in key ? sql`id = ${key.id}` : sql`address_hash = ${key.hash}`}
+    order by scope limit 1`;
+  return row ?? null;
+}
+
+/** A page and one more row, newest first. */
+export async function listSuppressions(
+  sql: Sql,
+  workspaceId: string,
+  reason: SuppressionReason | null,
+  { after, before, limit }: Page,
+): Promise<Suppression[]> {
+  const direction = before === null ? sql`desc` : sql`asc`;
+  return sql<Suppression[]>`
+    select ${columns(sql)} from suppressed_address
+    where workspace_id = ${workspaceId} and undone_at is null
+      ${reason === null ? sql`` : sql`and reason = ${reason}`}
+      ${after === null ? sql`` : sql`and id < ${after}`} ${before === null ? sql`` : sql`and id > ${before}`}
+    order by id ${direction} limit ${limit + 1}`;
+}
+
+/** Takes them back, with what was counted for them; hands back the rows that were in force. */
+export async function undoSuppressions(
+  sql: Sql,
+  workspaceId: string,
+  keys: readonly SuppressionKey[],
+  now: Date,
+): Promise<{ id: string; hash: string }[]> {
+  const ids = keys.flatMap((key) => ("id" in key ? [key.id] : []));
+  const hashes = keys.flatMap((key) => ("hash" in key ? [key.hash] : []));
+  return sql.begin(async (tx) => {
+    const undone = await tx<
+      { id: string; hash: string; reason: SuppressionReason; countedDay: number | null }[]
+    >`
+      with held as materialized (
+        select id from suppressed_address
+        where workspace_id = ${workspaceId} and undone_at is null
+          and (id = any(${ids}::uuid[]) or address_hash = any(${hexes(hashes)}::bytea[]))
+        order by id for update
+      )
+      update suppressed_address s set undone_at = ${now} from held
+      where s.workspace_id = ${workspaceId} and s.id = held.id
+      returning s.id, encode(s.address_hash, 'hex') as hash, s.reason, s.counted_day as "countedDay"`;
+    const counted = undone.filter(({ countedDay }) => countedDay !== null);
+    if (counted.length > 0) await uncount(tx, workspaceId, counted);
+    return undone.map(({ id, hash }) => ({ id, hash }));
+  });
+}
+
+async function uncount(
+  tx: Tx,
+  workspaceId: string,
+  counted: readonly { reason: SuppressionReason; countedDay: number | null }[],
+): Promise<void> {
+  await tx`
+    insert into tally as t (workspace_id, day, worker, hard_bounced, complained)
+    select ${workspaceId}, day, ${UNDOING_WORKER}, -count(*) filter (where reason = 'bounce'),
+           -count(*) filter (where reason = 'complaint')
+    from unnest(${counted.map(({ countedDay }) => countedDay)}::int[], ${counted.map(({ reason }) => reason)}::text[])
+      as u(day, reason)
+    group by day order by day
+    on conflict (workspace_id, day, worker) do update set
+      hard_bounced = t.hard_bounced + excluded.hard_bounced, complained = t.complained + excluded.complained`;
+}
+
+/** Of erased people only the hash stays. Whoever calls holds the erasure. */
+export function forgetSuppressed(
+  tx: Tx | Sql,
+  workspaceId: string,
+  identities: readonly string[],
+): Statement {
+  return tx`
+    with held as materialized (
+      select id from suppressed_address where workspace_id = ${workspaceId} and identity = any(${identities}::text[])
+      order by id for update
+    )
+    update suppressed_address s set identity = null, email = null, evidence = null, email_id = null from held
+    where s.workspace_id = ${workspaceId} and s.id = held.id`;
+}
+
+export type Complainer = { workspaceId: string; identity: string; evidence: string | null };
+
+/** Whoever complains wants no more mail of any audience. Before anything else is locked: contacts come first. */
+export async function unsubscribeComplainers(
+  tx: Tx,
+  complainers: readonly Complainer[],
+  newId: () => string,
+  now: Date,
+): Promise<void> {
+  const who = () => tx`
+    unnest(${complainers.map((c) => c.workspaceId)}::uuid[], ${complainers.map((c) => c.identity)}::text[],
+           ${complainers.map((c) => c.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[]) as w(workspace_id, identity, evidence)`;
+  await tx`
+    select from audience a
+    where (a.workspace_id, a.id) in (
+      select c.workspace_id, c.audience_id from contact c join ${who()} on c.workspace_id = w.workspace_id and c.identity = w.identity)
+    order by a.workspace_id, a.id for update`;
+  const gone = await tx<{ workspaceId: string; id: string; evidence: string | null }[]>`
+    with held as materialized (
+      select c.workspace_id, c.id, w.evidence from contact c
+      join ${who()} on c.workspace_id = w.workspace_id and c.identity = w.identity
+      where c.status <> 'unsubscribed' order by c.workspace_id, c.id for update of c
+    )
+    update contact c set status = 'unsubscribed', updated_at = ${now} from held
+    where c.workspace_id = held.workspace_id and c.id = held.id
+    returning c.workspace_id as "workspaceId", c.id, held.evidence`;
+  await tx`
+    insert into consent (workspace_id, contact_id, id, kind, source, captured_at, wording, recorded_at)
+    select workspace_id, contact_id, id, 'withdrawn', 'complaint', ${now}, evidence, ${now}
+    from unnest(${gone.map((g) => g.workspaceId)}::uuid[], ${gone.map((g) => g.id)}::uuid[], ${gone.map(newId)}::uuid[],
+                ${gone.map((g) => g.evidence)}::text[]) as c(workspace_id, contact_id, id, evidence)`;
+}
+
+/** Complaints: nobody writes to them any more, and they are in no audience. */
+export async function addComplaints(
+  sql: Sql,
+  given: readonly (NewSuppression & { identity: string })[],
+  newId: () => string,
+  now: Date,
+): Promise<void> {
+  await sql.begin(async (tx) => {
+    await unsubscribeComplainers(tx, given, newId, now);
+    await insertSuppressions(tx, given, now);
+  });
+}
+
+function hexes(hashes: readonly Buffer[]): string {
+  return `{${hashes.map((hash) => `"\\\\x${hash.toString("hex")}"`).join()}}`;
+}
+
+function columns(sql: Sql) {
+  return sql`workspace_id as "workspaceId", id, identity, email, scope, reason, evidence, email_id as "emailId",
+    created_at as "createdAt"`;
+}

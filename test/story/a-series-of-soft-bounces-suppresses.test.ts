@@ -1,0 +1,52 @@
+/** With SUPPRESS_SOFT_BOUNCES a mailbox that is full again and again is written to no more; a few bounces are nothing. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+const FULL = "refuse-552@full.example";
+const SERIES = 3;
+const POLL = { timeout: 20_000, interval: 50 };
+
+let database: OwnDatabase;
+let redis: OwnRedis;
+let sink: Sink;
+let engine: Engine;
+let ws: TestWorkspace;
+beforeAll(async () => {
+  [database, redis, sink] = await Promise.all([ownDatabase(), ownRedis(), openSink()]);
+  engine = await startEngine(["api", "deliver", "keeper"], {
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    smtpUrl: sink.url,
+    settings: { SUPPRESS_SOFT_BOUNCES: String(SERIES), SUPPRESS_SOFT_BOUNCE_DAYS: "14" },
+  });
+  ws = await engine.workspace("pro");
+});
+afterAll(async () => {
+  await engine.stop();
+  await Promise.all([sink.close(), redis.stop(), database.drop()]);
+});
+
+async function statusOfMail(): Promise<string> {
+  const { body } = await ws.client.post<{ id: string }>("/emails", mail({ to: FULL }));
+  const status = async () => (await ws.client.get<{ status: string }>(`/emails/${body.id}`)).body.status;
+  await expect.poll(status, POLL).not.toBe("accepted");
+  return status();
+}
+
+const suppression = () => ws.client.get<{ reason: string; evidence: string }>(`/suppressions/${FULL}`);
+
+test("the series suppresses with its last bounce, and an old bounce counts for none", async () => {
+  expect(await statusOfMail()).toBe("bounced");
+  await engine.sql`update soft_bounce set at = at - interval '15 days' where workspace_id = ${ws.id}`;
+  for (let n = 1; n < SERIES; n++) expect(await statusOfMail()).toBe("bounced");
+  expect((await suppression()).status).toBe(404);
+  expect(await statusOfMail()).toBe("bounced");
+  expect((await suppression()).body).toMatchObject({
+    reason: "bounce",
+    evidence: expect.stringMatching(/^552/),
+  });
+  expect(await statusOfMail()).toBe("suppressed");
+});

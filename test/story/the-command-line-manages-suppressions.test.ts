@@ -1,0 +1,72 @@
+/** `postrider suppression`: added, listed, exported, imported elsewhere, and undone. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type CommandLine, commandLine } from "../rig/command.ts";
+import { services } from "../rig/services.ts";
+import { mail, SECRET, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+type Shown = { id: string; email: string; reason: string; evidence: string | null };
+
+let api: TestApi;
+let ws: TestWorkspace;
+let cli: CommandLine;
+let folder: string;
+beforeAll(async () => {
+  api = await testApi();
+  ws = await api.workspace();
+  const { databaseUrl, redisUrl } = services();
+  cli = commandLine({ databaseUrl, redisUrl, settings: { POSTRIDER_SECRET: SECRET } });
+  folder = mkdtempSync(join(tmpdir(), "postrider-suppression-"));
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await api.stop();
+});
+
+test("what is added is obeyed, listed, exported and imported, and what is removed is not", async () => {
+  const of = ["--workspace", ws.id];
+  const added = await cli.json<Shown>(
+    "suppression",
+    "add",
+    "one@example.net",
+    ...of,
+    "--evidence",
+    "asked, by phone",
+  );
+  expect(added).toMatchObject({ email: "one@example.net", reason: "manual" });
+  const { body } = await ws.client.post<{ id: string }>("/emails", mail({ to: "one@example.net" }));
+  expect((await ws.client.get(`/emails/${body.id}`)).body).toMatchObject({ status: "suppressed" });
+
+  const file = join(folder, "list.csv");
+  writeFileSync(
+    file,
+    "two@example.net\nthree@example.net,bounce,550 5.1.1 gone\n\nnobody\nfour@example.net,dislike\n",
+  );
+  expect(await cli.json("suppression", "import", file, ...of)).toEqual({ suppressed: 2, skipped: 2 });
+  const listed = await cli.json<Shown[]>("suppression", "list", ...of);
+  expect(listed.map(({ email, reason, evidence }) => [email, reason, evidence])).toEqual([
+    ["three@example.net", "bounce", "550 5.1.1 gone"],
+    ["two@example.net", "manual", null],
+    ["one@example.net", "manual", "asked, by phone"],
+  ]);
+  expect(await cli.json<Shown[]>("suppression", "list", ...of, "--reason", "bounce")).toHaveLength(1);
+
+  const { out } = await cli.postrider("suppression", "export", ...of);
+  writeFileSync(file, out);
+  const other = await api.workspace();
+  const there = ["--workspace", other.id];
+  expect(await cli.json("suppression", "import", file, ...there)).toEqual({ suppressed: 3, skipped: 0 });
+  const kept = (all: Shown[]) =>
+    all.map(({ email, reason, evidence }) => `${email} ${reason} ${evidence}`).sort();
+  expect(kept(await cli.json<Shown[]>("suppression", "export", ...there))).toEqual(kept(listed));
+
+  await cli.json("suppression", "remove", "ONE@example.net", ...of);
+  const again = await cli.postrider("suppression", "remove", "one@example.net", ...of);
+  expect(again).toMatchObject({
+    status: 1,
+    err: expect.stringContaining("is not suppressed in this workspace"),
+  });
+  expect(await cli.json<Shown[]>("suppression", "list", ...of)).toHaveLength(2);
+}, 120_000);
