@@ -120,7 +120,7 @@ export const SETTINGS = {
     0,
     100,
     "bounces",
-    "so many soft bounces in a series suppress their address, 0: none do",
+    "soft bounces in a series after which an address is suppressed; 0: never",
   ),
   softBounceDays: whole(
     "SUPPRESS_SOFT_BOUNCE_DAYS",
@@ -128,7 +128,7 @@ export const SETTINGS = {
     1,
     90,
     "days",
-    "how long a soft bounce counts for a series",
+    "how long a soft bounce counts towards a series",
   ),
   emailLifetimeHours: whole(
     "EMAIL_LIFETIME_HOURS",
