@@ -1,6 +1,6 @@
 /**
- * What nobody caught, decided once: a client of a store may fail outside of every call we made, and the process goes
- * on; anything else is a bug of ours, and the process ends.
+ * The policy for uncaught errors: when a client library of a store fails outside of our calls, the process goes on; any
+ * other uncaught error is a bug of ours, and ends the process.
  */
 import type { Logger } from "pino";
 
