@@ -118,7 +118,7 @@ export function audienceId(params: readonly string[]): string {
   return id.toLowerCase();
 }
 
-/** One the key may not see is answered like one that does not exist, and no store is asked for either. */
+/** An audience that the key may not see is answered 404, as if it did not exist, without asking a store. */
 export function visibleAudience({ audienceIds }: Caller, id: string): string {
   if (audienceIds !== null && !audienceIds.includes(id)) throw unknownAudience();
   return id;
