@@ -174,7 +174,7 @@ export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Pr
   return new Set(rows.map(heldName));
 }
 
-/** Keeps who was unsubscribed, and lets go of who was not. Whoever calls has locked the audiences. */
+/** Stores hashes of unsubscribed contacts, and deletes those of others. The caller has locked the audiences. */
 export function keepSuppressed(
   tx: Tx | Sql,
   keys: readonly (HeldKey & { isUnsubscribed: boolean })[],

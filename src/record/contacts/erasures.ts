@@ -1,10 +1,10 @@
 /**
  * Erasures at work: the mail to erased addresses is looked through day by day, from the newest back to the oldest
- * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives whoever works on
- * it; and no send of the workspace waits longer than for a few hundred e-mails to be rewritten.
+ * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives a crash; and a send
+ * of the workspace waits at most until a few hundred e-mails are rewritten.
  *
- * Until an erasure is begun, whoever else is erased of that workspace joins it: an audience of millions is looked for
- * in a few passes over the mail, two when a pass takes longer than emptying the audience.
+ * Until an erasure begins, other erased contacts of the workspace join it: an audience of millions needs only a few passes
+ * over the mail, two when a pass takes longer than emptying the audience.
  */
 
 import { DAY_MS } from "../../clock.ts";

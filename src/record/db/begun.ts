@@ -1,6 +1,6 @@
 /**
- * The first statements of a transaction are sent together with its `begin`. Should Postgres cancel that one, each of the
- * others would be a transaction of its own: what writes among them asks whether theirs has begun.
+ * The first statements of a transaction are sent together with its `begin`. If Postgres cancels the `begin`, each of the
+ * others would run as its own transaction. So those that write check that their transaction has begun.
  */
 import type { Sql, Tx } from "./connect.ts";
 

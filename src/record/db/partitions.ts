@@ -3,7 +3,7 @@
  * any role, dropped by retention.
  * An id outside every partition cannot be written, so the days ahead are made long before they are needed.
  *
- * Promises: neither making nor dropping one waits for readers or writers of the parent, nor lets them wait. `create
+ * Promises: making or dropping one does not wait for readers or writers of the parent, and they do not wait for it. `create
  * table ... partition of` and a plain `detach` would lock the parent exclusively: while they wait for one reader, every
  * send waits behind them. Attaching, and detaching concurrently, only keep out other changes of the schema.
  */
@@ -67,7 +67,7 @@ export async function makePartitions(sql: Sql | Tx, now: number): Promise<number
   return made;
 }
 
-/** Whoever else makes it at the same time waits for us, and finds it. */
+/** Another process that makes it at the same time waits for us, and then finds it. */
 function makingOf(table: Partition["table"], day: number): string {
   const name = `${table}_${dayName(day)}`;
   return `do $$ begin
