@@ -323,7 +323,9 @@ export function allowLargeHeaders(): void {
 }
 const HEADERS_BYTES_MAX = 16 * 1024;
 
-/** What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open. */
+/**
+ * What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open.
+ */
 export function childEnv(found: Env, assumed: Env = {}): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries({ ...assumed, ...process.env, ...found }))

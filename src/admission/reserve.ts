@@ -1,7 +1,7 @@
 /**
- * Reserves quota and caps in Redis: one script call decides and counts. The answer is only advice, so requests that arrive
- * together may share a call. `over` is confirmed with the ledger row before a caller hears it, and a counter that
- * disagrees with the ledger is rebuilt from it.
+ * Reserves quota and caps in Redis: one script call decides and counts. The answer is only advice, so requests that
+ * arrive together may share a call. `over` is confirmed with the ledger row before a caller hears it, and a counter
+ * that disagrees with the ledger is rebuilt from it.
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -102,8 +102,8 @@ export class Reservations {
 
   /**
    * As `reserve`, for a caller's request. Those of one workspace that come in the same turn of the event loop share one
-   * script call and one reservation. A request with an idempotency key asks alone, and so does each of a group that is not
-   * granted as a whole.
+   * script call and one reservation. A request with an idempotency key asks alone, and so does each of a group that is
+   * not granted as a whole.
    */
   reserveInTurn(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
     if (asked.claim) return this.reserve(asked, reload);

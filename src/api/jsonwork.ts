@@ -1,6 +1,6 @@
 /**
- * The work of the thread for large bodies: it refuses a body that is too large before parsing, and returns only the fields
- * that are read, one e-mail at a time, with attachments decoded, so that the main thread has little to do.
+ * The work of the thread for large bodies: it refuses a body that is too large before parsing, and returns only the
+ * fields that are read, one e-mail at a time, with attachments decoded, so that the main thread has little to do.
  */
 import { createHash } from "node:crypto";
 import { serialize } from "node:v8";

@@ -261,7 +261,9 @@ function recipients(given: string | string[], field: string, seen: Set<string>):
   return kept;
 }
 
-/** Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first spelling stays. */
+/**
+ * Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first spelling stays.
+ */
 function readRecipient(text: string, field: string, seen: Set<string>): boolean {
   const mailbox: Mailbox | null = parseMailbox(text);
   if (!mailbox)

@@ -1,6 +1,6 @@
 /**
- * Turns drafts into e-mails: those that name a template are rendered, before anything is reserved for them. The templates of
- * a request are loaded together and share one budget. The event loop gets a turn between two e-mails.
+ * Turns drafts into e-mails: those that name a template are rendered, before anything is reserved for them. The
+ * templates of a request are loaded together and share one budget. The event loop gets a turn between two e-mails.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Shelf, Shelved } from "../template/cache.ts";

@@ -1,8 +1,8 @@
 /**
- * The two pages that mail links to: unsubscribe and confirm. Opening one changes nothing, since mail scanners open every
- * link. Its button acts, or a mail program's one-click request (RFC 8058). The page for an erased contact is the same, so a
- * link does not reveal who is known. Only the page's own button works in a browser: another site that has a link cannot
- * submit the form for a visitor, nor show the page in a frame.
+ * The two pages that mail links to: unsubscribe and confirm. Opening one changes nothing, since mail scanners open
+ * every link. Its button acts, or a mail program's one-click request (RFC 8058). The page for an erased contact is the
+ * same, so a link does not reveal who is known. Only the page's own button works in a browser: another site that has a
+ * link cannot submit the form for a visitor, nor show the page in a frame.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Addressee, Links } from "../audience/links.ts";

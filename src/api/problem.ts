@@ -1,6 +1,6 @@
 /**
- * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is an
- * ordinary answer, and must not reveal internals.
+ * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
+ * an ordinary answer, and must not reveal internals.
  */
 import { LACKING, type Lacking } from "../admission/unavailable.ts";
 

@@ -12,7 +12,10 @@ export class Room {
     this.#free = bytes;
   }
 
-  /** Holds room while `work` runs, and frees it however that ends. False, without running it, when there is no room in time. */
+  /**
+   * Holds room while `work` runs, and frees it however that ends. False, without running it, when there is no room in
+   * time.
+   */
   async with(wanted: number, waitMs: number, work: () => Promise<void>): Promise<boolean> {
     const bytes = Math.min(wanted, this.#bytes);
     if (this.#waiting.length === 0 && bytes <= this.#free) this.#free -= bytes;

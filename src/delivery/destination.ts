@@ -1,20 +1,21 @@
 /**
- * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we have with them.
+ * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we have with
+ * them.
  *
  *   unknown --- the first conversation ---> open <--- any conversation ---+
  *      |                                     |                            |
  *      +--- no host lets us in ---> down <---+                            |
  *                                    |--- its time is over: one conversation at a time asks again
  *
- * Hosts are tried by preference, equal ones in turn; a later rank only while no host of an earlier one is reachable. While
- * the destination is down, every mail is answered with the last error and retried by the schedule.
+ * Hosts are tried by preference, equal ones in turn; a later rank only while no host of an earlier one is reachable.
+ * While the destination is down, every mail is answered with the last error and retried by the schedule.
  *
  * The number of conversations adapts, as TCP does. It starts small, grows by one after as many deliveries as there are
  * conversations while mails waited, and is halved when the receiver disconnects or says that there are too many.
  *
  * STARTTLS is used when offered. Where the handshake fails, the host gets mail without TLS for a while, unless TLS is
- * required. This gives nothing away: certificates of MX hosts are not verified, so an attacker who can break the handshake
- * can also answer it.
+ * required. This gives nothing away: certificates of MX hosts are not verified, so an attacker who can break the
+ * handshake can also answer it.
  */
 
 import type { Peer } from "../smtp/conversation.ts";
@@ -139,8 +140,8 @@ export class Destination {
   }
 
   /**
-   * Several domains share this destination, and each is looked up at its own time: the latest addresses are used. All of
-   * them have the same hosts, so no mail goes to a host that its own domain does not name.
+   * Several domains share this destination, and each is looked up at its own time: the latest addresses are used. All
+   * of them have the same hosts, so no mail goes to a host that its own domain does not name.
    */
   follow({ learntAt, stops }: Route): void {
     if (learntAt <= this.#learntAt) return;

@@ -1,10 +1,10 @@
 /**
- * The courier that delivers directly: a mail goes to the MX hosts of its recipients' domains, in one SMTP transaction per
- * destination. Replies are in the order of the recipients.
+ * The courier that delivers directly: a mail goes to the MX hosts of its recipients' domains, in one SMTP transaction
+ * per destination. Replies are in the order of the recipients.
  *
- * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold at most half
- * of the mails in progress; beyond that the longest queue returns its last mails as busy, and they are tried again later.
- * At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
+ * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold at most
+ * half of the mails in progress; beyond that the longest queue returns its last mails as busy, and they are tried again
+ * later. At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
  */
 import { Resolver } from "node:dns/promises";
 import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";

@@ -1,13 +1,14 @@
 /**
- * The route of a domain's mail in DNS (RFC 5321, 5.1): its MX hosts by preference, each with the addresses that mail may go
- * to; without MX records, the domain's own address.
+ * The route of a domain's mail in DNS (RFC 5321, 5.1): its MX hosts by preference, each with the addresses that mail
+ * may go to; without MX records, the domain's own address.
  *
- * Domains with equal MX sets share a route, since it is the same receiver, which counts all our connections together. Equal
- * means the whole set and its order: if one more host were allowed, its owner would get the mail of the other domains.
- * Connections go to exactly the addresses checked here, so a name that resolves differently a moment later has no effect.
+ * Domains with equal MX sets share a route, since it is the same receiver, which counts all our connections together.
+ * Equal means the whole set and its order: if one more host were allowed, its owner would get the mail of the other
+ * domains. Connections go to exactly the addresses checked here, so a name that resolves differently a moment later has
+ * no effect.
  *
- * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as hostile: invalid host
- * names are skipped, and long answers are cut.
+ * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as hostile: invalid
+ * host names are skipped, and long answers are cut.
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
@@ -174,7 +175,9 @@ function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
   return found.addresses.slice(0, ADDRESSES_PER_HOST_MAX).map((address) => ({ host, address, rank }));
 }
 
-/** After a failure of DNS anything is possible; a forbidden address is final; a host without addresses may be a mistake. */
+/**
+ * After a failure of DNS anything is possible; a forbidden address is final; a host without addresses may be a mistake.
+ */
 function whyNone(domain: string, found: readonly Found[], isImplicit: boolean): Learnt<Reply> {
   const has = (kind: Found["kind"]) => found.some((one) => one.kind === kind);
   for (const failure of ["DNS_SILENT", "DNS_FAILED"] as const)

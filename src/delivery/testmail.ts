@@ -1,6 +1,6 @@
 /**
- * One test mail, with every line of the SMTP conversation shown, for an operator who looks into missing mail. It uses the
- * same code as all mail, but is not counted and not stored.
+ * One test mail, with every line of the SMTP conversation shown, for an operator who looks into missing mail. It uses
+ * the same code as all mail, but is not counted and not stored.
  */
 import { Resolver } from "node:dns/promises";
 import { Conversation, type Errand, type Peer } from "../smtp/conversation.ts";

@@ -1,7 +1,7 @@
 /**
- * The keeper: timers in every process that has the role. A tick of one transaction takes an advisory lock in it; a tick of
- * several runs under a lease. So each tick runs in one process at a time, and needs nothing from Redis. The work of a tick
- * is bounded; a tick that did all it may runs again at once.
+ * The keeper: timers in every process that has the role. A tick of one transaction takes an advisory lock in it; a tick
+ * of several runs under a lease. So each tick runs in one process at a time, and needs nothing from Redis. The work of
+ * a tick is bounded; a tick that did all it may runs again at once.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -147,7 +147,9 @@ export class Keeper {
     await atMost(deadlineMs, Promise.all(this.#running));
   }
 
-  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again. */
+  /**
+   * Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again.
+   */
   async pack(): Promise<boolean> {
     const { deferred, scheduled } = this.#sizes;
     const isMoreDeferred = await this.#pack(deferred, packDeferred);
@@ -158,7 +160,9 @@ export class Keeper {
     return isMoreDeferred || isMoreScheduled || isMoreHeld;
   }
 
-  /** Queues mail that waited for the caps, as far as there is room. An error in one workspace does not stop the others. */
+  /**
+   * Queues mail that waited for the caps, as far as there is room. An error in one workspace does not stop the others.
+   */
   async release(): Promise<boolean> {
     const { sql, clock, onFault } = this.#parts;
     let isMore = false;

@@ -1,7 +1,7 @@
 /**
  * Metrics for Prometheus, on their own port. Read from Postgres on request, at most once a second; figures of single
- * workspaces are limited to the busiest. They name workspaces and their volume, so a token is required unless the address
- * is a loopback one.
+ * workspaces are limited to the busiest. They name workspaces and their volume, so a token is required unless the
+ * address is a loopback one.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";

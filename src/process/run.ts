@@ -1,6 +1,6 @@
 /**
- * The life of a process with some roles, from its settings to its end: prints in one line why it cannot start, logs JSON,
- * stops in order on a signal or when its parent is gone, and never hangs while stopping.
+ * The life of a process with some roles, from its settings to its end: prints in one line why it cannot start, logs
+ * JSON, stops in order on a signal or when its parent is gone, and never hangs while stopping.
  */
 import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";

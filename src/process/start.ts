@@ -1,7 +1,7 @@
 /**
  * The root of `npm start`: everything on one machine, for development. Starts the stores that the environment does not
- * name, makes a demo workspace on the first run, runs each role as its own process, prints how to send the first mail, and
- * stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
+ * name, makes a demo workspace on the first run, runs each role as its own process, prints how to send the first mail,
+ * and stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
  */
 import { fileURLToPath } from "node:url";
 import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";

@@ -2,8 +2,8 @@
  * The queue ("line") of bags that can be sent now, as small BullMQ jobs that contain only the bag's id. Contents and
  * outcomes of bags are in Postgres alone, so everything here may be lost.
  *
- * Promises: a bag is queued at most once per generation (both are in the job id); order is fair between workspaces. A bag
- * that finds no room in the queue stays in Postgres, and the keeper queues it when there is room.
+ * Promises: a bag is queued at most once per generation (both are in the job id); order is fair between workspaces. A
+ * bag that finds no room in the queue stays in Postgres, and the keeper queues it when there is room.
  */
 import { randomBytes } from "node:crypto";
 import { Queue } from "bullmq";

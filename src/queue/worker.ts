@@ -1,6 +1,6 @@
 /**
- * Takes bags from the queue. A bag job never fails: the outcomes of its e-mails are written to Postgres. An exception here
- * is a bug and is reported to `onFault`; the keeper recovers the bag when its lease expires.
+ * Takes bags from the queue. A bag job never fails: the outcomes of its e-mails are written to Postgres. An exception
+ * here is a bug and is reported to `onFault`; the keeper recovers the bag when its lease expires.
  */
 import { Worker } from "bullmq";
 import { atMost } from "../clock.ts";

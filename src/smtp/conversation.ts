@@ -1,22 +1,22 @@
 /**
- * One SMTP connection, client side: it is opened, greeted, secured and authenticated once, then sends one errand (a mail
- * with its recipients) after another.
+ * One SMTP connection, client side: it is opened, greeted, secured and authenticated once, then sends one errand (a
+ * mail with its recipients) after another.
  *
  * Why not nodemailer's SMTPConnection: this is the hottest path of the engine. A mail of 1 KB costs nodemailer 32 us of
  * CPU and this client 12, of which 9 are the kernel's; without chaining it is 16. The tests compare it with nodemailer.
  *
- * Chaining: the last bytes of a mail and MAIL, RCPT and DATA of the next leave together (RFC 2920 allows it; the message
- * itself waits for its 354). This halves the round trips. It is done only when another mail is waiting and this receiver
- * answers final dots quickly. If an answer takes long all the same, the chained mail is given back for another
+ * Chaining: the last bytes of a mail and MAIL, RCPT and DATA of the next leave together (RFC 2920 allows it; the
+ * message itself waits for its 354). This halves the round trips. It is done only when another mail is waiting and this
+ * receiver answers final dots quickly. If an answer takes long all the same, the chained mail is given back for another
  * conversation, and this one ends after its answer.
  *
- * Promises: every errand is settled or given back, exactly once, whatever the peer does. Given back means that the receiver
- * has no trace of it. Every wait has a deadline, which `tick` enforces; replies are bounded; nothing throws, and every
- * error event is handled. Credentials are never sent unencrypted over a network unless TLS was switched off.
+ * Promises: every errand is settled or given back, exactly once, whatever the peer does. Given back means that the
+ * receiver has no trace of it. Every wait has a deadline, which `tick` enforces; replies are bounded; nothing throws,
+ * and every error event is handled. Credentials are never sent unencrypted over a network unless TLS was switched off.
  *
  * Opportunistic STARTTLS is used when offered, and the certificate is still verified. A failed verification never falls
- * back to plain text, since an attacker could cause it; `ca` names a private authority. STARTTLS is skipped for loopback
- * addresses: nothing leaves the machine, and a certificate for `localhost` proves nothing.
+ * back to plain text, since an attacker could cause it; `ca` names a private authority. STARTTLS is skipped for
+ * loopback addresses: nothing leaves the machine, and a certificate for `localhost` proves nothing.
  */
 import { isAscii } from "node:buffer";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
@@ -79,7 +79,10 @@ export type Dispatcher = {
 const REPLY_CHARS_MAX = 65_536;
 const PIECE_BYTES = 65_536;
 const READ_BYTES = 4_096;
-/** Slower receivers are disconnected: attachments stay in memory during the upload, and other mails wait for that memory. */
+/**
+ * Slower receivers are disconnected: attachments stay in memory during the upload, and other mails wait for that
+ * memory.
+ */
 const UPLOAD_BYTES_PER_MS_MIN = 16;
 /** Larger ones are not chained to: the next would wait for the upload. */
 const CHAIN_MESSAGE_BYTES_MAX = PIECE_BYTES;

@@ -1,7 +1,7 @@
 /**
- * A bounded number of conversations with one place (a smarthost, or the hosts for the mail of some domains), each sending
- * one mail after another. The place decides which host is next, how many conversations there may be, and what happens
- * when a connection fails.
+ * A bounded number of conversations with one place (a smarthost, or the hosts for the mail of some domains), each
+ * sending one mail after another. The place decides which host is next, how many conversations there may be, and what
+ * happens when a connection fails.
  *
  * Promises: every send is answered in bounded time, whatever the other side does: it is sent, or returned unsent after
  * waiting too long, with the reason why there was no connection. If a connection is found dead before its first reply
@@ -35,7 +35,9 @@ export type Place = {
   /** The host of the next conversation, which is opened at once. */
   peer(): Peer;
   onOpened(conversation: Conversation): void;
-  /** A connection failed. Returns the time until the next attempt; null: waiting mails are answered with this failure. */
+  /**
+   * A connection failed. Returns the time until the next attempt; null: waiting mails are answered with this failure.
+   */
   onRefused(conversation: Conversation, failure: Reply): number | null;
   /** One that had been opened has ended. */
   onEnded(conversation: Conversation): void;

@@ -6,8 +6,8 @@
  */
 
 /**
- * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain; `session`
- * is outside of any: the mail was stopped on our side.
+ * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain;
+ * `session` is outside of any: the mail was stopped on our side.
  */
 export type Phase =
   | "route"

@@ -37,8 +37,8 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
 }
 
 /**
- * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being committed.
- * Call it before any ledger is locked.
+ * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being
+ * committed. Call it before any ledger is locked.
  */
 export async function keepContacts(
   tx: Tx | Sql,

@@ -5,7 +5,10 @@
 import { randomBytes } from "node:crypto";
 import type { Sql, Tx } from "./connect.ts";
 
-/** Elements that need no quotes (ids, numbers, times, booleans, words of ours), as Postgres writes an array of any such type. */
+/**
+ * Elements that need no quotes (ids, numbers, times, booleans, words of ours), as Postgres writes an array of any such
+ * type.
+ */
 export function plainArray(elements: readonly (string | number | boolean | null)[]): string {
   return `{${elements.map((element) => element ?? "null").join()}}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Lost conflicts: the victim of a deadlock (40P01) or of a serialization failure (40001) is rolled back as a whole, and is
- * tried again. The caller gets an error only if every attempt loses.
+ * Lost conflicts: the victim of a deadlock (40P01) or of a serialization failure (40001) is rolled back as a whole, and
+ * is tried again. The caller gets an error only if every attempt loses.
  */
 import { isRefusal } from "./lost.ts";
 

@@ -36,8 +36,9 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
 };
 
 /**
- * Postgres answers within the statement timeout, unless a statement sets its own. We wait through a pause of some seconds
- * and for a slow connection: on an overloaded machine, connecting again makes it worse. Callers have their own deadlines.
+ * Postgres answers within the statement timeout, unless a statement sets its own. We wait through a pause of some
+ * seconds and for a slow connection: on an overloaded machine, connecting again makes it worse. Callers have their own
+ * deadlines.
  */
 const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;

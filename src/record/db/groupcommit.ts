@@ -1,10 +1,10 @@
 /**
  * Group commit: many entries, one transaction.
  *
- * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy
- * one writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
- * everything and commit; three where the locked rows show that more must be read. The kind of entry decides what is read,
- * decided and written.
+ * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy one
+ * writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
+ * everything and commit; three where the locked rows show that more must be read. The kind of entry decides what is
+ * read, decided and written.
  *
  * Promises: an entry gets its verdict only after the commit. One entry that is refused or broken never fails its
  * neighbours: a group that aborts is halved and tried again, down to single entries. A group that lost a deadlock is

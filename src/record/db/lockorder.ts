@@ -1,6 +1,6 @@
 /**
- * The order in which rows are locked, for every transaction and every statement. Transactions that keep it may wait for each
- * other, but cannot deadlock.
+ * The order in which rows are locked, for every transaction and every statement. Transactions that keep it may wait for
+ * each other, but cannot deadlock.
  *
  * Rules
  * 1. Tables are locked in the order of LOCK_ORDER. What a transaction has locked already it may lock again.

@@ -1,7 +1,7 @@
 /**
  * Brings the schema up to date: numbered files, each in a transaction of its own, under an advisory lock, so that any
- * number of processes may start at once. A file that was changed after it was applied stops the start. If no migration is
- * missing, no statement needs the owner of the tables.
+ * number of processes may start at once. A file that was changed after it was applied stops the start. If no migration
+ * is missing, no statement needs the owner of the tables.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";

@@ -86,8 +86,8 @@ export async function countScheduled(
 }
 
 /**
- * Cancels what a key scheduled, some at a time; returns how many. Each step locks the ledger, so that it sees every commit
- * under the key.
+ * Cancels what a key scheduled, some at a time; returns how many. Each step locks the ledger, so that it sees every
+ * commit under the key.
  */
 export async function cancelScheduled(
   sql: Sql,

@@ -7,7 +7,9 @@ import { endingSql, withoutOpen } from "./status.ts";
 export type QueueView = {
   bags: { in_line: number; held_back: number; leased: number; oldest: Date | null };
   emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
-  /** What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same. */
+  /**
+   * What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same.
+   */
   replies: { reply: string; count: number }[];
   destinations: { domain: string | null; count: number; next_attempt_at: Date; last_reply: string | null }[];
 };

@@ -1,7 +1,7 @@
 /**
- * The steps by which retention drops expired partitions. Each is short, and no send waits for one. A partition is detached
- * while sends go on, checked once more when it can no longer change, and dropped as a separate table. The catalog shows
- * where an interrupted run stopped, so that any process can continue.
+ * The steps by which retention drops expired partitions. Each is short, and no send waits for one. A partition is
+ * detached while sends go on, checked once more when it can no longer change, and dropped as a separate table. The
+ * catalog shows where an interrupted run stopped, so that any process can continue.
  */
 
 import { DAY_MS } from "../../clock.ts";

@@ -1,6 +1,6 @@
 /**
- * Suspended workspaces: none of their mail leaves, and none is lost. Their keys are refused at admission. The keeper and the
- * automation workers set aside what comes due; bags are not claimed; mail that waits for a cap stays.
+ * Suspended workspaces: none of their mail leaves, and none is lost. Their keys are refused at admission. The keeper
+ * and the automation workers set aside what comes due; bags are not claimed; mail that waits for a cap stays.
  *
  * Suspending and resuming lock the ledger, as every commit of mail does. When they return, requests admitted before are
  * either written or will be checked against the new version.
@@ -77,7 +77,9 @@ export async function mailNotGone(sql: Sql, workspaceId: string, most: number): 
   return { ...none, ...due[0], ...bags[0] };
 }
 
-/** What was held of workspaces that are suspended no longer is due again; says how many rows, of e-mails and of runs. */
+/**
+ * What was held of workspaces that are suspended no longer is due again; says how many rows, of e-mails and of runs.
+ */
 export async function letGoOn(tx: Tx, most: number): Promise<number> {
   const runs = await tx`
     with resumed as (${resumedIn(tx, "run")}), held as materialized (
