@@ -25,7 +25,7 @@ import type { Endings } from "./endings.ts";
 import { Meter, type Watched } from "./meter.ts";
 import { endChild, type Sink, type SinkKind, STOP_MS_MAX, startSink } from "./sink.ts";
 
-const SECRET = "a secret of the bench, long enough for any use";
+export const SECRET = "a secret of the bench, long enough for any use";
 const CLOCK = { now: () => Date.now(), given: () => 0 };
 /** Nobody needs what it would still put in order. */
 const INTERRUPTED_MS_MAX = 500;
@@ -38,7 +38,7 @@ const AMPLE: Overrides = {
   cap_day: 2_000_000_000,
 };
 
-export type RoleName = "api" | "deliver" | "automate" | "keeper";
+export type RoleName = "api" | "deliver" | "automate" | "inbound" | "keeper";
 export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
 export type Workspace = { id: string; handle: string; key: string };
 

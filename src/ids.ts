@@ -48,7 +48,7 @@ export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
+export const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /** `evt_` and 26 base32 characters: 48 bits of time and 80 of chance. */
 export function newEventId(now: number): string {

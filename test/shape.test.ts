@@ -13,10 +13,10 @@ import { expect, test } from "vitest";
  */
 const RANKS = [
   /* 0 */ ["config", "ids", "clock", "address", "turn", "schemafault", "rules"],
-  /* 1 */ ["redis", "record", "message", "smtp"],
+  /* 1 */ ["redis", "record", "message", "smtp", "returnpath"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
-  /* 4 */ ["api", "automation", "delivery", "inbound", "submission", "webhooks", "console", "keeper"],
+  /* 4 */ ["api", "automation", "delivery", "inbound", "keeper"],
   /* 5 */ ["process", "cli", "embedded"],
 ];
 /** Here the parts are put together: these may import everything, each other too, and they read the clock. */

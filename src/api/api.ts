@@ -26,6 +26,7 @@ import { emailRoutes } from "./emails.ts";
 import { eventLogRoutes } from "./eventlog.ts";
 import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
+import { feedbackRoutes } from "./feedback.ts";
 import type { GateParts } from "./gate.ts";
 import { JsonParser } from "./jsonthread.ts";
 import { LastUsed } from "./lastused.ts";
@@ -172,6 +173,7 @@ function routesOf(
     ...eventRoutes({ commit: events, clock }),
     ...eventLogRoutes(reads),
     ...suppressionRoutes({ reads, clock, hashOf }),
+    ...feedbackRoutes({ sql: reads, clock }),
     ...contactRoutes({
       commit: contacts,
       reads,

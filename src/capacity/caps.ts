@@ -34,15 +34,25 @@ const POLICY = "policy";
 /** Caps of a workspace that changed: Redis has to hear of it. */
 export type CapsChanged = { handle: string; version: number };
 
+export type JudgeParts = {
+  sql: Sql;
+  policy: Policy;
+  /** Whether bounces and complaints that come after a mail was taken reach us. */
+  hearsReports: boolean;
+};
+
+/** Said with every change that was decided on less than all evidence. */
+const NOT_HEARD = "Bounces and complaints after delivery are not heard (BOUNCE_DOMAIN is not set).";
+
 /** Judges the next workspaces after one; hands back where to go on, or null at the end. */
 export async function judgeCaps(
-  sql: Sql,
-  policy: Policy,
+  parts: JudgeParts,
   after: string,
   now: number,
   most: number,
   onChange: (changed: CapsChanged) => Promise<void>,
 ): Promise<string | null> {
+  const { sql } = parts;
   const rows = await capacitiesToJudge(sql, after, now, most);
   const last = rows.at(-1);
   if (!last) return null;
@@ -52,7 +62,7 @@ export async function judgeCaps(
   for (const day of await dailyCounts(sql, ids, now, COUNTED_DAYS_MAX))
     counts.get(day.workspaceId)?.push(day);
   for (const row of rows) {
-    const saved = await judgeOne(sql, policy, row, counts.get(row.workspaceId) ?? [], now);
+    const saved = await judgeOne(parts, row, counts.get(row.workspaceId) ?? [], now);
     // one that somebody has set meanwhile is judged next time
     if (saved?.kind === "saved" && saved.version !== null)
       await onChange({ handle: row.handle, version: saved.version });
@@ -98,8 +108,7 @@ export function daysOf(rows: readonly DayRow[]) {
 }
 
 async function judgeOne(
-  sql: Sql,
-  policy: Policy,
+  { sql, policy, hearsReports }: JudgeParts,
   row: CapacityRow,
   rows: readonly DayRow[],
   now: number,
@@ -108,7 +117,8 @@ async function judgeOne(
   const override = overrideOf(row);
   const days = daysOf(rows);
   const { state, changed, reason } = evaluate(policy, row.plan, known, days, override, now);
-  const changes = changed ? [{ reason, by: POLICY, counts: days.at(-1) ?? null }] : [];
+  const evidence = hearsReports ? reason : `${reason} ${NOT_HEARD}`;
+  const changes = changed ? [{ reason: evidence, by: POLICY, counts: days.at(-1) ?? null }] : [];
   const stored = row.override as Override | null;
   if (stored?.until && stored.until <= now) {
     changes.push({ reason: `The override by ${stored.by} has ended.`, by: stored.by, counts: null });

@@ -101,8 +101,9 @@ export function capsCommand(): Command {
 }
 
 async function show(context: Context, options: Of) {
-  const { sql, clock } = context;
+  const { sql, clock, config } = context;
   const now = clock.now();
+  const hearsReports = config.bounceDomain !== null;
   const row = await capacityOf(context, options.workspace);
   const account = await readAccount(sql, options.workspace);
   if (!account) throw unknownWorkspace(options.workspace);
@@ -120,6 +121,7 @@ async function show(context: Context, options: Of) {
     only_transactional: caps.bulkPaused,
     override,
     evaluated_on: state.evaluatedOn,
+    hears_reports: hearsReports,
   };
   const lines = [
     table(
@@ -132,6 +134,7 @@ async function show(context: Context, options: Of) {
     `level: ${state.level}${caps.bulkPaused ? "; only transactional mail is sent" : ""}`,
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
     `override: ${override ? JSON.stringify(override) : "none"}`,
+    `bounces and complaints after delivery: ${hearsReports ? "heard" : "not heard, BOUNCE_DOMAIN is not set"}`,
   ];
   say(options, value, lines.join("\n"));
 }

@@ -32,7 +32,7 @@ export type Context = {
   clock: Clock;
 };
 
-type Ready = { database_url: string; redis_url: string; smtp_url: string | null };
+type Ready = { database_url: string; redis_url: string; smtp_url: string | null; bounce_domain?: string };
 
 /** The settings, with what a running `npm start` says where the environment says nothing. */
 export function settings(): Config {
@@ -46,6 +46,7 @@ export function settings(): Config {
     databaseUrl: config.databaseUrl ?? ready?.database_url ?? null,
     redisUrl: config.redisUrl ?? ready?.redis_url ?? null,
     smtpUrl: config.smtpUrl ?? ((config.courier === "relay" && ready?.smtp_url) || null),
+    bounceDomain: config.bounceDomain ?? ready?.bounce_domain ?? null,
     secret: config.secret ?? (existsSync(secretFile) ? readFileSync(secretFile, "utf8").trim() : null),
   };
 }

@@ -1,10 +1,12 @@
 /** `postrider doctor`: whether this machine and what it reaches can carry the engine, a line each. */
+import { Resolver } from "node:dns/promises";
 import { statfs } from "node:fs/promises";
 import { Command } from "commander";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { doubtAboutUs } from "../delivery/namecheck.ts";
 import { knock } from "../delivery/smarthostcheck.ts";
+import { hostsOf } from "../domain/returnpath.ts";
 import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
 import { postgresAt, redisAt, type Store, unreachable } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
@@ -35,6 +37,7 @@ export function doctorCommand(): Command {
         postgres(config),
         redis(config),
         courier(config),
+        returnPath(config),
         disk(config),
       ]);
       const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
@@ -188,6 +191,25 @@ async function smarthost(config: Config): Promise<Finding> {
   } catch (error) {
     return { what, state: "fail", detail: reason(error) };
   }
+}
+
+/** Whether receivers can tell us what became of mail that they took. */
+async function returnPath({ bounceDomain, dnsServers }: Config): Promise<Finding> {
+  const what = "return path";
+  if (bounceDomain === null)
+    return {
+      what,
+      state: "warn",
+      detail:
+        "BOUNCE_DOMAIN is not set: bounces and complaints that come after a mail was taken are not heard",
+    };
+  const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: 1 });
+  if (dnsServers.length > 0) resolver.setServers(dnsServers);
+  const hosts = await hostsOf(bounceDomain, (name) => resolver.resolveMx(name));
+  if (hosts === null) return { what, state: "warn", detail: `DNS gave no answer for ${bounceDomain}` };
+  return hosts.length === 0
+    ? { what, state: "warn", detail: `${bounceDomain} has no MX record: no report finds its way here` }
+    : { what, state: "ok", detail: `reports to ${bounceDomain} go to ${hosts.join(", ")}` };
 }
 
 async function disk(config: Config): Promise<Finding> {

@@ -27,7 +27,8 @@ import {
   recordText,
   zoneLine,
 } from "../domain/published.ts";
-import { claimDomain } from "../domain/verify.ts";
+import { returnPathLine, returnPathName } from "../domain/returnpath.ts";
+import { checkReturnPath, claimDomain } from "../domain/verify.ts";
 import {
   type DomainKey,
   deleteDomainKeys,
@@ -193,14 +194,17 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
           ownershipLine(claim),
         ]
       : []),
+    "",
+    ...besides(context, domain),
   ];
-  say(options, shown(made, claim), words.join("\n"));
+  say(options, shown(context, made, claim), words.join("\n"));
 }
 
-async function list({ sql }: Context, options: Of): Promise<void> {
+async function list(context: Context, options: Of): Promise<void> {
+  const { sql } = context;
   const claims = new Map((await listDomains(sql, options.workspace)).map((claim) => [claim.domain, claim]));
   const keys = (await listDomainKeys(sql, options.workspace)).map((key) =>
-    shown(key, claims.get(key.domain) ?? null),
+    shown(context, key, claims.get(key.domain) ?? null),
   );
   const rows = keys.map((key) => [
     key.domain,
@@ -227,16 +231,26 @@ async function show(context: Context, domain: string, options: Of): Promise<void
     ownershipLine(claim),
     "",
   ];
-  const advice = [
+  say(
+    options,
+    keys.map((key) => shown(context, key, claim)),
+    [...words, ...ownership, ...besides(context, domain)].join("\n"),
+  );
+}
+
+/** Records that nothing waits for. */
+function besides({ config: { bounceDomain } }: Context, domain: string): string[] {
+  return [
     "; Advisable besides, unless the domain has them:",
     `; SPF, with whatever your smarthost tells you to include: ${domain}. 3600 IN TXT "v=spf1 include:... ~all"`,
     `; DMARC, to begin with; its reports tell who else sends: _dmarc.${domain}. 3600 IN TXT "v=DMARC1; p=none; rua=mailto:dmarc@${domain}"`,
+    ...(bounceDomain === null
+      ? []
+      : [
+          "; return path, so that SPF counts for DMARC; `domain verify` puts it to use:",
+          returnPathLine(domain, bounceDomain),
+        ]),
   ];
-  say(
-    options,
-    keys.map((key) => shown(key, claim)),
-    [...words, ...ownership, ...advice].join("\n"),
-  );
 }
 
 const STATE_WORDS = {
@@ -262,18 +276,32 @@ async function verify(context: Context, domain: string, options: Of & { resolver
     ofKeys.map(async (one) => ({ ...one, begins: verdict.isOwn && (await begins(context, one, options)) })),
   );
   const now = await claimOf(context, domain, options);
+  const path = verdict.isOwn ? await returnPathOf(context, now, resolver) : null;
   const values = findings.map(({ key, isFound, says, begins }) => ({
-    ...shown(begins ? { ...key, state: "signing" } : key, now),
+    ...shown(context, begins ? { ...key, state: "signing" } : key, now),
     found: isFound,
     finding: says,
+    return_path_found: path?.isFound ?? false,
   }));
   const lines = findings.map(({ key, isFound, says, begins }) => {
     const state = begins ? `signs ${IN_FORCE}` : STATE_WORDS[key.state];
     return `${isFound ? "ok  " : "FAIL"}  ${key.selector} (${state}): ${says}.`;
   });
   const owned = `${verdict.isOwn ? "ok  " : "FAIL"}  ownership: ${verdict.says} (${ownership.says}).`;
-  say(options, values, [...lines, owned].join("\n"));
+  const returns = path ? [`${path.isFound ? "ok  " : "note"}  return path: ${path.says}.`] : [];
+  say(options, values, [...lines, owned, ...returns].join("\n"));
   judge(verdict, ownership, current);
+}
+
+/** Mail goes without it too: then its return path is below the operator's domain. */
+async function returnPathOf(
+  { sql, clock, config: { bounceDomain } }: Context,
+  claim: SenderDomain,
+  resolver: Resolver,
+): Promise<Finding | null> {
+  if (bounceDomain === null) return null;
+  const askMx = (name: string) => resolver.resolveMx(name);
+  return checkReturnPath(sql, { bounceDomain, askMx }, claim, clock.now());
 }
 
 type Verdict = { isOwn: boolean; says: string };
@@ -376,7 +404,7 @@ function algorithmOf({ key, algorithm = "rsa" }: NewOptions): Algorithm {
   return key?.algorithm ?? algorithm;
 }
 
-function shown(key: DomainKey, claim: SenderDomain | null) {
+function shown({ config: { bounceDomain } }: Context, key: DomainKey, claim: SenderDomain | null) {
   return {
     domain: key.domain,
     selector: key.selector,
@@ -387,6 +415,7 @@ function shown(key: DomainKey, claim: SenderDomain | null) {
     record: { name: recordName(key), type: "TXT", value: recordText(key) },
     verified: claim?.verifiedAt != null,
     ownership: claim && { name: ownershipName(claim.domain), type: "TXT", value: ownershipText(claim) },
+    return_path: bounceDomain && { name: returnPathName(key.domain), type: "CNAME", value: bounceDomain },
   };
 }
 

@@ -12,7 +12,8 @@ import { makeProgram } from "./program.ts";
 const USAGE_EXIT = 2;
 
 try {
-  await makeProgram().parseAsync();
+  const program = await makeProgram(process.argv[2]);
+  await program.parseAsync();
 } catch (error) {
   process.exitCode = statusOf(error);
 }

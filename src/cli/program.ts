@@ -1,46 +1,35 @@
 /** The commands as one program, with a version, an example each, and a way on after a mistake. */
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
-import { audienceCommand } from "./audience.ts";
-import { automationCommand } from "./automation.ts";
-import { capsCommand } from "./caps.ts";
-import { contactCommand } from "./contact.ts";
-import { doctorCommand } from "./doctor.ts";
-import { domainCommand } from "./domain.ts";
-import { emailCommand } from "./email.ts";
 import { EXAMPLES } from "./examples.ts";
-import { keyCommand } from "./key.ts";
-import { migrateCommand } from "./migrate.ts";
-import { queueCommand } from "./queue.ts";
-import { sendTestCommand } from "./sendtest.ts";
-import { serveCommand } from "./serve.ts";
-import { suppressionCommand } from "./suppression.ts";
-import { usageCommand } from "./usage.ts";
-import { workspaceCommand } from "./workspace.ts";
 
-export function makeProgram(): Command {
+/** Each is loaded when it is needed: all of them together take 0.8 s of CPU, one of them 0.2 s. */
+const COMMANDS: Record<string, () => Promise<Command>> = {
+  serve: async () => (await import("./serve.ts")).serveCommand(),
+  migrate: async () => (await import("./migrate.ts")).migrateCommand(),
+  doctor: async () => (await import("./doctor.ts")).doctorCommand(),
+  workspace: async () => (await import("./workspace.ts")).workspaceCommand(),
+  key: async () => (await import("./key.ts")).keyCommand(),
+  domain: async () => (await import("./domain.ts")).domainCommand(),
+  audience: async () => (await import("./audience.ts")).audienceCommand(),
+  automation: async () => (await import("./automation.ts")).automationCommand(),
+  contact: async () => (await import("./contact.ts")).contactCommand(),
+  usage: async () => (await import("./usage.ts")).usageCommand(),
+  caps: async () => (await import("./caps.ts")).capsCommand(),
+  queue: async () => (await import("./queue.ts")).queueCommand(),
+  email: async () => (await import("./email.ts")).emailCommand(),
+  suppression: async () => (await import("./suppression.ts")).suppressionCommand(),
+  "send-test": async () => (await import("./sendtest.ts")).sendTestCommand(),
+};
+
+/** With all commands, or with the one that the first word names. */
+export async function makeProgram(word = ""): Promise<Command> {
+  const only = Object.hasOwn(COMMANDS, word) ? COMMANDS[word] : undefined;
   const program = new Command("postrider")
     .description("Postrider sends transactional e-mail at high rate.")
     .version(packageVersion(), "-V, --version", "the version of Postrider")
     .helpCommand(false);
-  for (const make of [
-    serveCommand,
-    migrateCommand,
-    doctorCommand,
-    workspaceCommand,
-    keyCommand,
-    domainCommand,
-    audienceCommand,
-    automationCommand,
-    contactCommand,
-    usageCommand,
-    capsCommand,
-    queueCommand,
-    emailCommand,
-    suppressionCommand,
-    sendTestCommand,
-  ])
-    program.addCommand(make());
+  for (const make of only === undefined ? Object.values(COMMANDS) : [only]) program.addCommand(await make());
   program.addCommand(helpCommand(program));
   for (const command of everyCommand(program)) {
     const path = pathOf(command);

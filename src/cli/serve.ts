@@ -1,12 +1,7 @@
 /** `postrider serve`: some roles in this process. */
 import { Command, InvalidArgumentError } from "commander";
 import { runRoles } from "../process/run.ts";
-import type { Role } from "../process/serve.ts";
-import { complain } from "./print.ts";
-
-/** Every role of the design; those that have nothing to do yet are accepted and say so. */
-const ROLES: readonly Role[] = ["api", "deliver", "automate", "inbound", "keeper", "console"];
-const AT_WORK: ReadonlySet<Role> = new Set(["api", "deliver", "automate", "keeper"]);
+import { ROLES, type Role } from "../rules/roles.ts";
 
 export function serveCommand(): Command {
   return new Command("serve")
@@ -15,10 +10,7 @@ export function serveCommand(): Command {
       ...ROLES,
     ])
     .action(async ({ role: roles }: { role: Role[] }) => {
-      const idle = roles.filter((role) => !AT_WORK.has(role));
-      if (idle.length > 0)
-        complain(`These roles are not part of this version and do nothing: ${idle.join(", ")}.`);
-      const status = await runRoles(roles.filter((role) => AT_WORK.has(role)));
+      const status = await runRoles(roles);
       if (status !== null) process.exit(status);
     });
 }

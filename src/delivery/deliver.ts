@@ -47,6 +47,7 @@ import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { Room } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
 import type { Leases } from "./leases.ts";
+import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
 import type { Signer } from "./signer.ts";
 
 const STRAGGLER_MS = 2_000;
@@ -59,6 +60,8 @@ const COMPLAIN_EVERY_MS = 60_000;
 const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
 const ATTACHED_WAIT_MS_MAX = 30_000;
 const LOAD_MS_MAX = 10_000;
+/** Transactions of one mail. */
+const AT_ONCE_MAX = 5;
 /** Bags that are not given back move when their leases run out, which takes 20 s. */
 const RELEASE_MS_MAX = 500;
 
@@ -75,6 +78,8 @@ export type DeliverParts = {
   /** Whether a series of soft bounces suppresses. */
   countsSoft: boolean;
   courier: Courier;
+  /** Without them the envelope's sender is that of the mail, and reports go there. */
+  returnPaths: ReturnPaths | null;
   settler: Settler;
   leases: Leases;
   clock: Clock;
@@ -398,7 +403,7 @@ export class Deliverer {
     attachments: readonly Attachment[],
   ): Promise<void> {
     const { bag, permit } = trip;
-    const { signer, courier, clock } = this.#parts;
+    const { signer, courier, returnPaths, clock } = this.#parts;
     const attemptedAt = clock.now();
     const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
@@ -419,9 +424,43 @@ export class Deliverer {
     }
     const to = openAddresses(people.recipients, email.marks);
     const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
-    const replies = await courier.send(envelope, await toWireInTurns(signed), permit);
+    const wire = await toWireInTurns(signed);
+    let replies: Reply[];
+    if (returnPaths === null) replies = await courier.send(envelope, wire, permit);
+    else {
+      const known = returnPaths.writer(bag.workspaceId, from.domain);
+      const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
+      if (typeof writer !== "function") return this.#wait(bag, email, people, writer);
+      replies = await this.#sendEach(email, { ...envelope, writer }, wire, permit);
+    }
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
+  }
+
+  /**
+   * Each recipient gets a transaction and a return path of their own, so that a report names the recipient by where it
+   * comes, whatever it says. Most mail has one recipient, for whom this costs nothing; a MAC over the whole mail would
+   * have to believe the address in a report, which anybody who got the mail can write.
+   */
+  async #sendEach(
+    { id, marks }: OpenEmail,
+    { writer, to, utf8 }: { writer: PathWriter; to: readonly string[]; utf8: boolean },
+    wire: Buffer,
+    permit: Permit,
+  ): Promise<Reply[]> {
+    const { courier, clock } = this.#parts;
+    if (to.length === 1)
+      return courier.send({ from: writer(id, marks.indexOf("o"), clock.now()), to, utf8 }, wire, permit);
+    const places = [...marks].flatMap((mark, place) => (mark === "o" ? [place] : []));
+    const send = async (n: number): Promise<Reply> => {
+      const from = writer(id, places[n] as number, clock.now());
+      const [reply] = await courier.send({ from, to: [to[n] as string], utf8 }, wire, permit);
+      return reply as Reply;
+    };
+    const replies: Reply[] = [];
+    for (let n = 0; n < to.length; n += AT_ONCE_MAX)
+      replies.push(...(await Promise.all(to.slice(n, n + AT_ONCE_MAX).map((_, k) => send(n + k)))));
+    return replies;
   }
 
   /** Nothing of it was sent, for a reason that may pass. */
@@ -612,6 +651,14 @@ function unknownOwner(error: unknown): Reply {
     "session",
     "OWNER_UNREAD",
     `whose domain it is could not be read: ${(error as Error).message}`,
+  );
+}
+
+function noReturnPath(error: unknown): Reply {
+  return troubleOf(
+    "session",
+    "RETURN_PATH_UNREAD",
+    `where reports about it go could not be read: ${(error as Error).message}`,
   );
 }
 

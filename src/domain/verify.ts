@@ -7,13 +7,15 @@ import {
   findDomain,
   giveDomain,
   noteChecked,
+  noteReturnPath,
   ownerOf,
   type Raised,
   type SenderDomain,
   takeDomain,
 } from "../record/workspaces/domains.ts";
 import { type Proof, proofOf } from "./ownership.ts";
-import type { AskTxt } from "./published.ts";
+import type { AskTxt, Finding } from "./published.ts";
+import { lookUpReturnPath, type ReturnPathDns } from "./returnpath.ts";
 
 const CHECK_EVERY_MS = DAY_MS;
 /** What is missing or could not be asked is asked again sooner. */
@@ -22,6 +24,21 @@ const DOUBTED_EVERY_MS = HOUR_MS;
 const MISSING_MS_MAX = 7 * DAY_MS;
 
 export type VerifyParts = { sql: Sql; askTxt: AskTxt; now: number };
+
+/** Looks whether mail of the domain may have its return path below it, and notes it. */
+export async function checkReturnPath(
+  sql: Sql,
+  dns: ReturnPathDns,
+  checked: SenderDomain,
+  now: number,
+): Promise<Finding> {
+  const finding = await lookUpReturnPath(checked.domain, dns);
+  if (finding.isUnknown) return finding;
+  // receivers refuse mail whose return path leads nowhere, so what is gone is used no more
+  if (finding.isFound !== (checked.returnPathAt !== null))
+    await noteReturnPath(sql, checked, finding.isFound ? new Date(now) : null);
+  return finding;
+}
 
 export type Verified =
   | { kind: "verified"; raised: Raised[] }

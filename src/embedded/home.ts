@@ -32,6 +32,9 @@ export type Place = {
   database_url: string | null;
   redis_url: string | null;
   smtp_url: string | null;
+  /** Where reports about mail are taken. */
+  inbound_url: string | null;
+  bounce_domain: string | null;
 };
 
 /** What testers and the command line read. */

@@ -5,7 +5,7 @@
  */
 export type Report =
   | { kind: "progress"; line: string }
-  | { kind: "ready"; port: number | null }
+  | { kind: "ready"; port: number | null; inboundPort: number | null }
   | { kind: "stores"; stores: StoresReport }
   /** `status` is what the process ends with. */
   | { kind: "failed"; reason: string; status: number };

@@ -10,7 +10,8 @@ import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Policy } from "../capacity/policy.ts";
 import { atMost, type Clock, DAY_MS } from "../clock.ts";
 import type { AskTxt } from "../domain/published.ts";
-import { checkAgain } from "../domain/verify.ts";
+import type { ReturnPathDns } from "../domain/returnpath.ts";
+import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
 import type { Line, Lining } from "../queue/bagqueue.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
@@ -34,6 +35,7 @@ import {
   type TickName,
 } from "../record/mail/keeping.ts";
 import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/mail/overload.ts";
+import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
 import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
 import { numberEvents } from "../record/outbox/outbox.ts";
@@ -61,6 +63,7 @@ const STEPS_MAX = {
   claims: 5_000,
   softBounces: 5_000,
   runs: 5_000,
+  reports: 1_000,
   /** Megabytes each, it may be. */
   attachments: 500,
   events: 5_000,
@@ -86,6 +89,8 @@ export type KeeperParts = {
   policy(): Policy;
   capsEverySeconds: number;
   askTxt: AskTxt;
+  /** Where reports are taken; null: nowhere. */
+  returnPaths: ReturnPathDns | null;
   /** A domain is verified for this workspace no longer: what Redis holds of it is out of date. */
   onDomainLost(lost: Raised): Promise<void>;
   /** Caps changed: Redis must not give out the old ones. */
@@ -249,10 +254,18 @@ export class Keeper {
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, clock, policy, onCaps } = this.#parts;
+    const { sql, clock, policy, returnPaths, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
     this.#capsAt = await this.#leased("caps", () =>
-      this.#sizes.judged.take((most) => judgeCaps(sql, policy(), from, clock.now(), most, onCaps)),
+      this.#sizes.judged.take((most) =>
+        judgeCaps(
+          { sql, policy: policy(), hearsReports: returnPaths !== null },
+          from,
+          clock.now(),
+          most,
+          onCaps,
+        ),
+      ),
     );
     return this.#capsAt !== null;
   }
@@ -269,13 +282,14 @@ export class Keeper {
 
   /** Verified domains are looked up again once a day. */
   async domains(): Promise<boolean> {
-    const { sql, clock, askTxt, onDomainLost } = this.#parts;
+    const { sql, clock, askTxt, returnPaths, onDomainLost } = this.#parts;
     const isMore = await this.#leased("domains", async (lease) => {
       const now = clock.now();
       const due = await domainsToCheck(sql, new Date(now), DOMAINS_MAX);
       for (const domain of due) {
         if (!lease.isHeld()) return false;
         for (const lost of await checkAgain({ sql, askTxt, now }, domain)) await onDomainLost(lost);
+        if (returnPaths) await checkReturnPath(sql, returnPaths, domain, now);
       }
       return due.length === DOMAINS_MAX;
     });
@@ -304,7 +318,7 @@ export class Keeper {
   /** Deletes rows by their own age. A failure with one kind does not stop the others. */
   async expiry(): Promise<boolean> {
     const { retention, onFault } = this.#parts;
-    const { claims, attachments, runs, counts, softBounces } = this.#sizes;
+    const { claims, attachments, runs, reports, counts, softBounces } = this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -318,6 +332,9 @@ export class Keeper {
     const full = [
       await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
       await drop(attachments, dropOldAttachments),
+      await drop(reports, (tx, most, now) =>
+        dropOldReports(tx, new Date(now - retention.bodies * DAY_MS), most),
+      ),
       await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
       await drop(softBounces, (tx, most, now) =>
         dropOldSoftBounces(tx, new Date(now - SOFT_BOUNCE_DAYS_MAX * DAY_MS), most),

@@ -6,7 +6,8 @@ import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
 import { onLeashLost, report } from "../embedded/parent.ts";
-import type { Role, Serving } from "./serve.ts";
+import type { Role } from "../rules/roles.ts";
+import type { Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
@@ -31,8 +32,9 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     survive(log);
     const serving = await serve(config, roles, log);
     untilStopped(serving, log);
-    log.info({ port: serving.port }, "serving");
-    report({ kind: "ready", port: serving.port });
+    const { port, inboundPort } = serving;
+    log.info({ port, inbound_port: inboundPort }, "serving");
+    report({ kind: "ready", port, inboundPort });
     return null;
   } catch (error) {
     const reason = reasonOf(error);

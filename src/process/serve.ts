@@ -21,11 +21,13 @@ import { Deliverer } from "../delivery/deliver.ts";
 import { directCourier } from "../delivery/direct.ts";
 import { Leases } from "../delivery/leases.ts";
 import { relayCourier } from "../delivery/relay.ts";
+import { ReturnPaths } from "../delivery/returnpaths.ts";
 import { Signer } from "../delivery/signer.ts";
 import { Sealer } from "../domain/key.ts";
 import { Owners } from "../domain/owners.ts";
-import type { AskTxt } from "../domain/published.ts";
 import { workspaceMarker } from "../ids.ts";
+import { openInbound } from "../inbound/inbound.ts";
+import { ReportWorker } from "../inbound/work.ts";
 import { Keeper } from "../keeper/keeper.ts";
 import { Settler } from "../outcome/settler.ts";
 import { Line } from "../queue/bagqueue.ts";
@@ -38,15 +40,14 @@ import { type Bag, firstRow, noteEpoch } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
 import { Brake } from "../record/mail/overload.ts";
 import type { RedisClient } from "../redis/scripts.ts";
+import { ReturnPathKey } from "../returnpath.ts";
+import type { Role } from "../rules/roles.ts";
 import { SHARDS } from "../rules/shards.ts";
 import { ownSubmitter } from "../submit.ts";
 import { Shelf } from "../template/cache.ts";
 import { warmUp } from "../template/warmup.ts";
 import { isLoopback, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
-
-export const ROLES = ["api", "deliver", "automate", "inbound", "keeper", "console"] as const;
-export type Role = (typeof ROLES)[number];
 
 /** Together less than 5 s, whatever the stores do: supervisors kill a process after that. */
 const API_STOP_MS = 3_000;
@@ -60,10 +61,18 @@ const RUN_CHECK_MS = 1_000;
 const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
-/** Roles that check API keys, sign links, or decrypt DKIM keys. */
-const SIGNING: readonly Role[] = ["api", "deliver", "automate"];
+/** Roles that check API keys, sign links or return paths, or decrypt DKIM keys. */
+const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound"];
+/** Roles that process reports: those sent to the API arrive without a listener, too. */
+const REPORTING: readonly Role[] = ["inbound", "keeper"];
 
-export type Serving = { port: number | null; stop(): Promise<void> };
+export type Serving = {
+  /** Of the api. */
+  port: number | null;
+  /** Where reports are taken. */
+  inboundPort: number | null;
+  stop(): Promise<void>;
+};
 
 export async function serve(
   config: Config,
@@ -96,9 +105,22 @@ export async function serve(
       stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
+    const reports =
+      roles.some((role) => REPORTING.includes(role)) && secret !== ""
+        ? startReportWorker(config, secret, stores, clock, onFault)
+        : null;
+    if (reports) stops.push(reports.stop);
+    const inbound =
+      reports && roles.includes("inbound")
+        ? await startInboundRole(config, secret, stores, clock, onFault, reports.wake)
+        : null;
+    if (inbound) stops.push(inbound.stop);
+    else if (roles.includes("inbound"))
+      log.info("nothing listens for reports: BOUNCE_DOMAIN and FEEDBACK_ADDRESSES are not set");
     if (roles.includes("api") || roles.includes("automate")) warmUp();
     return {
       port,
+      inboundPort: inbound?.port ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
         await stores.close();
@@ -220,7 +242,7 @@ async function startDeliverRole(
 ) {
   const courier = openCourier(config, onFault);
   const sql = stores.sql("delivery");
-  const worker = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const worker = workerName();
   const { softBouncesMax: bounces, softBounceDays: days } = config;
   const series = bounces > 0 ? { bounces, days } : null;
   const settler = new Settler(stores.sql("settling"), worker, onFault, series);
@@ -236,6 +258,10 @@ async function startDeliverRole(
     countsSoft: series !== null,
     operatorDomain: parseMailbox(operatorSender(config))?.domain ?? null,
     courier,
+    returnPaths:
+      config.bounceDomain === null
+        ? null
+        : new ReturnPaths({ sql, key: new ReturnPathKey(serverSecret), domain: config.bounceDomain }),
     settler,
     leases: new Leases(stores.sql("leases"), onFault),
     clock,
@@ -331,6 +357,7 @@ async function startKeeperRole(
   const redis = await stores.redis("admission");
   const reservations = new Reservations(redis, sql, clock);
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
+  const resolver = resolverOf(config.dnsServers);
   const keeper = new Keeper({
     sql,
     timeoutMs: config.storeTimeoutMs,
@@ -340,7 +367,11 @@ async function startKeeperRole(
     clock,
     policy: () => policy.policy,
     capsEverySeconds: config.capsEverySeconds,
-    askTxt: textAsker(config.dnsServers),
+    askTxt: (name) => resolver.resolveTxt(name),
+    returnPaths:
+      config.bounceDomain === null
+        ? null
+        : { bounceDomain: config.bounceDomain, askMx: (name) => resolver.resolveMx(name) },
     onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
     onCaps: async ({ handle, version }) => {
       await keyring.forget(handle, version);
@@ -366,16 +397,79 @@ async function startKeeperRole(
   };
 }
 
+function startReportWorker(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+) {
+  const worker = new ReportWorker({
+    sql: stores.sql("reports"),
+    paths: new ReturnPathKey(serverSecret),
+    markOf: workspaceMarker(serverSecret),
+    clock,
+    worker: workerName(),
+    hashOf: addressHasher(serverSecret),
+    timeoutMs: config.storeTimeoutMs,
+    onFault,
+  });
+  worker.start();
+  return { wake: () => worker.wake(), stop: () => worker.stop(KEEPER_STOP_MS) };
+}
+
+/** Nothing listens where no return path and no feedback address leads. */
+async function startInboundRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  onFault: (error: unknown) => void,
+  onKept: () => void,
+) {
+  if (config.bounceDomain === null && config.feedbackAddresses.length === 0) return null;
+  const sql = stores.sql("intake");
+  const brake = new Brake(sql, onFault);
+  try {
+    const inbound = await openInbound(config, {
+      paths: new ReturnPathKey(serverSecret),
+      sql,
+      clock,
+      brake: () => brake.shortage?.reason ?? null,
+      onKept,
+      onFault,
+    });
+    return {
+      port: inbound.port,
+      async stop() {
+        brake.stop();
+        await atMost(KEEPER_STOP_MS, inbound.stop());
+      },
+    };
+  } catch (error) {
+    brake.stop();
+    const { inboundHost, inboundPort } = config;
+    throw new StartError(
+      `Reports cannot be taken on ${inboundHost}, port ${inboundPort}: ${error instanceof Error ? error.message : error}. ` +
+        "Set INBOUND_HOST, INBOUND_PORT, INBOUND_TLS_CERT or INBOUND_TLS_KEY.",
+    );
+  }
+}
+
+function workerName(): string {
+  return `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+}
+
 /** Who writes confirmation mails in the operator's words. */
 function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
   return mailFrom ?? defaultSender(publicUrl ?? `http://${host}:${port}`);
 }
 
 /** Asks DNS for the records of verified domains. */
-function textAsker(servers: Config["dnsServers"]): AskTxt {
+function resolverOf(servers: Config["dnsServers"]): Resolver {
   const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
   if (servers && servers.length > 0) resolver.setServers(servers);
-  return (name) => resolver.resolveTxt(name);
+  return resolver;
 }
 
 /** Queues bags that were just committed; if this fails, the keeper finds them. */

@@ -12,9 +12,10 @@ import { Home, type Place } from "../embedded/home.ts";
 import type { Report, StoresReport } from "../embedded/parent.ts";
 import { freePort, isPortFree } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
+import { ROLES, type Role } from "../rules/roles.ts";
 
-const ROLES = ["api", "deliver", "automate", "keeper"] as const;
-type Role = (typeof ROLES)[number];
+/** Where reports go in development: a name that nobody can own. */
+const BOUNCE_DOMAIN = "bounces.postrider.test";
 
 const READY_MS_MAX = 10_000;
 const READY_POLL_MS = 25;
@@ -50,10 +51,14 @@ class Root {
       // named here, since one that the system picks for the api could not be taken again soon after it died
       PORT: String(port === 0 ? await freePort(host) : port),
     };
-    this.#env = childEnv(found, { REQUIRE_VERIFIED_DOMAINS: "false" });
+    const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, INBOUND_PORT: "0" };
+    this.#env = childEnv(found, assumed);
+    if (this.#env.INBOUND_PORT === "0")
+      this.#env.INBOUND_PORT = String(await freePort(this.#config.inboundHost));
 
     say("Starting the engine");
-    const [baseUrl] = await Promise.all(ROLES.map((role) => this.#startRole(role)));
+    const urls = await Promise.all(ROLES.map((role) => this.#startRole(role)));
+    const [baseUrl, inboundUrl] = [urls[ROLES.indexOf("api")], urls[ROLES.indexOf("inbound")] ?? null];
     const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
     const demo = await demoWorkspace({
       databaseUrl: DATABASE_URL as string,
@@ -62,7 +67,12 @@ class Root {
       home: this.#home,
       say,
     });
-    this.#place = placeOf(baseUrl as string, demo, stores, SMTP_URL ?? null);
+    this.#place = placeOf(
+      { baseUrl: baseUrl as string, inboundUrl, bounceDomain: this.#env.BOUNCE_DOMAIN ?? null },
+      demo,
+      stores,
+      SMTP_URL ?? null,
+    );
     this.#home.announce(this.#place);
     process.stdout.write(banner(this.#place, this.#home.folder, this.#writesAsAny()));
   }
@@ -119,11 +129,13 @@ class Root {
     };
   }
 
-  /** Its first start must succeed; after that it is restarted. Returns the url of the api. */
+  /** Its first start must succeed; after that it is restarted. Returns the url of the api, or the address for reports. */
   async #startRole(role: Role): Promise<string | null> {
     const child = this.#spawnRole(role);
     const report = await child.started;
     this.#keep(role, child).catch((error: unknown) => this.fail(reasonOf(error)));
+    if (role === "inbound" && report.kind === "ready" && report.inboundPort !== null)
+      return `smtp://${reachable(this.#config.inboundHost)}:${report.inboundPort}`;
     return role === "api" ? this.#apiAnswers(report) : null;
   }
 
@@ -160,9 +172,7 @@ class Root {
   async #apiAnswers(report: Report): Promise<string> {
     if (report.kind !== "ready" || report.port === null)
       throw new StartError("The API process reported no port.");
-    const { host } = this.#config;
-    const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
-    const baseUrl = `http://${everywhere[host] ?? (host.includes(":") ? `[${host}]` : host)}:${report.port}`;
+    const baseUrl = `http://${reachable(this.#config.host)}:${report.port}`;
     const deadline = performance.now() + READY_MS_MAX;
     for (;;) {
       const missing = await missingAt(baseUrl);
@@ -211,8 +221,18 @@ async function expectListenable(port: number, host: string): Promise<void> {
     );
 }
 
+/** The address of this machine at which somebody who listens on `host` is reached, as it stands in a url. */
+function reachable(host: string): string {
+  const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
+  return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
+}
+
 function placeOf(
-  baseUrl: string,
+  {
+    baseUrl,
+    inboundUrl,
+    bounceDomain,
+  }: { baseUrl: string; inboundUrl: string | null; bounceDomain: string | null },
   demo: Demo,
   { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
   smtpUrl: string | null,
@@ -229,6 +249,8 @@ function placeOf(
     database_url: databaseUrl,
     redis_url: redisUrl,
     smtp_url: smtpUrl,
+    inbound_url: inboundUrl,
+    bounce_domain: bounceDomain,
   };
 }
 

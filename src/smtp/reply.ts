@@ -83,7 +83,9 @@ export type Trouble =
   /** The owner of the sender's domain could not be read. */
   | "OWNER_UNREAD"
   /** The attachments could not be read. */
-  | "CONTENT_UNREAD";
+  | "CONTENT_UNREAD"
+  /** The return path could not be read. */
+  | "RETURN_PATH_UNREAD";
 
 const TEXT_CHARS_MAX = 500;
 

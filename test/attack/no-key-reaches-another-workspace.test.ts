@@ -84,6 +84,10 @@ const BODIES: Record<string, Bodies> = {
   "POST /templates/{id_or_external_id}/publish": NONE,
   "POST /templates/{id_or_external_id}/duplicate": NONE,
   "GET /events/log": NONE,
+  "POST /feedback": ({ email, address }) => [
+    [{ email_id: email, type: "complaint" }],
+    [{ message_id: `<${email}@example.com>`, recipient: address, type: "bounce" }],
+  ],
   "POST /events": ({ audience, address }) => [{ audience_id: audience, email: address, name: "signed.up" }],
   ...Object.fromEntries(
     ["audiences", "segments"].flatMap((name) =>

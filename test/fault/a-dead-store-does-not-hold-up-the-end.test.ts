@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Role } from "../../src/process/serve.ts";
+import type { Role } from "../../src/rules/roles.ts";
 import { startEngine } from "../rig/engine.ts";
 import { startProcess } from "../rig/process.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Keyring } from "../../src/admission/keyring.ts";
 import { apply } from "../../src/automation/apply.ts";
-import type { Role } from "../../src/process/serve.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
+import type { Role } from "../../src/rules/roles.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { runsEnded, settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";

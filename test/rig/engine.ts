@@ -6,11 +6,12 @@ import pino from "pino";
 import { Keyring } from "../../src/admission/keyring.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type Env, loadConfig } from "../../src/config.ts";
-import { type Role, type Serving, serve } from "../../src/process/serve.ts";
+import { type Serving, serve } from "../../src/process/serve.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import type { Overrides, Plan } from "../../src/rules/plans.ts";
+import type { Role } from "../../src/rules/roles.ts";
 import { services } from "./services.ts";
 import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
 
@@ -30,7 +31,7 @@ export type EngineOptions = {
 export const PATIENT: Env = { STORE_TIMEOUT_MS: "10000" };
 
 /** These work on whatever is due in a store, so they would take what belongs to other test files. */
-const GREEDY: readonly Role[] = ["deliver", "keeper", "automate"];
+const GREEDY: readonly Role[] = ["deliver", "keeper", "automate", "inbound"];
 
 /** What the engine's environment would say. Its secret is the same for all processes of the tests. */
 export function settingsOf(options: EngineOptions): Env {
@@ -68,6 +69,8 @@ export type Complaint = { level: number; msg: string; err?: { message: string; s
 export class Engine {
   /** Where the api listens. */
   readonly url: string;
+  /** Of `inbound`. */
+  readonly inboundPort: number;
   readonly complaints: readonly Complaint[];
   /** Connections of the test's own, to look into the stores behind the engine's back. */
   readonly sql: Sql;
@@ -84,6 +87,7 @@ export class Engine {
   ) {
     this.#serving = serving;
     this.url = `http://127.0.0.1:${serving.port}`;
+    this.inboundPort = serving.inboundPort ?? 0;
     this.complaints = complaints;
     this.sql = connectRecord(databaseUrl, "setup", LOOK_MS_MAX);
     this.redis = connectRedis(redisUrl, "worker", LOOK_MS_MAX);

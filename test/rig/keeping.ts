@@ -34,6 +34,7 @@ export function handKeeper(
     policy,
     capsEverySeconds: 300,
     askTxt: async () => [],
+    returnPaths: null,
     onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
     onCaps: async ({ handle, version }) => {
       await keyring.forget(handle, version);

@@ -6,7 +6,7 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Report } from "../../src/embedded/parent.ts";
-import type { Role } from "../../src/process/serve.ts";
+import type { Role } from "../../src/rules/roles.ts";
 import { type EngineOptions, settingsOf } from "./engine.ts";
 import type { AskLoop, LoopAnswer, LoopReport } from "./loopdelay.ts";
 import type { SetClock } from "./wrongclock.ts";
@@ -15,6 +15,8 @@ export type EngineProcess = {
   pid: number;
   /** Of its api, when it has one. */
   port: number | null;
+  /** Where it takes reports, when it does. */
+  inboundPort: number | null;
   /** False as soon as it has ended, by itself too. */
   isRunning(): boolean;
   /** As a power cut would. */
@@ -68,6 +70,7 @@ export async function startProcess(
   return {
     pid: child.pid as number,
     port: report.port,
+    inboundPort: report.inboundPort,
     isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
     stop: () => end("SIGTERM"),

@@ -512,7 +512,28 @@ const TABLES: readonly Table[] = [
         created_at: iso(now),
         updated_at: iso(now),
         bag_id: email.bagId,
+        marks: email.status === "delivered" ? "dd" : null,
       })),
+  },
+  {
+    name: "report",
+    rows: ({ emails, handle }, now) =>
+      emails.flatMap((email, n) => [
+        {
+          ...reportRow(handle, email, n % 2),
+          id: email.id,
+          due_at: iso(now - 1_000),
+          done_at: null,
+          result: null,
+        },
+        {
+          ...reportRow(handle, email, n % 2),
+          id: workedOffId(email),
+          due_at: null,
+          done_at: old(now),
+          result: "-",
+        },
+      ]),
   },
   {
     name: "body",
@@ -655,6 +676,15 @@ function runRow(workspaceId: string, { automationId, contact, eventId }: SharedR
     seq: 1,
     created_at: iso(now),
   };
+}
+
+function reportRow(handle: string, email: SharedEmail, place: number): Row {
+  return { source: "return_path", handle, email_id: email.id, place, raw: "\\x00" };
+}
+
+/** Beside each report that is due, one that was worked off long ago. */
+function workedOffId({ id }: SharedEmail): string {
+  return `${id.slice(0, 14)}6${id.slice(15)}`;
 }
 
 /** Beside each run that is under way, one that ended long ago. */

@@ -25,8 +25,9 @@ import {
   eraseSizes,
   eraseStep,
 } from "../../src/record/contacts/erasures.ts";
-import type { Sql } from "../../src/record/db/connect.ts";
+import type { Sql, Tx } from "../../src/record/db/connect.ts";
 import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/db/ticklease.ts";
+import { applyReports, type Told } from "../../src/record/mail/applyreports.ts";
 import { keepLargeAttachments } from "../../src/record/mail/attachments.ts";
 import {
   adoptUnnamed,
@@ -56,6 +57,7 @@ import {
 } from "../../src/record/mail/keeping.ts";
 import { watchBrake } from "../../src/record/mail/overload.ts";
 import { cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
+import { dropOldReports, endReports, insertReports, takeReports } from "../../src/record/mail/reports.ts";
 import { dropOldAttachments } from "../../src/record/mail/retention.ts";
 import { type Settled, settle } from "../../src/record/mail/settle.ts";
 import {
@@ -85,6 +87,7 @@ import {
   giveDomain,
   nameDomain,
   noteChecked,
+  noteReturnPath,
   takeDomain,
 } from "../../src/record/workspaces/domains.ts";
 import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspaces/keys.ts";
@@ -315,6 +318,9 @@ export const WRITERS: readonly Writer[] = [
     const checked = { workspaceId: rows.workspace().id, domain: DOMAIN };
     return noteChecked(sql, checked, { checkAt: rows.date, missingSince: rows.pick([null, rows.date]) });
   }),
+  writer("workspaces/domains.ts noteReturnPath", ({ sql }, rows) =>
+    noteReturnPath(sql, { workspaceId: rows.workspace().id, domain: DOMAIN }, rows.pick([null, rows.date])),
+  ),
   writer("contacts/erasures.ts beginErasure", ({ sql }, rows) =>
     beginErasure(sql, rows.pick([null, rows.workspace().id])),
   ),
@@ -413,6 +419,19 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("mail/queueview.ts cancelDeferred", ({ sql }, rows) =>
     cancelDeferred(sql, rows.workspace().id, null, rows.date),
+  ),
+  writer("mail/reports.ts insertReports", ({ sql }, rows) => {
+    const { workspaceId, id: emailId } = anEmail(rows);
+    const nobody = { source: "api" as const, handle: null, raw: Buffer.from("{}") };
+    return insertReports(sql, [{ ...nobody, id: newId(rows.now), workspaceId, emailId, place: 0 }]);
+  }),
+  {
+    name: "mail/reports.ts, worked off",
+    calls: ["mail/reports.ts takeReports", "mail/applyreports.ts applyReports", "mail/reports.ts endReports"],
+    run: ({ sql }, rows) => sql.begin((tx) => workOff(tx, rows)),
+  },
+  writer("mail/reports.ts dropOldReports", ({ sql }, rows) =>
+    sql.begin((tx) => dropOldReports(tx, new Date(rows.now - DAY_MS), MOST)),
   ),
   writer("mail/retention.ts dropOldAttachments", ({ sql }) =>
     sql.begin((tx) => dropOldAttachments(tx, MOST)),
@@ -573,6 +592,27 @@ function newEmail(rows: SharedRows, ws: SharedWorkspace): NewEmail {
     // of the engine's own mail only
     ...(rows.chance(0.5) ? { contactId: rows.pick(ws.contacts).id } : {}),
   };
+}
+
+async function workOff(tx: Tx, rows: SharedRows): Promise<void> {
+  const taken = await takeReports(tx, rows.pick([3, MOST]));
+  const told = taken.map(({ id, workspaceId, emailId, place }): Told => {
+    const what = rows.pick([{ kind: "bounced", category: "hard" }, { kind: "complained" }] as const);
+    const about = {
+      workspaceId: workspaceId as string,
+      emailId: emailId as string,
+      place,
+      recipient: null,
+      onlyFor: null,
+    };
+    return { ...about, reportId: id, what, detail: "550 no", at: rows.now };
+  });
+  const applied = await applyReports(tx, { worker: WORKER, hashOf: Buffer.from, now: rows.now }, told);
+  const ends = applied.map(({ reportId, result }) => {
+    const { workspaceId, emailId } = told.find((one) => one.reportId === reportId) as Told;
+    return { id: reportId, result, againInMs: 0, workspaceId, emailId };
+  });
+  if (ends.length > 0) await endReports(tx, ends);
 }
 
 function changeContact(contacts: ContactCommit, rows: SharedRows, change: Change) {

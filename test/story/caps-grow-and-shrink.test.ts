@@ -56,6 +56,8 @@ test("a day that used its cap in good health lets it grow, once, whoever judges 
   expect(rest).toEqual([]);
   expect(grown).toMatchObject({ dayBefore: 300, dayAfter: 420, level: "normal", by: "policy" });
   expect(grown?.reason).toContain("Grew from 300 to 420 a day");
+  // this keeper has no BOUNCE_DOMAIN
+  expect(grown?.reason).toContain("Bounces and complaints after delivery are not heard");
   expect(grown?.policyVersion).toMatch(/^[0-9a-f]{8}$/);
 });
 

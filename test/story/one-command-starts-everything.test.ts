@@ -19,7 +19,13 @@ afterAll(() => {
   rmSync(home, { recursive: true, force: true });
 });
 
-type Ready = { base_url: string; api_key: string; mailbox_url: string; pids: Record<string, number> };
+type Ready = {
+  base_url: string;
+  api_key: string;
+  mailbox_url: string;
+  inbound_url: string;
+  pids: Record<string, number>;
+};
 
 async function start(): Promise<{ ready: Ready; said: string }> {
   const child = spawn(process.execPath, [MAIN], {
@@ -66,6 +72,7 @@ test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, st
   expect(performance.now() - began).toBeLessThan(READY_MS_MAX);
   expect(first.said).toContain(first.ready.api_key);
   expect(statSync(join(home, "ready.json")).mode & 0o777).toBe(0o600);
+  expect(first.ready.inbound_url).toMatch(/^smtp:\/\/127\.0\.0\.1:\d+$/);
   expect((await send(first.ready, "first")).status).toBe(200);
   expect(await caught(first.ready, "first")).toBe(true);
 

@@ -176,6 +176,11 @@ function audienceRows(name: "audiences" | "segments"): Record<string, Row> {
 }
 
 const EVENTS: Record<string, Row> = {
+  "POST /feedback": {
+    needs: [],
+    status: 202,
+    ask: async ({ own }) => ({ path: "/feedback", body: [{ email_id: await own(), type: "bounce" }] }),
+  },
   "POST /events": {
     needs: ["events:write"],
     status: 202,

@@ -40,6 +40,7 @@ test("caps are shown, set by hand with author and reason, and taken back", async
     cap_hour: { used: 100, limit: 100 },
     waiting: { transactional: 20 },
     override: null,
+    hears_reports: false,
   });
   const said = ["--reason", "a launch", "--by", "Ada"];
   const set = await postrider(

@@ -7,7 +7,7 @@ const ID = "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90";
 
 async function run(...args: string[]): Promise<{ out: string; err: string; code: string }> {
   const said = { out: "", err: "", code: "" };
-  const program = makeProgram();
+  const program = await makeProgram();
   for (const command of everyCommand(program))
     command.configureOutput({
       writeOut: (text) => {

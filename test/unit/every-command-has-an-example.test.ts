@@ -17,7 +17,7 @@ beforeAll(() => {
 afterAll(() => process.chdir(started));
 
 /** Those that do something themselves, rather than only gather others. */
-const doing = everyCommand(makeProgram())
+const doing = everyCommand(await makeProgram())
   .map((command) => ({ path: pathOf(command), isGroup: command.commands.length > 0 }))
   .filter(({ path, isGroup }) => path === "queue" || !isGroup)
   .map(({ path }) => path);
@@ -27,7 +27,7 @@ test("no example is of a command that does not exist", () => {
 });
 
 test.each(doing)("%s", async (path) => {
-  const program = makeProgram();
+  const program = await makeProgram();
   const command = everyCommand(program).find((one) => pathOf(one) === path) as Command;
   let help = "";
   command.configureOutput({ writeOut: (text) => (help += text) }).outputHelp();
@@ -46,8 +46,8 @@ test.each(doing)("%s", async (path) => {
   expect(isTaken).toBe(true);
 });
 
-test.each(doing)("%s says what it does, and what each option is for", (path) => {
-  const command = everyCommand(makeProgram()).find((one) => pathOf(one) === path) as Command;
+test.each(doing)("%s says what it does, and what each option is for", async (path) => {
+  const command = everyCommand(await makeProgram()).find((one) => pathOf(one) === path) as Command;
   expect(command.description()).not.toBe("");
   for (const { flags, description } of command.options) expect(description, flags).not.toBe("");
 });

@@ -16,6 +16,7 @@ import { forgetContacts, isRemembered } from "../automations/runs.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { oldestDay } from "../db/partitions.ts";
 import { deleteDue, forgetReplies } from "../mail/due.ts";
+import { forgetReports } from "../mail/reports.ts";
 import { forgetSuppressed } from "../mail/suppressions.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteContacts } from "./contacts.ts";
@@ -259,6 +260,11 @@ async function strikeOut(
     const struck = mails.flatMap((mail) => strike(mail, identities, now.toISOString()) ?? []);
     if (struck.length === 0) return;
     await saveStruck(tx, workspaceId, struck, now);
+    await forgetReports(
+      tx,
+      workspaceId,
+      struck.map(({ id }) => id),
+    );
     const keyOf = ({ id: emailId }: Struck) => ({ workspaceId, emailId });
     // locks all of the due rows, so that those to delete are not locked out of order
     await forgetReplies(tx, struck.map(keyOf));

@@ -21,6 +21,8 @@ export type Pool =
   | "keeper"
   | "retention"
   | "runs"
+  | "intake"
+  | "reports"
   | "setup";
 const POOL_CONNECTIONS: Record<Pool, number> = {
   commits: 2,
@@ -32,6 +34,8 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
   keeper: 3,
   retention: 1,
   runs: 4,
+  intake: 1,
+  reports: 1,
   setup: 1,
 };
 

@@ -35,6 +35,7 @@ export const LOCK_ORDER = [
   "event",
   "erasure",
   "email", // before its due row, and before the bag that it enters or leaves
+  "report", // taken before its e-mail, both with `skip locked`
   "attachment",
   "due",
   "bag",

@@ -5,6 +5,8 @@
  * Promises: what is added twice is one row, the first. Undoing takes back the bounce or complaint that was counted for it,
  * once, on the day it was counted.
  */
+
+import { DAY_MS } from "../../clock.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { Page } from "./read.ts";
 
@@ -31,7 +33,6 @@ export type Suppression = Omit<NewSuppression, "hash" | "countedDay"> & { create
 /** The hash of an address, or the id of its row. */
 export type SuppressionKey = { hash: Buffer } | { id: string };
 
-const DAY_MS = 86_400_000;
 const EVIDENCE_CHARS_MAX = 500;
 /** Counts are summed over workers; what is undone is one more of them. */
 const UNDOING_WORKER = "undone";

@@ -14,6 +14,8 @@ export type SenderDomain = {
   token: string;
   verifiedAt: Date | null;
   missingSince: Date | null;
+  /** Since when mail from it has its return path below it. */
+  returnPathAt: Date | null;
 };
 
 /** A workspace whose copies elsewhere are out of date. */
@@ -135,6 +137,17 @@ export async function noteChecked(
     where workspace_id = ${workspaceId} and domain = ${domain} and verified_at is not null`;
 }
 
+/** Whether DNS shows a return path below the domain. */
+export async function noteReturnPath(
+  sql: Sql,
+  { workspaceId, domain }: Pick<SenderDomain, "workspaceId" | "domain">,
+  since: Date | null,
+): Promise<void> {
+  await sql`update domain set return_path_at = case when ${since}::timestamptz is null then null
+      else coalesce(return_path_at, ${since}) end
+    where workspace_id = ${workspaceId} and domain = ${domain}`;
+}
+
 /** How many domains are verified, and how many workspaces have none. */
 export async function countVerified(sql: Sql): Promise<{ domains: number; without: number }> {
   const [row] = await sql<{ domains: number; without: number }[]>`
@@ -142,6 +155,23 @@ export async function countVerified(sql: Sql): Promise<{ domains: number; withou
            (select count(*) from workspace w where not exists (
               select from domain d where d.workspace_id = w.id and d.verified_at is not null))::int as without`;
   return row ?? { domains: 0, without: 0 };
+}
+
+/** The handle of a workspace, and of these domains the nearest that it has verified and that has a return path below it. */
+export async function returnPathOf(
+  sql: Sql,
+  workspaceId: string,
+  domains: readonly string[],
+): Promise<{ handle: string; domain: string | null }> {
+  const [row] = await sql<{ handle: string; domain: string | null }[]>`
+    select w.handle, (
+      select d.domain from domain d
+      where d.workspace_id = w.id and d.domain = any(${[...domains]}::text[])
+        and d.verified_at is not null and d.return_path_at is not null
+      order by length(d.domain) desc limit 1) as domain
+    from workspace w where w.id = ${workspaceId}`;
+  if (!row) throw new Error(`there is no workspace ${workspaceId}`);
+  return row;
 }
 
 async function lockDomains(tx: Tx, domain: string, workspaceIds: readonly string[]): Promise<string[]> {
@@ -166,5 +196,6 @@ async function raiseVersions(tx: Tx, workspaceIds: readonly string[], now: Date)
 }
 
 function columns(sql: Sql) {
-  return sql`workspace_id as "workspaceId", domain, token, verified_at as "verifiedAt", missing_since as "missingSince"`;
+  return sql`workspace_id as "workspaceId", domain, token, verified_at as "verifiedAt", missing_since as "missingSince",
+    return_path_at as "returnPathAt"`;
 }

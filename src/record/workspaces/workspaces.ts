@@ -6,7 +6,7 @@ import {
   type Plan,
   RESERVED_SHARE,
 } from "../../rules/plans.ts";
-import type { Sql } from "../db/connect.ts";
+import type { Sql, Tx } from "../db/connect.ts";
 
 export type Workspace = {
   id: string;
@@ -40,8 +40,18 @@ export async function findWorkspace(sql: Sql, id: string): Promise<Workspace | n
   return rows[0] ?? null;
 }
 
-export async function listWorkspaces(sql: Sql): Promise<Workspace[]> {
+export async function listWorkspaces(sql: Sql | Tx): Promise<Workspace[]> {
   return selectWorkspaces(sql, null);
+}
+
+/** The ids of those that these handles name. */
+export async function workspacesOfHandles(
+  sql: Sql | Tx,
+  handles: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await sql<{ handle: string; id: string }[]>`
+    select handle, id from workspace where handle = any(${[...handles]}::text[])`;
+  return new Map(rows.map(({ handle, id }) => [handle, id]));
 }
 
 /** Changes plan and limits (null takes a limit back to the plan's); hands back the new version, or null if unknown. */
@@ -81,12 +91,12 @@ export async function insertOwner(
   });
 }
 
-async function selectWorkspaces(sql: Sql, id: string | null): Promise<Workspace[]> {
+async function selectWorkspaces(sql: Sql | Tx, id: string | null): Promise<Workspace[]> {
   return sql<Workspace[]>`
     select ${columns(sql)} from workspace where ${id}::uuid is null or id = ${id} order by id`;
 }
 
-function columns(sql: Sql) {
+function columns(sql: Sql | Tx) {
   return sql`id, handle, name, plan, limits, version::int, created_at as "createdAt", suspended_at as "suspendedAt",
     suspended_for as "suspendedFor", logs_events as "logsEvents"`;
 }

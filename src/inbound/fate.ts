@@ -1,0 +1,16 @@
+/** What a report says became of one recipient. */
+export type Action = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
+
+/** What became of one recipient. */
+export type Fate = {
+  /** In lower case; null: the message does not say who. */
+  recipient: string | null;
+  action: Action;
+  /** RFC 3463, as `5.1.1`. */
+  status: string | null;
+  /** Of the SMTP reply that is quoted. */
+  code: number | null;
+  text: string;
+  /** The host that said so. */
+  remote: string | null;
+};

@@ -1,0 +1,244 @@
+/**
+ * What a message to a return path or a feedback address reports: what became of recipients (RFC 3464, or the words of
+ * systems that write none), a complaint (RFC 5965 and its variants), or nothing that counts.
+ *
+ * Promises: pure; nothing throws; the time is linear in the size of the message. What it says is a claim of whoever wrote
+ * the message, to be judged by whom it can be about.
+ */
+import { pathsIn } from "../returnpath.ts";
+import { bounceInWords, fatesInWords } from "./bouncewords.ts";
+import type { Action, Fate } from "./fate.ts";
+import { type Fields, field, type Part, partsOf, readFields, textOf } from "./mime.ts";
+
+export type Complaint = {
+  feedbackType: string;
+  recipient: string | null;
+  /** Of the mail that is complained about. */
+  messageId: string | null;
+  mark: string | null;
+  /** What may be return paths of ours, wherever the report shows them. */
+  paths: string[];
+};
+
+export type Report =
+  | { kind: "delivery"; fates: Fate[] }
+  | { kind: "complaint"; complaint: Complaint }
+  | { kind: "ignored"; reason: string };
+
+const FATES_MAX = 100;
+const TEXT_CHARS_MAX = 500;
+const PATHS_MAX = 10;
+const HEADER_TEXT_CHARS_MAX = 65_536;
+
+/** `to`: a feedback address takes complaints of providers that write no report of RFC 5965. */
+export function readReport(message: Buffer, to: "return path" | "feedback address"): Report {
+  const parts = partsOf(message);
+  const [whole] = parts;
+  if (!whole) return { kind: "ignored", reason: "the message is empty" };
+  const complaint = complaintIn(parts, to);
+  if (complaint) return complaint;
+  const status = firstOf(parts, STATUS_TYPES);
+  const fates = status ? fatesIn(textOf(status)) : [];
+  if (fates.length > 0) return { kind: "delivery", fates: withWords(fates, parts) };
+  return withoutReport(whole, parts);
+}
+
+const STATUS_TYPES = ["message/delivery-status", "message/global-delivery-status"];
+/** They send a mail back too, and complain about nothing. */
+const OTHER_REPORTS = [...STATUS_TYPES, "message/disposition-notification"];
+
+/** What the message itself says goes before what a message attached to it says. */
+function firstOf(parts: readonly Part[], types: readonly string[]): Part | null {
+  const found = parts.filter(({ type }) => types.includes(type));
+  return found.find(({ isQuoted }) => !isQuoted) ?? found[0] ?? null;
+}
+
+// ---- what became of recipients
+
+function fatesIn(text: string): Fate[] {
+  const fates: Fate[] = [];
+  let remote: string | null = null;
+  for (let at = 0; at < text.length && fates.length < FATES_MAX; ) {
+    const { fields, end } = readFields(text, at);
+    at = end;
+    if (fields.has("reporting-mta")) remote ??= hostIn(field(fields, "reporting-mta"));
+    const fate = fateIn(fields, remote);
+    if (fate) fates.push(fate);
+  }
+  return fates;
+}
+
+/** A group of fields about one recipient; null: it is about the message, or says nothing. */
+function fateIn(fields: Fields, reporter: string | null): Fate | null {
+  const recipient = addressIn(
+    field(fields, "original-recipient") ||
+      field(fields, "final-recipient") ||
+      field(fields, "x-actual-recipient"),
+  );
+  const stated = /\b([245]\.\d{1,3}\.\d{1,3})\b/.exec(field(fields, "status"))?.[1] ?? null;
+  const action = actionOf(field(fields, "action"), stated);
+  if (action === null || (recipient === null && !fields.has("status"))) return null;
+  const diagnostic = clean(field(fields, "diagnostic-code").replace(/^\s*[\w.-]{1,40}\s*;/, ""));
+  const { code, status } = codesIn(diagnostic);
+  return {
+    recipient,
+    action,
+    status: statusOf(stated, status),
+    code,
+    text: diagnostic,
+    remote: hostIn(field(fields, "remote-mta")) ?? reporter,
+  };
+}
+
+/** `5.0.0` says nothing that the reply does not say better. */
+function statusOf(stated: string | null, quoted: string | null): string | null {
+  return stated === null || (/\.0\.0$/.test(stated) && quoted !== null) ? quoted : stated;
+}
+
+const ACTIONS: ReadonlySet<string> = new Set(["failed", "delayed", "delivered", "relayed", "expanded"]);
+
+function actionOf(text: string, status: string | null): Action | null {
+  const word = /^[a-z]{1,20}/.exec(text.trim().toLowerCase())?.[0] ?? "";
+  if (ACTIONS.has(word)) return word as Action;
+  if (word === "failure") return "failed";
+  if (status === null) return null;
+  return status.startsWith("5") ? "failed" : status.startsWith("4") ? "delayed" : null;
+}
+
+/** The code of a reply and its enhanced code, where the text begins with them or quotes them. */
+export function codesIn(text: string): { code: number | null; status: string | null } {
+  const found = /(?:^|[^\d.])([245]\d\d)(?:[ -]#?([245]\.\d{1,3}\.\d{1,3}))?(?![\d.])/.exec(text);
+  const alone = /(?:^|[^\d.])([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text);
+  return {
+    code: found?.[1] === undefined ? null : Number(found[1]),
+    status: found?.[2] ?? alone?.[1] ?? null,
+  };
+}
+
+/** A report without a quoted reply has its reason in the words for people. */
+function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
+  if (fates.every(({ text }) => text !== "")) return fates;
+  const words = fatesInWords(headerOf(parts), wordsOf(parts));
+  return fates.map((fate) => {
+    if (fate.text !== "") return fate;
+    const said =
+      words.find(({ recipient }) => recipient === fate.recipient) ?? (fates.length === 1 ? words[0] : null);
+    return said
+      ? { ...fate, code: said.code, text: said.text, status: statusOf(fate.status, said.status) }
+      : fate;
+  });
+}
+
+function withoutReport(whole: Part, parts: readonly Part[]): Report {
+  const isReply = isAutomatic(whole.fields);
+  const fates = isReply && !isOfMailSystem(whole.fields) ? [] : bounceInWords(whole.fields, wordsOf(parts));
+  if (fates.length > 0) return { kind: "delivery", fates };
+  if (isReply) return { kind: "ignored", reason: "an automatic reply" };
+  return { kind: "ignored", reason: "it reports nothing that is understood" };
+}
+
+function headerOf([whole]: readonly Part[]): Fields {
+  return whole?.fields ?? new Map();
+}
+
+/** What people are to read, not what is quoted. */
+function wordsOf(parts: readonly Part[]): string {
+  const readable = parts.filter(
+    ({ type, isQuoted }) => !isQuoted && (type === "text/plain" || type === "text/html"),
+  );
+  const first = readable.find(({ type }) => type === "text/plain") ?? readable[0];
+  return first ? textOf(first) : "";
+}
+
+const AUTOMATIC_FIELDS = ["x-autoreply", "x-autorespond", "x-autoresponder", "x-auto-response", "x-vacation"];
+const AUTOMATIC_SUBJECT =
+  /^(?:(?:auto(?:matic|mated)?|out of (?:the )?office|vacation|away)\b|(?:abwesenheit|automatische antwort|réponse automatique|respuesta autom|risposta automatica|resposta autom|fuera de la oficina|absence|autosvar|自动回复|自動返信))/iu;
+
+function isAutomatic(fields: Fields): boolean {
+  const submitted = field(fields, "auto-submitted").toLowerCase();
+  if (submitted !== "" && !submitted.startsWith("no")) return true;
+  if (AUTOMATIC_FIELDS.some((name) => fields.has(name))) return true;
+  if (/auto.?reply|auto.?respond|vacation/i.test(field(fields, "precedence"))) return true;
+  return AUTOMATIC_SUBJECT.test(field(fields, "subject").slice(0, 200));
+}
+
+/** Exim and others call their bounces automatic replies. */
+function isOfMailSystem(fields: Fields): boolean {
+  return (
+    fields.has("x-failed-recipients") ||
+    /mailer-?daemon|mail delivery|postmaster/i.test(field(fields, "from"))
+  );
+}
+
+// ---- complaints
+
+/** Reports of these types complain about nothing. */
+const NO_COMPLAINT: ReadonlySet<string> = new Set(["not-spam", "auth-failure", "dmarc", "dkim"]);
+
+function complaintIn(parts: readonly Part[], to: "return path" | "feedback address"): Report | null {
+  const report = firstOf(parts, ["message/feedback-report"]);
+  const about = parts.find(({ isQuoted, depth }) => isQuoted && depth > 0) ?? null;
+  const isOther = parts.some(({ type }) => OTHER_REPORTS.includes(type));
+  if (!report && (to !== "feedback address" || !about || isOther)) return null;
+  const said = report ? readFields(textOf(report)).fields : new Map();
+  const feedbackType = (field(said, "feedback-type") || "abuse").toLowerCase().slice(0, 40);
+  if (NO_COMPLAINT.has(feedbackType))
+    return { kind: "ignored", reason: `feedback of the type ${feedbackType}` };
+  const header = about?.fields ?? quotedHeader(parts);
+  const recipient = RECIPIENT_FIELDS.map((name) => addressIn(field(said, name))).find(isAddress);
+  const named = QUOTED_RECIPIENT_FIELDS.map((name) => addressIn(field(header, name))).find(isAddress);
+  const complaint: Complaint = {
+    feedbackType,
+    recipient: recipient ?? named ?? null,
+    messageId: /<[^<>\s]{1,250}>/.exec(field(header, "message-id"))?.[0] ?? null,
+    mark: field(header, "x-postrider-mark").toLowerCase() || null,
+    paths: [...pathsOf(said), ...pathsOf(header)].slice(0, PATHS_MAX),
+  };
+  return { kind: "complaint", complaint };
+}
+
+const RECIPIENT_FIELDS = ["original-rcpt-to", "removal-recipient", "x-hmxmroriginalrecipient"];
+/** Microsoft writes the first into the header of the mail that it sends back. */
+const QUOTED_RECIPIENT_FIELDS = ["x-hmxmroriginalrecipient", "delivered-to", "x-original-to"];
+
+/** Some send only the header of the mail, as text. */
+function quotedHeader(parts: readonly Part[]): Fields {
+  const part = firstOf(parts, ["text/rfc822-headers", "message/rfc822-headers"]);
+  return part ? readFields(textOf(part)).fields : new Map();
+}
+
+function pathsOf(fields: Fields): string[] {
+  let text = "";
+  for (const values of fields.values()) {
+    for (const value of values) text += `${value}\n`;
+    if (text.length > HEADER_TEXT_CHARS_MAX) break;
+  }
+  return pathsIn(text);
+}
+
+// ---- what stands in fields
+
+const ADDRESS = /[^\s<>;,"]{1,64}@[^\s<>;,"@]{1,253}/;
+
+/** The address of `rfc822; a@example.com`, in lower case; null when there is none, or a placeholder. */
+export function addressIn(text: string): string | null {
+  return ADDRESS.exec(text.slice(0, 1_000).replace(/^\s*[\w-]{1,20}\s*;/, ""))?.[0].toLowerCase() ?? null;
+}
+
+function isAddress(address: string | null): address is string {
+  return address !== null && !/^redacted/.test(address);
+}
+
+function hostIn(text: string): string | null {
+  const host = /^(?:\s*[\w-]{1,20}\s*;)?\s*([^\s()<>;]{1,253})/.exec(text.slice(0, 1_000))?.[1];
+  return host === undefined ? null : clean(host);
+}
+
+function clean(text: string): string {
+  return text
+    .slice(0, 4 * TEXT_CHARS_MAX)
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .trim()
+    .slice(0, TEXT_CHARS_MAX)
+    .toWellFormed();
+}

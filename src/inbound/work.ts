@@ -1,0 +1,220 @@
+/**
+ * Works off the reports: takes those that are due, reads them, and commits what they change together with their end.
+ *
+ * Promises: a report whose worker dies is taken by another; what cannot be applied yet comes again, and what can never be
+ * applied ends with its reason. Reading a report holds up nobody for longer than a turn of the event loop.
+ */
+import { atMost, type Clock } from "../clock.ts";
+import { isUuid } from "../ids.ts";
+import type { Sql, Tx } from "../record/db/connect.ts";
+import { isFaultOfOne } from "../record/db/groupcommit.ts";
+import { applyReports, type Told } from "../record/mail/applyreports.ts";
+import type { HashOf } from "../record/mail/barred.ts";
+import { type DueReport, endReports, type ReportEnd, takeReports } from "../record/mail/reports.ts";
+import { listWorkspaces, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
+import type { ReturnPathKey } from "../returnpath.ts";
+import { StepSize } from "../rules/stepsize.ts";
+import { turn } from "../turn.ts";
+import { complaintAbout, type Judged, judge } from "./judge.ts";
+import type { Complaint } from "./report.ts";
+
+/** Each may have 128 KB. */
+const REPORTS_MAX = 200;
+const LOOK_EVERY_MS = 500;
+const READ_MS_MAX = 10;
+/** A report may be here before its mail is noted as delivered. */
+const AGAIN_MS_MIN = 250;
+const AGAIN_MS_MAX = 15 * 60_000;
+const GIVEN_UP_MS = 7 * 86_400_000;
+/** How long the marks of workspaces are believed to be all. */
+const MARKS_MS = 30_000;
+
+export type ReportWorkerParts = {
+  sql: Sql;
+  paths: ReturnPathKey;
+  markOf(workspaceId: string): string;
+  clock: Clock;
+  /** Under which name counts are kept. */
+  worker: string;
+  /** Under which suppressed addresses are kept. */
+  hashOf: HashOf;
+  /** Of a statement on `sql`. */
+  timeoutMs: number;
+  onFault(error: unknown): void;
+};
+
+export class ReportWorker {
+  readonly #parts: ReportWorkerParts;
+  readonly #size: StepSize;
+  #running: Promise<void> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #isStopped = false;
+  #isWoken = false;
+  #marks = new Map<string, string>();
+  #marksAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: ReportWorkerParts) {
+    this.#parts = parts;
+    this.#size = new StepSize({ max: REPORTS_MAX, slowMs: parts.timeoutMs / 2 });
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.wake(), LOOK_EVERY_MS);
+    this.wake();
+  }
+
+  /** There may be something to do. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#running ??= this.#run();
+  }
+
+  async stop(deadlineMs: number): Promise<void> {
+    this.#isStopped = true;
+    if (this.#timer) clearInterval(this.#timer);
+    if (this.#running) await atMost(deadlineMs, this.#running);
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (this.#isWoken && !this.#isStopped) {
+        this.#isWoken = false;
+        if (await this.#size.full((most) => this.#step(most))) this.#isWoken = true;
+      }
+    } catch (error) {
+      this.#parts.onFault(error);
+    } finally {
+      this.#running = null;
+    }
+  }
+
+  /** Says how many were taken. */
+  async #step(most: number): Promise<number> {
+    const taken: DueReport[] = [];
+    try {
+      await this.#parts.sql.begin(async (tx) => {
+        taken.length = 0; // a transaction that lost a deadlock is tried again
+        taken.push(...(await takeReports(tx, most)));
+        if (taken.length > 0) await this.#apply(tx, taken);
+      });
+    } catch (error) {
+      if (!isFaultOfOne(error) || taken.length === 0) throw error;
+      this.#parts.onFault(error);
+      await this.#isolate(taken);
+    }
+    return taken.length;
+  }
+
+  /** One of them is refused by Postgres: each is applied alone, and that one ends. */
+  async #isolate(taken: readonly DueReport[]): Promise<void> {
+    for (const report of taken)
+      try {
+        await this.#parts.sql.begin((tx) => this.#apply(tx, [report]));
+      } catch (error) {
+        if (!isFaultOfOne(error)) throw error;
+        await this.#parts.sql.begin((tx) => endReports(tx, [endOf(report, "ignored: it cannot be applied")]));
+      }
+  }
+
+  async #apply(tx: Tx, reports: readonly DueReport[]): Promise<void> {
+    const { worker, hashOf, clock } = this.#parts;
+    const ends: ReportEnd[] = [];
+    const told: Told[] = [];
+    for (const [n, judged] of (await this.#judgeAll(tx, reports)).entries()) {
+      if (judged.kind === "told") told.push(judged.told);
+      else ends.push(endOf(reports[n] as DueReport, `ignored: ${reasonOf(judged)}`));
+    }
+    const byId = new Map(reports.map((report) => [report.id, report]));
+    const about = new Map(
+      told.map(({ reportId, workspaceId, emailId }) => [reportId, { workspaceId, emailId }]),
+    );
+    for (const { reportId, result } of await applyReports(tx, { worker, hashOf, now: clock.now() }, told))
+      ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
+    await endReports(tx, ends);
+  }
+
+  #endOf(report: DueReport, result: string | null): ReportEnd {
+    const isGivenUp = this.#parts.clock.now() - report.receivedAt.getTime() > GIVEN_UP_MS;
+    if (result === null && isGivenUp) return endOf(report, "ignored: the e-mail was never settled");
+    return endOf(report, result, Math.min(AGAIN_MS_MIN * 2 ** report.tries, AGAIN_MS_MAX));
+  }
+
+  async #judgeAll(tx: Tx, reports: readonly DueReport[]): Promise<Judged[]> {
+    const judged: Judged[] = [];
+    let until = performance.now() + READ_MS_MAX;
+    for (const report of reports) {
+      judged.push(this.#judge(report));
+      if (performance.now() < until) continue;
+      await turn();
+      until = performance.now() + READ_MS_MAX;
+    }
+    return this.#vouch(tx, reports, judged);
+  }
+
+  #judge(report: DueReport): Judged {
+    try {
+      return judge(report);
+    } catch (error) {
+      this.#parts.onFault(error);
+      return { kind: "ignored", reason: "it could not be read" };
+    }
+  }
+
+  /** Who complains at a feedback address shows that they have the mail: by its return path, or by its id and our mark. */
+  async #vouch(tx: Tx, reports: readonly DueReport[], judged: readonly Judged[]): Promise<Judged[]> {
+    const copies = judged.map((one) => (one.kind === "complaint" ? this.#copyIn(one.complaint) : null));
+    const handles = copies.flatMap((copy) => copy?.handle ?? []);
+    const byHandle = handles.length > 0 ? await workspacesOfHandles(tx, handles) : new Map<string, string>();
+    const all: Judged[] = [];
+    for (const [n, one] of judged.entries()) {
+      if (one.kind !== "complaint") {
+        all.push(one);
+        continue;
+      }
+      const report = reports[n] as DueReport;
+      const copy = copies[n] ?? null;
+      const workspaceId = copy
+        ? byHandle.get(copy.handle)
+        : await this.#workspaceOfMark(tx, one.complaint.mark);
+      const emailId = copy?.emailId ?? emailIdIn(one.complaint.messageId);
+      all.push(
+        workspaceId && emailId
+          ? complaintAbout(report, one.complaint, { workspaceId, emailId, place: copy?.place ?? null })
+          : one,
+      );
+    }
+    return all;
+  }
+
+  #copyIn({ paths }: Complaint) {
+    for (const path of paths) {
+      const read = this.#parts.paths.read(path, this.#parts.clock.now());
+      if (read.kind === "copy") return read.copy;
+    }
+    return null;
+  }
+
+  async #workspaceOfMark(tx: Tx, mark: string | null): Promise<string | null> {
+    if (mark === null) return null;
+    const known = this.#marks.get(mark);
+    if (known !== undefined || performance.now() - this.#marksAt < MARKS_MS) return known ?? null;
+    const { markOf } = this.#parts;
+    this.#marks = new Map((await listWorkspaces(tx)).map(({ id }) => [markOf(id), id]));
+    this.#marksAt = performance.now();
+    return this.#marks.get(mark) ?? null;
+  }
+}
+
+function endOf({ id, workspaceId, emailId }: DueReport, result: string | null, againInMs = 0): ReportEnd {
+  return { id, result, againInMs, workspaceId, emailId };
+}
+
+function reasonOf(judged: Exclude<Judged, { kind: "told" }>): string {
+  return judged.kind === "ignored" ? judged.reason : "it shows no mail of ours";
+}
+
+/** Ours are made of the id and the sender's domain. */
+function emailIdIn(messageId: string | null): string | null {
+  const left = messageId?.slice(1).split("@")[0] ?? "";
+  return isUuid(left) ? left.toLowerCase() : null;
+}

@@ -1,0 +1,333 @@
+/**
+ * What reports change: an e-mail's marks, status and history, and the counts of the day on which it was first sent.
+ *
+ * Promises: an outcome only gets worse, and for each recipient once: delivered, then bounced, then complained. A report
+ * about a mail of which something is still open waits until that is settled, since whoever sends it would overwrite what
+ * is written now. What is said twice, late or against what is known changes nothing. Who bounced hard or complained is
+ * suppressed in the same transaction, and who complained leaves every audience.
+ */
+import { identity, parseMailbox } from "../../address.ts";
+import { DAY_MS } from "../../clock.ts";
+import { newId } from "../../ids.ts";
+import { type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
+import { plainArray } from "../db/arrays.ts";
+import type { Statement, Tx } from "../db/connect.ts";
+import type { HashOf } from "./barred.ts";
+import { endingSql } from "./status.ts";
+import { insertSuppressions, type NewSuppression, unsubscribeComplainers } from "./suppressions.ts";
+
+const HISTORY_MAX = 300;
+
+export type BounceKind = "hard" | "soft" | "block";
+
+/** What a report says about one copy of a mail. */
+export type Told = {
+  reportId: string;
+  workspaceId: string;
+  emailId: string;
+  /** Which recipient: by their place, by their address, or (both null) the only one. */
+  place: number | null;
+  recipient: string | null;
+  /** Of a report about several addresses: only if the recipient is one of these. */
+  onlyFor: readonly string[] | null;
+  what: { kind: "bounced"; category: BounceKind } | { kind: "complained" } | { kind: "delayed" };
+  /** The literal reply, or the type of the complaint. */
+  detail: string;
+  at: number;
+};
+
+/** Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. */
+export type Applied = { reportId: string; result: string | null };
+
+type Row = {
+  workspaceId: string;
+  id: string;
+  status: string;
+  marks: string | null;
+  head: Head;
+  history: HistoryEntry[] | null;
+  sentAt: Date | null;
+  createdAt: Date;
+};
+
+/** An e-mail with what the reports of this step make of it. */
+type Changed = Row & {
+  marks: string;
+  events: HistoryEntry[];
+  bouncedAt: number | null;
+  complainedAt: number | null;
+};
+
+export type ReportContext = {
+  /** Under which name counts are kept. */
+  worker: string;
+  /** Under which suppressed addresses are kept. */
+  hashOf: HashOf;
+  now: number;
+};
+
+type Counts = { hardBounced: number; softBounced: number; blocked: number; complained: number };
+
+/** Applies what was told, and says of each report what came of it. */
+export async function applyReports(
+  tx: Tx,
+  context: ReportContext,
+  told: readonly Told[],
+): Promise<Applied[]> {
+  if (told.length === 0) return [];
+  await unsubscribe(tx, context, told);
+  const rows = await lockReported(tx, told);
+  const missing = new Set(told.filter((one) => !rows.has(keyOf(one))).map(keyOf));
+  const held =
+    missing.size > 0
+      ? await stillThere(
+          tx,
+          told.filter((one) => missing.has(keyOf(one))),
+        )
+      : new Set();
+  const changed = new Map<string, Changed>();
+  const counts = new Map<string, { workspaceId: string; day: number; counts: Counts }>();
+  const gone: NewSuppression[] = [];
+  const applied = told.map((one): Applied => {
+    const key = keyOf(one);
+    const row = changed.get(key) ?? rows.get(key);
+    if (!row)
+      return { reportId: one.reportId, result: held.has(key) ? null : "ignored: there is no such e-mail" };
+    const next = worsen(row, one);
+    if (next === null || typeof next === "string") return { reportId: one.reportId, result: next };
+    changed.set(key, next.email);
+    count(counts, next.email, next.count);
+    gone.push(...suppressionOf(next.email, one, next.address, context));
+    return { reportId: one.reportId, result: one.what.kind };
+  });
+  if (changed.size > 0) await updateReported(tx, [...changed.values()]);
+  if (gone.length > 0) await insertSuppressions(tx, gone, new Date(context.now));
+  if (counts.size > 0) await addReported(tx, context.worker, [...counts.values()]);
+  return applied;
+}
+
+/** Contacts are locked before e-mails, so this looks at the e-mails as they are: a complaint that changes none is not heeded. */
+async function unsubscribe(tx: Tx, { now }: ReportContext, told: readonly Told[]): Promise<void> {
+  const complaints = told.filter(({ what }) => what.kind === "complained");
+  if (complaints.length === 0) return;
+  const rows = await findReported(tx, complaints, tx``);
+  const complainers = complaints.flatMap((one) => {
+    const row = rows.get(keyOf(one));
+    const next = row && worsen(row, one);
+    return next && typeof next === "object" && next.address !== null
+      ? { workspaceId: one.workspaceId, identity: identity(next.address), evidence: one.detail }
+      : [];
+  });
+  if (complainers.length > 0) await unsubscribeComplainers(tx, complainers, () => newId(now), new Date(now));
+}
+
+/** Nobody writes to them any more; of an erased person the address is not known here. */
+function suppressionOf(
+  email: Changed,
+  { workspaceId, emailId, what, detail }: Told,
+  address: string | null,
+  { hashOf, now }: ReportContext,
+): NewSuppression[] {
+  const isFinal = what.kind === "complained" || (what.kind === "bounced" && what.category === "hard");
+  if (!isFinal || address === null) return [];
+  const whom = identity(address);
+  return [
+    {
+      workspaceId,
+      id: newId(now),
+      hash: hashOf(whom),
+      identity: whom,
+      email: address,
+      scope: "",
+      reason: what.kind === "complained" ? "complaint" : "bounce",
+      evidence: detail,
+      emailId,
+      countedDay: dayOf(email),
+    },
+  ];
+}
+
+/** The e-mail with the outcome that was told, and what it counts as; or why it stays as it is; null: it is not settled. */
+function worsen(
+  row: Row | Changed,
+  told: Told,
+): { email: Changed; count: keyof Counts | null; address: string | null } | string | null {
+  const { marks } = row;
+  if (marks === null || marks.includes("o") || isOpen(row.status)) return null;
+  const recipients = [...row.head.to, ...row.head.cc, ...row.head.bcc];
+  const place = placeOf(told, recipients);
+  const mark = place === null ? undefined : marks[place];
+  const recipient = place === null ? undefined : recipients[place];
+  if (place === null || mark === undefined || recipient === undefined)
+    return "ignored: it does not say which recipient it is about";
+  const about = identityOf(recipient);
+  if (told.onlyFor && !told.onlyFor.some((address) => identity(address) === about))
+    return "ignored: it is about addresses behind the recipient's";
+  const email: Changed = {
+    bouncedAt: null,
+    complainedAt: null,
+    events: [],
+    ...row,
+    marks,
+  };
+  const at = Math.max(told.at, lastTime(row));
+  const event = eventOf(told, at, recipient);
+  if (told.what.kind === "delayed") {
+    const isNew = mark === "d" && !isToldAlready(email, event);
+    if (!isNew || (row.history?.length ?? 0) >= HISTORY_MAX) return "ignored: it is known, or over";
+    return { email: { ...email, events: [...email.events, event] }, count: null, address: null };
+  }
+  const letter = told.what.kind === "bounced" ? "b" : "c";
+  if (!WORSE_THAN[letter].includes(mark)) return `ignored: ${NAME_OF[mark] ?? "nothing"} stands`;
+  const next = {
+    ...email,
+    marks: marks.slice(0, place) + letter + marks.slice(place + 1),
+    events: [...email.events, event],
+  };
+  const address = addressOf(recipient);
+  if (told.what.kind === "complained")
+    return { email: { ...next, complainedAt: at }, count: "complained", address };
+  return { email: { ...next, bouncedAt: at }, count: COUNT_OF[told.what.category], address };
+}
+
+const WORSE_THAN = { b: "d", c: "db" } as const;
+const COUNT_OF = { hard: "hardBounced", soft: "softBounced", block: "blocked" } as const;
+const NAME_OF: Record<string, string> = {
+  b: "bounced",
+  c: "complained",
+  f: "failed",
+  s: "suppressed",
+  x: "canceled",
+};
+
+function placeOf({ place, recipient }: Told, recipients: readonly string[]): number | null {
+  if (place !== null) return place;
+  if (recipient === null) return recipients.length === 1 ? 0 : null;
+  const wanted = identity(recipient);
+  const found = recipients.findIndex((text) => identityOf(text) === wanted);
+  return found < 0 ? null : found;
+}
+
+function identityOf(text: string): string | null {
+  const mailbox = parseMailbox(text);
+  return mailbox && identity(mailbox.address);
+}
+
+/** null of an erased person. */
+function addressOf(recipient: string): string | null {
+  const address = parseMailbox(recipient)?.address ?? null;
+  return address?.endsWith("@erased.invalid") ? null : address;
+}
+
+/** Of somebody who was erased nothing comes back: a reply may repeat the address. */
+function eventOf({ what, detail }: Told, at: number, recipient: string): HistoryEntry {
+  const type = what.kind === "delayed" ? "delivery_delayed" : what.kind;
+  const address = parseMailbox(recipient)?.address ?? recipient;
+  const event = { type, at: new Date(at).toISOString(), recipient: address };
+  return address.endsWith("@erased.invalid") ? event : { ...event, detail };
+}
+
+/** A report may be here before the delivery is noted, or say a time of its own: what it reports came afterwards. */
+function lastTime({ history }: Row): number {
+  return Date.parse(history?.at(-1)?.at ?? "") || 0;
+}
+
+/** Told after it was taken: what a worker noted before that is another delay. */
+function isToldAlready({ history, events }: Changed, { recipient }: HistoryEntry): boolean {
+  const of = [...(history ?? []), ...events].filter((entry) => entry.recipient === recipient);
+  const taken = of.findIndex(({ type }) => type === "delivered");
+  return of.slice(taken + 1).some(({ type }) => type === "delivery_delayed");
+}
+
+function count(
+  counts: Map<string, { workspaceId: string; day: number; counts: Counts }>,
+  { workspaceId, sentAt, createdAt }: Changed,
+  name: keyof Counts | null,
+): void {
+  if (name === null) return;
+  const day = dayOf({ sentAt, createdAt });
+  const key = `${workspaceId} ${day}`;
+  const known = counts.get(key) ?? {
+    workspaceId,
+    day,
+    counts: { hardBounced: 0, softBounced: 0, blocked: 0, complained: 0 },
+  };
+  known.counts[name]++;
+  counts.set(key, known);
+}
+
+/** On which it was first sent, in days since 1970. */
+function dayOf({ sentAt, createdAt }: Pick<Row, "sentAt" | "createdAt">): number {
+  return Math.floor((sentAt ?? createdAt).getTime() / DAY_MS);
+}
+
+function keyOf({ workspaceId, emailId }: Pick<Told, "workspaceId" | "emailId">): string {
+  return `${workspaceId} ${emailId}`;
+}
+
+/** Those that somebody else holds are left out, since workers lock e-mails of several workspaces in another order. */
+function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, Row>> {
+  return findReported(tx, told, tx`for update of e skip locked`);
+}
+
+async function findReported(tx: Tx, told: readonly Told[], locking: Statement): Promise<Map<string, Row>> {
+  const ids = plainArray(told.map(({ emailId }) => emailId));
+  const rows = await tx<Row[]>`
+    select e.workspace_id as "workspaceId", e.id, e.status, e.marks, e.head, e.history, e.sent_at as "sentAt",
+           e.created_at as "createdAt"
+    from email e
+    where (e.workspace_id, e.id) in (
+        select * from unnest(${plainArray(told.map(({ workspaceId }) => workspaceId))}::uuid[], ${ids}::uuid[]))
+      and e.id = any(${ids}::uuid[])
+    order by e.workspace_id, e.id ${locking}`;
+  return new Map(rows.map((row) => [keyOf({ workspaceId: row.workspaceId, emailId: row.id }), row]));
+}
+
+async function stillThere(tx: Tx, told: readonly Told[]): Promise<Set<string>> {
+  const ids = plainArray(told.map(({ emailId }) => emailId));
+  const rows = await tx<{ workspaceId: string; emailId: string }[]>`
+    select e.workspace_id as "workspaceId", e.id as "emailId" from email e
+    where (e.workspace_id, e.id) in (
+        select * from unnest(${plainArray(told.map(({ workspaceId }) => workspaceId))}::uuid[], ${ids}::uuid[]))
+      and e.id = any(${ids}::uuid[])`;
+  return new Set(rows.map(keyOf));
+}
+
+async function updateReported(tx: Tx, changed: readonly Changed[]): Promise<void> {
+  const of = (pick: (email: Changed) => string | number | null): string => plainArray(changed.map(pick));
+  const ids = of(({ id }) => id);
+  await tx`
+    update email e set
+      marks = c.marks,
+      status = ${endingSql(tx, tx`c.marks`)},
+      updated_at = now(),
+      bounced_at = coalesce(e.bounced_at, to_timestamp(c.bounced_ms / 1000)),
+      complained_at = coalesce(e.complained_at, to_timestamp(c.complained_ms / 1000)),
+      history = coalesce(e.history, '[]') || c.events
+    from (select * from rows from (
+        unnest(${of(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[], ${of(({ marks }) => marks)}::text[],
+          ${of(({ bouncedAt }) => bouncedAt)}::float8[], ${of(({ complainedAt }) => complainedAt)}::float8[]),
+        jsonb_array_elements(${JSON.stringify(changed.map(({ events }) => events))}::text::jsonb)
+      ) as r(workspace_id, id, marks, bounced_ms, complained_ms, events)) as c
+    where e.workspace_id = c.workspace_id and e.id = c.id and e.id = any(${ids}::uuid[])`;
+}
+
+async function addReported(
+  tx: Tx,
+  worker: string,
+  counted: readonly { workspaceId: string; day: number; counts: Counts }[],
+): Promise<void> {
+  const of = (pick: (counts: Counts) => number): string =>
+    plainArray(counted.map(({ counts }) => pick(counts)));
+  await tx`
+    insert into tally as t (workspace_id, day, worker, hard_bounced, soft_bounced, blocked, complained)
+    select workspace_id, day, ${worker}, hard_bounced, soft_bounced, blocked, complained
+    from unnest(${plainArray(counted.map(({ workspaceId }) => workspaceId))}::uuid[],
+      ${plainArray(counted.map(({ day }) => day))}::int[], ${of((c) => c.hardBounced)}::int[],
+      ${of((c) => c.softBounced)}::int[], ${of((c) => c.blocked)}::int[], ${of((c) => c.complained)}::int[])
+      as n(workspace_id, day, hard_bounced, soft_bounced, blocked, complained)
+    order by workspace_id, day
+    on conflict (workspace_id, day, worker) do update set
+      hard_bounced = t.hard_bounced + excluded.hard_bounced, soft_bounced = t.soft_bounced + excluded.soft_bounced,
+      blocked = t.blocked + excluded.blocked, complained = t.complained + excluded.complained`;
+}

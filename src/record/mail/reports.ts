@@ -1,0 +1,86 @@
+/**
+ * Reports of receivers: kept as they came, before they are acknowledged, and worked off in sets. The table is the queue:
+ * whoever works takes rows that nobody else holds and keeps them locked until what they change is committed with them.
+ */
+import { plainArray, texts } from "../db/arrays.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+
+export type ReportSource = "return_path" | "feedback_address" | "api";
+
+export type NewReport = {
+  id: string;
+  source: ReportSource;
+  handle: string | null;
+  workspaceId: string | null;
+  emailId: string | null;
+  place: number | null;
+  raw: Buffer;
+};
+
+export type DueReport = Omit<NewReport, "handle"> & { tries: number; receivedAt: Date };
+
+export async function insertReports(sql: Sql, reports: readonly NewReport[]): Promise<void> {
+  const of = (pick: (report: NewReport) => string | number | null): string => plainArray(reports.map(pick));
+  await sql`
+    insert into report (id, source, handle, workspace_id, email_id, place, raw)
+    select id, source, handle, workspace_id, email_id, place, decode(raw, 'base64')
+    from unnest(${of((r) => r.id)}::uuid[], ${of((r) => r.source)}::text[], ${of((r) => r.handle)}::text[],
+                ${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.emailId)}::uuid[], ${of((r) => r.place)}::smallint[],
+                ${texts(
+                  sql,
+                  reports.map((r) => r.raw.toString("base64")),
+                )}) as r(id, source, handle, workspace_id, email_id, place, raw)`;
+}
+
+/** The next that are due, the longest overdue first, locked until the end of the transaction. */
+export async function takeReports(tx: Tx, most: number): Promise<DueReport[]> {
+  return tx<DueReport[]>`
+    select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place, r.raw,
+           r.tries, r.received_at as "receivedAt"
+    from (select * from report where due_at <= now() order by due_at, id limit ${most} for update skip locked) as r
+    left join workspace w on w.handle = r.handle`;
+}
+
+/** What became of a report: it is worked off with a result, or put off for so long; and which e-mail it is about. */
+export type ReportEnd = {
+  id: string;
+  result: string | null;
+  againInMs: number;
+  workspaceId: string | null;
+  emailId: string | null;
+};
+
+export async function endReports(tx: Tx, ends: readonly ReportEnd[]): Promise<void> {
+  const of = (pick: (end: ReportEnd) => string | number | null): string => plainArray(ends.map(pick));
+  await tx`
+    update report r set
+      due_at = case when e.result is null then now() + make_interval(secs => e.again_ms / 1000.0) end,
+      tries = least(r.tries + 1, 1000),
+      done_at = case when e.result is not null then now() end,
+      result = e.result, workspace_id = e.workspace_id, email_id = e.email_id
+    from unnest(${of((e) => e.id)}::uuid[], ${texts(
+      tx,
+      ends.map((e) => e.result),
+    )}, ${of((e) => e.againInMs)}::float8[],
+      ${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.emailId)}::uuid[])
+      as e(id, result, again_ms, workspace_id, email_id)
+    where r.id = e.id`;
+}
+
+/** Of e-mails whose recipients are erased: a report repeats their addresses. After their e-mails are locked. */
+export async function forgetReports(tx: Tx, workspaceId: string, emailIds: readonly string[]): Promise<void> {
+  await tx`
+    with held as materialized (
+      select id from report
+      where email_id = any(${[...emailIds]}::uuid[]) and coalesce(workspace_id, ${workspaceId}) = ${workspaceId}
+      order by id for update
+    )
+    delete from report r using held where r.id = held.id`;
+}
+
+export async function dropOldReports(tx: Tx | Sql, before: Date, most: number): Promise<number> {
+  const dropped = await tx`
+    delete from report where id in (
+      select id from report where done_at < ${before} limit ${most} for update skip locked)`;
+  return dropped.count;
+}

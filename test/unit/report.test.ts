@@ -1,0 +1,220 @@
+import { expect, test } from "vitest";
+import { type Report, readReport } from "../../src/inbound/report.ts";
+import { samples, samplesMissing } from "../rig/flufl.ts";
+import { arf, dsn } from "../rig/reports.ts";
+
+const read = (message: string, to: "return path" | "feedback address" = "return path"): Report =>
+  readReport(Buffer.from(message.replace(/\r?\n/g, "\r\n")), to);
+
+function fatesOf(report: Report) {
+  if (report.kind !== "delivery") throw new Error(JSON.stringify(report));
+  return report.fates;
+}
+
+test("a report of RFC 3464 says whom, what, why and who said so", () => {
+  expect(fatesOf(read(dsn({ recipient: "Gone@Example.net" })))).toEqual([
+    {
+      recipient: "gone@example.net",
+      action: "failed",
+      status: "5.1.1",
+      code: 550,
+      text: "550 5.1.1 no such user",
+      remote: "store.example.net",
+    },
+  ]);
+});
+
+test("several recipients, each with an action of its own, and fields of any case and folding", () => {
+  const report = dsn({ recipient: "a@example.net" }).replace(
+    "--r1\r\nContent-Type: message/rfc822",
+    [
+      "FINAL-RECIPIENT: RFC822;b@example.net",
+      "ACTION: Delayed (will retry)",
+      "STATUS: 4.4.1 (no answer from host)",
+      "DIAGNOSTIC-CODE: X-Postfix;",
+      "\tconnect to mx2.example.net[192.0.2.1]:25:",
+      "  Connection timed out",
+      "",
+      "Final-Recipient: rfc822; c@example.net",
+      "Action: relayed",
+      "Status: 2.1.9",
+      "",
+      "Original-Recipient: rfc822;d@example.net",
+      "Final-Recipient: rfc822;d@store.example.net",
+      "Action: expanded",
+      "Status: 2.0.0",
+      "",
+      "--r1",
+      "Content-Type: message/rfc822",
+    ].join("\r\n"),
+  );
+  const fates = fatesOf(read(report));
+  expect(fates.map(({ recipient, action, status }) => [recipient, action, status])).toEqual([
+    ["a@example.net", "failed", "5.1.1"],
+    ["b@example.net", "delayed", "4.4.1"],
+    ["c@example.net", "relayed", "2.1.9"],
+    ["d@example.net", "expanded", "2.0.0"],
+  ]);
+  expect(fates[1]?.text).toBe("connect to mx2.example.net[192.0.2.1]:25: Connection timed out");
+});
+
+test("a general status gives way to the reply that is quoted", () => {
+  const [fate] = fatesOf(
+    read(dsn({ recipient: "a@x.example", status: "5.0.0", diagnostic: "smtp; 550 5.2.1 disabled" })),
+  );
+  expect(fate).toMatchObject({ status: "5.2.1", code: 550 });
+});
+
+test("a report within a forwarded message is read, one that our own mail quotes is not", () => {
+  const inner = dsn({ recipient: "inner@example.net" });
+  const forwarded = `Subject: Fwd\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="outer"\n\n--outer\n\nsee below\n--outer\nContent-Type: message/rfc822\n\n${inner}\n--outer--\n`;
+  expect(fatesOf(read(forwarded))[0]?.recipient).toBe("inner@example.net");
+  const quoting = dsn({ recipient: "outer@example.net", original: inner.replaceAll("r1", "r2") });
+  expect(fatesOf(read(quoting)).map(({ recipient }) => recipient)).toEqual(["outer@example.net"]);
+});
+
+test("a status part in base64 is read", () => {
+  const status = Buffer.from(
+    "Reporting-MTA: dns; a.example\r\n\r\nFinal-Recipient: rfc822; b@x.example\r\nStatus: 5.1.1\r\n",
+  );
+  const message = `Content-Type: multipart/report; boundary=q\n\n--q\nContent-Type: message/delivery-status\nContent-Transfer-Encoding: base64\n\n${status.toString("base64")}\n--q--\n`;
+  expect(fatesOf(read(message))).toMatchObject([
+    { recipient: "b@x.example", action: "failed", status: "5.1.1" },
+  ]);
+});
+
+const WORDS: [
+  writer: string,
+  message: string,
+  recipient: string | null,
+  action: string,
+  code: number | null,
+][] = [
+  [
+    "qmail",
+    "From: MAILER-DAEMON@mx.example\nSubject: failure notice\n\nHi. This is the qmail-send program at mx.example.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n<gone@x.example>:\n192.0.2.7 does not like recipient.\nRemote host said: 550 5.1.1 no mailbox here\nGiving up on 192.0.2.7.\n\n--- Below this line is a copy of the message.\n\nTo: other@y.example\n",
+    "gone@x.example",
+    "failed",
+    550,
+  ],
+  [
+    "Exim",
+    "From: Mail Delivery System <Mailer-Daemon@mx.example>\nX-Failed-Recipients: gone@x.example\nAuto-Submitted: auto-replied\nSubject: Mail delivery failed: returning message to sender\n\nThis message was created automatically by mail delivery software.\n\nA message that you sent could not be delivered to one or more of its\nrecipients. The following address(es) failed:\n\n  gone@x.example\n    host mx.x.example [192.0.2.9]\n    SMTP error from remote mail server after RCPT TO:<gone@x.example>:\n    550 Unrouteable address\n\n------ This is a copy of the message, including all the headers. ------\n\nTo: other@y.example\n",
+    "gone@x.example",
+    "failed",
+    550,
+  ],
+  [
+    "Exim, while it tries",
+    "From: Mail Delivery System <Mailer-Daemon@mx.example>\nAuto-Submitted: auto-replied\nSubject: Warning: message delayed 24 hours\n\nA message that you sent has not yet been delivered to one or more of its\nrecipients after more than 24 hours on the queue.\n\nThe address to which the message has not yet been delivered is:\n\n  slow@x.example\n\nNo action is required on your part.\n",
+    "slow@x.example",
+    "delayed",
+    null,
+  ],
+  [
+    "Postfix, its words alone",
+    "From: MAILER-DAEMON@mx.example (Mail Delivery System)\nSubject: Undelivered Mail Returned to Sender\n\nThis is the mail system at host mx.example.\n\n<gone@x.example>: host mx.x.example[192.0.2.1] said: 552 5.2.2 mailbox full (in\n    reply to RCPT TO command)\n",
+    "gone@x.example",
+    "failed",
+    552,
+  ],
+  [
+    "Yahoo of old",
+    "From: MAILER-DAEMON@yahoo.com\nSubject: Delivery failure\n\nMessage from yahoo.com.\nUnable to deliver message to the following address(es).\n\n<gone@yahoo.com>:\nThis user doesn't have a yahoo.com account (gone@yahoo.com)\n\n--- Original message follows.\n\nTo: other@y.example\n",
+    "gone@yahoo.com",
+    "failed",
+    null,
+  ],
+  [
+    "AOL of old",
+    "From: Mail Delivery Subsystem <MAILER-DAEMON@aol.com>\nSubject: Returned mail: User unknown\n\n   ----- The following addresses had permanent fatal errors -----\n<gone@aol.com>\n\n   ----- Transcript of session follows -----\n... while talking to air-xx.mail.aol.com.:\n>>> RCPT To:<gone@aol.com>\n<<< 550 MAILBOX NOT FOUND\n",
+    "gone@aol.com",
+    "failed",
+    550,
+  ],
+  [
+    "old Exchange",
+    "From: System Administrator <postmaster@x.example>\nSubject: Undeliverable: Order 1\n\nYour message\n\n  To:      Somebody\n  Subject: Order 1\n\ndid not reach the following recipient(s):\n\ngone@x.example on Mon, 2 Nov 2026 10:00:00\n    The recipient name is not recognized\n",
+    "gone@x.example",
+    "failed",
+    null,
+  ],
+  [
+    "one that names nobody",
+    "From: <MAILER-DAEMON@x.example>\nSubject: failure notice\n\nUser unknown.\n",
+    null,
+    "failed",
+    null,
+  ],
+];
+
+test.each(WORDS)("in words: %s", (_, message, recipient, action, code) => {
+  expect(fatesOf(read(message))).toMatchObject([{ recipient, action, code }]);
+});
+
+const NO_REPORTS: [what: string, message: string][] = [
+  [
+    "a vacation reply",
+    "From: a@x.example\nAuto-Submitted: auto-replied\nSubject: Away\n\nDelivery failed, I am away.\n",
+  ],
+  ["one by its subject", "From: a@x.example\nSubject: Automatic reply: Order 1\n\nI am out of the office.\n"],
+  [
+    "somebody who answers",
+    "From: a@x.example\nSubject: Re: Order 1\n\nMy order could not be delivered to <b@y.example>!\n",
+  ],
+  ["nothing", ""],
+  ["a header alone", "Subject: x"],
+];
+
+test.each(NO_REPORTS)("no report: %s", (_, message) => {
+  expect(read(message).kind).toBe("ignored");
+});
+
+test("a success report changes nothing, and is read as one", () => {
+  const [fate] = fatesOf(read(dsn({ recipient: "a@x.example", action: "delivered", status: "2.0.0" })));
+  expect(fate).toMatchObject({ action: "delivered" });
+});
+
+test("complaints: RFC 5965, as Yahoo and Microsoft write them, and with the header alone", () => {
+  const path = "a".repeat(56);
+  const header = [
+    `Return-Path: <${path}@bounces.x.example>`,
+    "Message-ID: <id@x.example>",
+    "X-Postrider-Mark: abc",
+  ];
+  expect(read(arf({ recipient: "<Cross@yahoo.com>", header }))).toEqual({
+    kind: "complaint",
+    complaint: {
+      feedbackType: "abuse",
+      recipient: "cross@yahoo.com",
+      messageId: "<id@x.example>",
+      mark: "abc",
+      paths: [path],
+    },
+  });
+  const jmrp = `From: staff@hotmail.com\nSubject: complaint about message from 192.0.2.1\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=j\n\n--j\nContent-Type: message/rfc822\n\nX-HmXmrOriginalRecipient: cross@outlook.com\n${header.join("\n")}\n\nhello\n--j--\n`;
+  expect(read(jmrp, "feedback address")).toMatchObject({
+    kind: "complaint",
+    complaint: { recipient: "cross@outlook.com", messageId: "<id@x.example>", paths: [path] },
+  });
+  expect(read(jmrp, "return path").kind).toBe("ignored");
+  const headerAlone = arf({ header }).replace(
+    "Content-Type: message/rfc822",
+    "Content-Type: text/rfc822-headers",
+  );
+  expect(read(headerAlone)).toMatchObject({ complaint: { messageId: "<id@x.example>", mark: "abc" } });
+});
+
+test("of the samples of another project nearly all are read as that reads them", (context) => {
+  const missing = samplesMissing();
+  if (missing) return context.skip(missing);
+  const known = samples().filter(({ recipients }) => recipients.length > 0);
+  const isRead = known.filter(({ message }) => readReport(message, "return path").kind === "delivery");
+  const isSame = known.filter(({ message, recipients }) => {
+    const report = readReport(message, "return path");
+    const found = report.kind === "delivery" ? report.fates.map(({ recipient }) => recipient) : [];
+    return recipients.every((one) => found.includes(one));
+  });
+  expect(isRead.length / known.length).toBeGreaterThan(0.96);
+  expect(isSame.length / known.length).toBeGreaterThan(0.9);
+});
