@@ -120,7 +120,7 @@ export const SETTINGS = {
     0,
     100,
     "bounces",
-    "so many soft bounces in a series suppress their address, 0: none do",
+    "soft bounces in a series after which an address is suppressed; 0: never",
   ),
   softBounceDays: whole(
     "SUPPRESS_SOFT_BOUNCE_DAYS",
@@ -128,7 +128,7 @@ export const SETTINGS = {
     1,
     90,
     "days",
-    "how long a soft bounce counts for a series",
+    "how long a soft bounce counts towards a series",
   ),
   emailLifetimeHours: whole(
     "EMAIL_LIFETIME_HOURS",
@@ -345,7 +345,9 @@ export function allowLargeHeaders(): void {
 }
 const HEADERS_BYTES_MAX = 16 * 1024;
 
-/** What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open. */
+/**
+ * What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open.
+ */
 export function childEnv(found: Env, assumed: Env = {}): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries({ ...assumed, ...process.env, ...found }))

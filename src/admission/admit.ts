@@ -1,10 +1,10 @@
 /**
- * Who is asking, and has their rate room for one more request? One script call when Redis knows the key, and one for
- * all requests under a key that arrive in the same turn of the event loop: the busier a key, the more share a call.
+ * Identifies the key of a request and counts its rate. One script call when Redis knows the key. Requests of one key
+ * that arrive in the same turn of the event loop share a call.
  *
- * What Redis does not hold is loaded from the record and remembered for a minute, never over something newer. Loads
- * are shared between requests for the same key and bounded per process: behind the check value of a key only real
- * keys get here, and a flood of them is answered 503 rather than passed on to Postgres.
+ * A key that Redis does not have is loaded from Postgres and cached for a minute, never over a newer version. Requests
+ * for the same key share a load, and loads are bounded per process: keys with a wrong check value never get here, and a
+ * flood of real ones is answered 503 rather than passed on to Postgres.
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -31,7 +31,7 @@ export type Caller = {
   readonly workspaceId: string;
   readonly plan: Plan;
   readonly version: number;
-  /** Nothing is done for it until the operator resumes it. */
+  /** Its requests are refused until the operator resumes it. */
   readonly isSuspended: boolean;
 };
 
@@ -40,7 +40,7 @@ type Arriving = {
   requests: { resolve(admission: Admission | null): void; reject(error: unknown): void }[];
 };
 
-/** Of the window nearest to exhaustion: what the rate headers say. */
+/** Of the window with the fewest requests remaining, for the rate headers. */
 export type Rate = { limit: number; remaining: number; resetSeconds: number };
 
 export type Admission =
@@ -140,7 +140,7 @@ export class Admitter {
       );
   }
 
-  /** Says what becomes of the request at a place among them, in the order in which they came. */
+  /** The verdict on the request at this position of the group, in order of arrival. */
   async #askFor({ handle, hash }: Bearer, requests: number): Promise<(place: number) => Admission | null> {
     const reply = (await this.#answer(
       admitScript.run(

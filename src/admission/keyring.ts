@@ -1,6 +1,6 @@
 /**
- * Creating and revoking keys, and the rules for it: who may, how many, and which plan. What changes a workspace is
- * told to Redis at once, so that it holds from the next request on, on every process.
+ * Creates and revokes keys, and has the rules for it: who may, how many, and on which plan. Changes of a workspace are
+ * written to Redis at once, so that they apply to the next request, on every process.
  */
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
@@ -21,7 +21,7 @@ import { RECORD_LIVES_MS } from "./admit.ts";
 import { hashOf, newHandle, newKey, shownPart } from "./bearer.ts";
 import { type Permission, toBits } from "./permissions.ts";
 
-/** The operator is the command line: whoever may run it owns the machine. */
+/** The operator is the command line: who may run it owns the machine. */
 export type Role = "owner" | "admin" | "member" | "operator";
 
 export type KeyRefusal = { status: 402 | 403 | 404 | 422; message: string };
@@ -154,7 +154,7 @@ export class Keyring {
       { workspace_record: keyspace.workspace(handle) },
       { lives_ms: REVOKED_MARK_LIVES_MS, version },
     );
-    await mark.catch(() => {}); // told again below, and heard of there
+    await mark.catch(() => {}); // repeated below, where an error is reported
     return this.#changeState(suspendWorkspace(sql, id, reason, new Date(clock.now())));
   }
 
@@ -179,7 +179,7 @@ export class Keyring {
     return changed;
   }
 
-  /** Redis came back as another run, maybe with old contents: tell it again what changed lately. */
+  /** Redis was restarted, maybe with old contents: recent changes are written to it again. */
   async replay(now: number): Promise<void> {
     const { sql } = this.#parts;
     const since = new Date(now - REVOKED_MARK_LIVES_MS);
@@ -196,7 +196,7 @@ export class Keyring {
     );
   }
 
-  /** A workspace changed behind the keyring's back: no copy older than this version may be used. */
+  /** A workspace was changed elsewhere: no cached copy older than this version may be used. */
   async forget(handle: string, version: number): Promise<void> {
     await forgetScript.run(
       this.#parts.redis,

@@ -1,7 +1,7 @@
 /**
- * Is there quota, and how much may go now? Redis answers in one script call and counts at once; whatever it says is
- * advice, so requests that come together may share a call. `over` is only believed when the ledger row says so too, and
- * a counter that disagreed with the ledger is rebuilt from it.
+ * Reserves quota and caps in Redis: one script call decides and counts. The answer is only advice, so requests that
+ * arrive together may share a call. `over` is confirmed with the ledger row before a caller hears it, and a counter
+ * that disagrees with the ledger is rebuilt from it.
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -102,7 +102,7 @@ export class Reservations {
 
   /**
    * As `reserve`, for a caller's request. Those of one workspace that come in the same turn of the event loop share one
-   * script call and one reservation; whoever brings an idempotency key asks alone, and so does each of a group that is
+   * script call and one reservation. A request with an idempotency key asks alone, and so does each of a group that is
    * not granted as a whole.
    */
   reserveInTurn(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
@@ -134,7 +134,7 @@ export class Reservations {
     );
   }
 
-  /** The answer to an idempotency key is in the record now: whoever asks again is answered from there. */
+  /** The answer to an idempotency key is in Postgres now: repeated requests are answered from there. */
   async endClaim({ handle, claim }: Asked): Promise<void> {
     if (claim) await this.#redis.del(this.#claimKey(handle, claim));
   }
@@ -171,7 +171,7 @@ export class Reservations {
     );
   }
 
-  /** Capacity or waiting mail changed behind Redis' back: the next request rebuilds the counters. */
+  /** Caps or waiting mail changed in Postgres only: the next request rebuilds the counters. */
   async forget(handle: string): Promise<void> {
     await this.#redis.del(keyspace.use(handle));
   }

@@ -1,4 +1,4 @@
-/** What a request needs and does not get for now, as its caller is told. */
+/** The errors for a caller when a store does not answer or the engine is overloaded. */
 export const LACKING = {
   redis: "Redis does not answer.",
   postgres: "Postgres does not answer.",
@@ -22,7 +22,7 @@ export class Unavailable extends Error {
   }
 }
 
-/** How long a request waits for what the record knows of its key, its workspace or an earlier answer. */
+/** How long a request waits for Postgres to load its key, its workspace or an earlier answer. */
 export const RECORD_MS_MAX = 3_000;
 
 /** Why nothing was written: the caller may try again, unless what it sent can never be stored. */

@@ -1,4 +1,4 @@
-/** The api role put together: admission, what sends and changes contacts, and their routes, served over HTTP. */
+/** Puts the api role together: admission, the parts that send and change contacts, and their routes over HTTP. */
 import { Admitter } from "../admission/admit.ts";
 import { keyReader } from "../admission/bearer.ts";
 import { Reservations } from "../admission/reserve.ts";
@@ -37,7 +37,7 @@ import { type OpenPage, type Server, startServer } from "./server.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 
-/** How often confirmation mails are looked for that a process owed and did not write before it ended. */
+/** How often to look for confirmation mails that an ended process did not write. */
 const CONFIRMATION_SWEEP_MS = 5_000;
 
 export type ApiParts = {
@@ -46,7 +46,7 @@ export type ApiParts = {
   reads: Sql;
   clock: Clock;
   serverSecret: string;
-  /** Nobody may write from a domain that no workspace has verified. */
+  /** Senders must use domains that their workspace has verified. */
   requireVerifiedDomains: boolean;
   /** Where the links in mail lead; null: to this server. */
   publicUrl: string | null;
@@ -59,7 +59,7 @@ export type ApiParts = {
   port: number;
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
-  /** Why sends are refused for now; null in good times. */
+  /** Why sends are refused for now; null: they are not. */
   brake(): Shortage | null;
   onBags(bags: Bag[]): void;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
@@ -127,7 +127,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   };
 }
 
-/** What sends by requests and of the engine's own accord have in common. */
+/** Shared by sends of callers and of the engine itself. */
 type Sending = {
   submit: SubmitParts;
   shelf: Shelf;

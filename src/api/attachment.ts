@@ -41,7 +41,7 @@ function known(bytes: Buffer): Decoded {
   return { kind: "content", bytes, hash: createHash("sha256").update(bytes).digest("hex") };
 }
 
-/** Contents that were decoded aside, by the attachment in whose place of a body they were. */
+/** Contents that the JSON thread has decoded, by their attachment. */
 const decodedAside = new WeakMap<object, Decoded>();
 
 export function noteDecoded(attachment: object, decoded: Decoded): void {

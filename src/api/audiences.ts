@@ -60,7 +60,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       method: "POST",
       path: name.path,
       permissions: ["full"],
-      summary: `Make a ${name.object}`,
+      summary: `Create one ${name.object}`,
       success: 201,
       request: NewAudience,
       handle: (call) => create(parts, name, call),
@@ -69,7 +69,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       method: "DELETE",
       path: `${name.path}/{id}`,
       permissions: ["full"],
-      summary: `Delete a ${name.object}: its contacts are erased, its runs stop`,
+      summary: `Delete one ${name.object}: its contacts are erased, its runs stop`,
       success: 200,
       handle: (call) => remove(parts, name, call),
     },
@@ -118,7 +118,7 @@ export function audienceId(params: readonly string[]): string {
   return id.toLowerCase();
 }
 
-/** One the key may not see is answered like one that does not exist, and no store is asked for either. */
+/** An audience that the key may not see is answered 404, as if it did not exist, without asking a store. */
 export function visibleAudience({ audienceIds }: Caller, id: string): string {
   if (audienceIds !== null && !audienceIds.includes(id)) throw unknownAudience();
   return id;

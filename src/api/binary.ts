@@ -1,7 +1,7 @@
 /**
- * uWebSockets.js is native code: whether it has a binary for this Node on this machine, and whether that is the recorded
- * one. Nobody signs it, so what was looked at once is held fast: the lock file holds the packages, and this the file
- * that is loaded, which may have changed since.
+ * Checks that uWebSockets.js has a binary for this Node on this machine, and that it is the recorded one. The binary is
+ * not signed. The lock file protects the packages; this check protects the file that is loaded, which may have changed
+ * since.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -16,7 +16,7 @@ export const RECORDED_BINARIES: Readonly<Record<string, string>> = {
 
 export class WrongBinary extends Error {}
 
-/** Before it is loaded: its code runs as soon as it is. */
+/** Must be called before the binary is loaded: loading runs its code. */
 export function checkServerBinary(): "recorded" | "not recorded" {
   const name = packageOfBinary();
   return checkBinary(pathOfBinary(name), RECORDED_BINARIES[name] ?? null);

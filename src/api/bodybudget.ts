@@ -1,6 +1,6 @@
 /**
- * The bytes of all bodies that a process holds at once, and who holds them. Nobody may hold more than is still free: one
- * owner gets half of all, a second half of the rest, and whoever comes then finds room, however much the others hold.
+ * A limit on the bytes of all request bodies in a process. An owner may hold at most as much as is still free: the
+ * first gets half of all, the second half of the rest. So there is always room for the next owner.
  */
 export class BodyBudget {
   readonly #bytesMax: number;
@@ -26,7 +26,7 @@ export class BodyBudget {
     this.#held -= bytes;
   }
 
-  /** What arrived before it was known whose it is; given free when its owner has no room for it. */
+  /** Bytes that arrived before their owner was known; freed when the owner has no room for them. */
   move(from: string, to: string, bytes: number): boolean {
     this.give(from, bytes);
     return this.take(to, bytes);

@@ -37,7 +37,7 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
   const first = errors[0];
   if (!first) return refuse("validation_error", "The request body is not valid.");
   if (first.keyword === "required") return missingOf(first, at);
-  // of the alternatives of one field, the one that got furthest says best what is wrong
+  // of the alternatives of a field, the error that lies deepest is the most useful
   const field = first.instancePath.split("/")[1];
   const ofField = errors.filter(
     (error) => error.instancePath.split("/")[1] === field && error.keyword !== "anyOf",

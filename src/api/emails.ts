@@ -37,7 +37,7 @@ import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./rout
 import { iso } from "./time.ts";
 
 const BATCH_MAX = 100;
-/** Then others have their turn. */
+/** After so much work the event loop gets a turn. */
 const DRAFT_MS_MAX = 10;
 
 export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
@@ -108,7 +108,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       ...reads,
       method: "GET",
       path: "/api/v1/emails/{id}",
-      summary: "Status and timestamps of an e-mail",
+      summary: "Get an e-mail: status, history and contents",
       handle: (call) => get(parts, call),
     },
     {
@@ -215,7 +215,7 @@ async function draftBatch(
   return drafts;
 }
 
-/** A template or the domain of the sender may have changed or gone since the request was first answered: then the first answer stands. */
+/** The first answer stands, even if the template or the sender's domain has changed or gone since. */
 async function unlessAnswered(
   parts: EmailParts,
   call: Call,
@@ -232,7 +232,7 @@ async function unlessAnswered(
   }
 }
 
-/** Without those whose sender the workspace may not write as; `onRefused` hears of each. */
+/** Drops drafts whose sender the workspace may not use; `onRefused` is called for each. */
 async function dropForeign(
   { owners }: EmailParts,
   { caller }: Call,
@@ -405,7 +405,7 @@ function changed(result: ChangeResult, id: string): Answer {
     case "too late":
       throw refuse(
         "validation_error",
-        "The e-mail can no longer be changed: it is neither scheduled nor waiting.",
+        "Only a scheduled e-mail can be moved, and only a scheduled or waiting one canceled.",
       );
   }
 }

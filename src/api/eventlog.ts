@@ -13,9 +13,9 @@ export function eventLogRoutes(reads: Sql): Route[] {
       method: "GET",
       path: "/api/v1/events/log",
       permissions: ["full"],
-      summary: "Read what happened, oldest first, where the workspace keeps an event log",
+      summary: "Read the event log of the workspace, oldest first",
       query: [
-        { name: "after", description: "a sequence: what happened after it; default 0" },
+        { name: "after", description: "a `sequence`: only events after it; default 0" },
         { name: "limit", description: `1 to ${LIMIT_MAX}, default ${LIMIT_DEFAULT}` },
       ],
       success: 200,

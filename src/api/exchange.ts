@@ -2,16 +2,16 @@
  * One request and its answer on uWebSockets.js, which aborts the whole process when a handler throws, touches a
  * response whose client is gone, or leaves one without an answer. Everything that touches `HttpResponse` is here.
  *
- * What arrives of a body before its caller is admitted is kept within the bytes that all bodies of the process may take
- * together. It is not held back with `pause` and `resume`: in the pinned build a resumed connection that had carried
- * large bodies before now and then never read again.
+ * Bytes of a body that arrive before its caller is admitted count towards the limit for all bodies of the process. They
+ * are not held back with `pause` and `resume`: in the pinned build a resumed connection that had carried large bodies
+ * sometimes never read again.
  *
- * An answer given before the body has arrived goes out at once, and the rest of the body is read and thrown away, up to
- * 64 MB, 10 s or 5 s of silence, before the answer ends: closing at once makes clients that are still sending lose the answer.
+ * An answer given before the body has arrived is sent at once. The rest of the body is read and discarded, up to 64 MB,
+ * 10 s or 5 s of silence, before the answer ends: closing at once makes clients that still send lose the answer.
  *
- * The library reads on behind a request while that is being handled: another request behind it then ends the connection
- * without an answer to either. So the last request of a connection is answered in a later turn of the loop, when
- * whatever came with it has been read, and its answer closes the connection.
+ * While a request is handled the library reads on, and a second request then ends the connection without an answer to
+ * either. So the last request of a connection is answered in a later turn of the loop, when the bytes behind it have
+ * been read, and its answer closes the connection.
  */
 
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
@@ -23,7 +23,7 @@ import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
-/** The library cuts a silent connection after 8 to 12 s, and the end of the answer has to come before. */
+/** The library closes a silent connection after 8 to 12 s; the answer must end before. */
 const DRAIN_SILENCE_MS_MAX = 5_000;
 const SMALL_BODY_BYTES = 16 * 1024;
 const SMALL_BODIES = "small bodies";
@@ -43,7 +43,7 @@ export type Visitor = {
   userAgent: string;
   /** The page that made the request, as its browser says; empty when there is none. */
   origin: string;
-  /** What the visitor calls us. */
+  /** The Host header. */
   host: string;
 };
 
@@ -64,7 +64,7 @@ export class Exchange {
 
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
-  /** Whose bytes they are: the peer's, until it is known for whom it calls. Small bodies are counted together. */
+  /** The owner of the bytes: the peer, until the workspace is known. Small bodies are counted together. */
   #owner: string | null = null;
   #isGone = false;
   #hasAnswered = false;
@@ -91,7 +91,7 @@ export class Exchange {
     if (this.hasBody) res.onData((chunk, isLast) => this.#onData(chunk, isLast));
   }
 
-  /** Who looks at a page; null once the client is gone. */
+  /** The visitor of a page; null once the client is gone. */
   get visitor(): Visitor {
     const { forwardedFor, userAgent, origin, host } = this.head;
     return { address: this.#isGone ? null : addressOf(this.#res), forwardedFor, userAgent, origin, host };
@@ -170,7 +170,7 @@ export class Exchange {
     for (const name in headers) res.writeHeader(name, headers[name] as string);
   }
 
-  /** A slow reader takes a large answer bit by bit; handing it over at once may lose bytes in this version. */
+  /** A large answer is written in pieces: one large write to a slow reader may lose bytes in this version. */
   #endLarge(body: Buffer): void {
     const res = this.#res;
     const total = body.byteLength;

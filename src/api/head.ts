@@ -1,13 +1,12 @@
 /**
- * The head of a request, read in one walk over its headers. Where a body ends must have one meaning for everybody who
- * reads the connection: what may be read in two ways is a fault, and no later byte of that connection is a request.
+ * The head of a request, read in one pass over its headers. A proxy and we must agree where a body ends: an ambiguous
+ * length is refused, and no later byte of that connection is read as a request.
  *
- * The server library by itself refuses both lengths at once, a length that is not a number, blanks before a colon,
- * folded lines, bare LF and control characters, and closes. It takes the first of several lengths, an empty one for
- * none, and any transfer encoding for `chunked`, whose sizes and ends it reads loosely: that is made good here. A header
- * without a name hides those behind it, from the library and from us: a length may be among them, so a request that may
- * have a body and says nothing of one is the last of its connection. A GET is not, and a body hidden behind one is read
- * as a request.
+ * The server library itself refuses two kinds of length at once, a length that is not a number, blanks before a colon,
+ * folded lines, bare LF and control characters, and closes. It accepts the first of several lengths, an empty length as
+ * none, and any transfer encoding as `chunked`, which it parses loosely: these are refused here. A header without a
+ * name hides those behind it, from the library and from us, and one of them may be a length. So a request that may have
+ * a body but declares none is the last of its connection. A GET is not: a body hidden behind it is read as a request.
  */
 import type { HttpRequest } from "uWebSockets.js";
 
@@ -26,7 +25,7 @@ export type Head = {
   userAgent: string;
   /** The page that made the request, as its browser says; empty when there is none. */
   origin: string;
-  /** What the client calls us. */
+  /** The Host header. */
   host: string;
   /** Nothing after this request is read from its connection. */
   isLast: boolean;
@@ -103,7 +102,7 @@ export function readHead(req: HttpRequest, method: string): Head {
   return head;
 }
 
-/** What says where the body ends; who says it twice, or in two ways, could hide a request in it. */
+/** The length of the body. Two of them, or two forms, could hide a request in it. */
 type Framing = { hasLength: boolean };
 
 function readLength(head: Head, framing: Framing, value: string): void {

@@ -1,6 +1,6 @@
 /**
- * Parses large bodies on a thread of their own, one at a time, workspaces in turn. A body whose client has gone is
- * dropped, and one that has waited or taken too long is given up.
+ * Parses large bodies on a separate thread, one at a time, workspaces in turn. A body whose client has gone is dropped;
+ * one that waits or takes too long is refused.
  */
 import { createHash } from "node:crypto";
 import { deserialize } from "node:v8";
@@ -13,10 +13,10 @@ import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./jso
 import type { Done, Memory, Reading, Work } from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
-/** In which the main thread takes over what was parsed before others have their turn. */
+/** How long the main thread takes over parsed items before it gives the event loop a turn. */
 const TAKE_OVER_MS_MAX = 5;
 const HEAP_MB_MAX = 512;
-/** As it was built, also when this file runs from the sources: a thread has no loader for them. */
+/** The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. */
 const WORKER = new URL("../../dist/api/json-worker.js", import.meta.url);
 
 export type Body = {
@@ -63,7 +63,7 @@ export class JsonParser {
       giveUp("a large body was not parsed in time");
       if (this.#running === job) this.#replaceThread();
     }, WAIT_MS_MAX);
-    // one that is being parsed is finished in vain: starting a thread for each that leaves would be dearer
+    // the parse is not interrupted: a new thread for each client that leaves would cost more
     onGone(() => giveUp("the client has gone"));
     const line = this.#waiting.get(workspaceId);
     if (line) line.push(job as Job);

@@ -1,7 +1,6 @@
 /**
- * What the thread for large bodies does with one: refuses what is too much before it is parsed, and hands back only the
- * fields that somebody reads, an e-mail at a time, with attachments decoded, so that taking it over costs the main
- * thread little.
+ * The work of the thread for large bodies: it refuses a body that is too large before parsing, and returns only the
+ * fields that are read, one e-mail at a time, with attachments decoded, so that the main thread has little to do.
  */
 import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
@@ -75,7 +74,7 @@ function readFields(item: Json, spelling: Spelling | null): Json {
   return Object.fromEntries(read);
 }
 
-/** An empty text stays in the place of each. */
+/** Each is replaced by an empty string. */
 function takeContents(item: Json, n: number): DecodedAt[] {
   if (!isObject(item) || !Array.isArray(item.attachments)) return [];
   return item.attachments.flatMap((attachment, at) => {
@@ -86,7 +85,7 @@ function takeContents(item: Json, n: number): DecodedAt[] {
   });
 }
 
-/** In memory that is handed over without a copy, and that the garbage collector of the main thread does not count. */
+/** In memory that is transferred without a copy, and that the main thread's garbage collector does not count. */
 function shared(decoded: Decoded): Decoded {
   if (decoded.kind !== "content") return decoded;
   const bytes = Buffer.from(new SharedArrayBuffer(decoded.bytes.length));

@@ -36,7 +36,7 @@ export class LastUsed {
     if (this.#used.size === 0) return;
     const used = this.#used;
     this.#used = new Map();
-    // in one order, so that two processes that note the same keys do not wait for each other in a ring
+    // in one order, so that two processes that write the same keys do not deadlock
     const inOrder = [...used.values()].sort((a, b) => (a.keyId < b.keyId ? -1 : 1));
     try {
       await noteLastUsed(this.#sql, inOrder);

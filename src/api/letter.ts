@@ -1,6 +1,6 @@
 /**
- * One e-mail as a caller writes it: checked, then, with what a template gives, turned into the rows that are kept. What the schema cannot say
- * (addresses, header names, times, base64) is decided here; a refusal names the field.
+ * One e-mail of a request: checked, completed from its template, and turned into rows. What the schema cannot check
+ * (addresses, header names, times, base64) is checked here; a refusal names the field.
  */
 import Type, { type Static } from "typebox";
 import {
@@ -148,7 +148,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
   return { body, sender, at, to, cc, bcc, replyTo, recipients: seen.size, scheduledAt, rest };
 }
 
-/** The rows that are kept; the draft's own from, subject and reply_to win over the template's. */
+/** The rows to store; the draft's own from, subject and reply_to override the template's. */
 export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written {
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
@@ -220,7 +220,7 @@ export function replyToOf(given: string | string[], field: string): string[] {
 /** Fields that are no part of a request, and are refused rather than ignored. */
 export const READ_TO_REFUSE = ["topic_id"];
 
-/** Before anything else is checked: an attachment with a `path` has no content, and hears why that will not do. */
+/** Checked first: an attachment with a `path` has no content, and its refusal must say that URLs are not fetched. */
 export function refuseUnsupported(body: { [name: string]: Json }, at: string): void {
   if (!isAbsent(body.topic_id))
     throw refuse("validation_error", `The \`${at}topic_id\` field is not supported. Remove it.`);
@@ -261,7 +261,9 @@ function recipients(given: string | string[], field: string, seen: Set<string>):
   return kept;
 }
 
-/** Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first spelling stays. */
+/**
+ * Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first spelling stays.
+ */
 function readRecipient(text: string, field: string, seen: Set<string>): boolean {
   const mailbox: Mailbox | null = parseMailbox(text);
   if (!mailbox)
@@ -292,7 +294,7 @@ export function checkSubject(subject: string | undefined, at: string): string {
   return subject;
 }
 
-/** Shown in another order, `gpj.exe` and one address look like another. */
+/** In another order `gpj.exe` looks like `exe.jpg`, and one address like another. */
 function reordering(field: string): Refusal {
   return refuse(
     "validation_error",

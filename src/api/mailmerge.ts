@@ -1,6 +1,6 @@
 /**
- * Drafts become e-mails: those that name a template are rendered, before anything is reserved for them. The templates
- * of a request are found together, share one budget, and others have their turn between two letters.
+ * Turns drafts into e-mails: those that name a template are rendered, before anything is reserved for them. The
+ * templates of a request are loaded together and share one budget. The event loop gets a turn between two e-mails.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Shelf, Shelved } from "../template/cache.ts";

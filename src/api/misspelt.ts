@@ -1,7 +1,7 @@
 /**
- * Fields of a send that are not known and look like a known one with a letter or two wrong: named in the `warnings` of
- * the answer. They are ignored like every unknown field. Costs little whatever a request holds: a name is compared
- * once, and so many of a request at most.
+ * Finds unknown fields of a send that look like a known one with a letter or two wrong, for the `warnings` of the
+ * answer. They are ignored like every unknown field. The cost is bounded: each name is compared once, and a request has
+ * a limit.
  */
 import type { TSchema } from "typebox";
 import type { Json } from "./json.ts";
@@ -10,7 +10,7 @@ export type Warning = { path: string; message: string };
 
 const WARNINGS_MAX = 10;
 const COMPARED_MAX = 200;
-/** Others are like no field, and an answer does not repeat them. */
+/** Other names are not compared, and an answer does not repeat them. */
 const NAME = /^[\w-]{1,24}$/;
 const WRONG_LETTERS_MAX = 2;
 

@@ -10,9 +10,9 @@ export const LIST_QUERY = [
 ];
 
 /**
- * Parameters that ask for a part of a list. None of them is supported yet, and a list that ignored one would answer with
- * everything as if it all matched. Any other unknown parameter is ignored. Names are compared without case and separators,
- * up to the first bracket or dot: `apiKeyId` and `status[]` are found too.
+ * Filter parameters. None is supported yet; a list that ignored one would answer with everything, as if it all matched.
+ * Any other unknown parameter is ignored. Names are compared without case and separators, up to the first bracket or
+ * dot: `apiKeyId` and `status[]` are found too.
  */
 const FILTERS: ReadonlySet<string> = new Set(
   [

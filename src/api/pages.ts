@@ -1,8 +1,8 @@
 /**
- * The two pages that people reach from a mail: unsubscribe and confirm. Opening one only asks and changes nothing, since
- * scanners open every link. Its button, or a mail program's one-click request (RFC 8058), acts, and the answer confirms
- * it. A page says the same for a contact that is gone, so a link does not tell who is known. A browser acts for the page's
- * own button only: another site that came by a link cannot press it in somebody's name, nor show the page in a frame.
+ * The two pages that mail links to: unsubscribe and confirm. Opening one changes nothing, since mail scanners open
+ * every link. Its button acts, or a mail program's one-click request (RFC 8058). The page for an erased contact is the
+ * same, so a link does not reveal who is known. Only the page's own button works in a browser: another site that has a
+ * link cannot submit the form for a visitor, nor show the page in a frame.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Addressee, Links } from "../audience/links.ts";
@@ -20,7 +20,7 @@ export type PageParts = {
   links: Links;
   commit: ContactCommit;
   clock: Clock;
-  /** Where people reach these pages. */
+  /** The public url of these pages. */
   publicUrl: string;
   /** A proxy in front names the visitor. */
   trustProxy: boolean;

@@ -1,6 +1,6 @@
 /**
  * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
- * an ordinary answer, and nothing of the inside leaks through it.
+ * an ordinary answer, and must not reveal internals.
  */
 import { LACKING, type Lacking } from "../admission/unavailable.ts";
 
@@ -82,7 +82,7 @@ export const NOT_JSON_TYPE: Problem = {
   ),
   status: 415,
 };
-/** It may have been done: a caller who asks again finds out. */
+/** The outcome is unknown; a repeated request learns it. */
 export const OUTCOME_UNKNOWN: Problem = problem("application_error", "Outcome unknown, try again.");
 export const INTERNAL: Problem = problem(
   "application_error",

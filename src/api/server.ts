@@ -124,7 +124,7 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
     return { status: found.status, body: bodyOf(found) };
   }
   const { route, call } = await pass(parts.gate, exchange);
-  // the answer that comes too late finds the exchange answered
+  // a late answer is ignored, since the exchange is already answered
   const timer = setTimeout(
     () => {
       parts.onFault(exchange, new Unavailable("stores", "a store did not answer in time"));
@@ -152,14 +152,14 @@ function problemOf(parts: ServerParts, exchange: Exchange, error: unknown): Prob
   return fate === "not done" || isRead(exchange) ? unavailable("postgres") : OUTCOME_UNKNOWN;
 }
 
-/** A commit waits for the one before it and learns its fate, each within deadlines of its own: this is behind them all. */
+/** Longer than all deadlines of a commit together: waiting for the one before, writing, learning its fate. */
 const COMMIT_TIMEOUTS = 6;
 
 function deadlineOf({ commits }: Route, timeoutMs: number): number {
   return commits ? COMMIT_TIMEOUTS * timeoutMs : timeoutMs;
 }
 
-/** It changes nothing, so it can be asked again whatever became of it. */
+/** The request changes nothing, so it may be repeated. */
 function isRead({ method }: Exchange): boolean {
   return method === "GET" || method === "HEAD";
 }

@@ -6,7 +6,7 @@ import { readId } from "./workspace.ts";
 
 export function queueCommand(): Command {
   const command = new Command("queue").description(
-    "show e-mails under way and deferred; retry or cancel deferred ones",
+    "show queued and deferred e-mails; retry or cancel deferred ones",
   );
   command.option("--json", "print JSON").action((options: Output) =>
     withContext(async ({ sql }) => {

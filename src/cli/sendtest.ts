@@ -1,4 +1,4 @@
-/** `postrider send-test`: sends one e-mail the way all mail goes, and prints the whole conversation. */
+/** `postrider send-test`: sends one e-mail over the usual route and prints the SMTP conversation. */
 import { Command, InvalidArgumentError } from "commander";
 import { type Mailbox, parseMailbox } from "../address.ts";
 import type { Config } from "../config.ts";
@@ -29,7 +29,7 @@ const ARROW = { us: "->", them: "<-", note: "--" } as const;
 export function sendTestCommand(): Command {
   return new Command("send-test")
     .description(
-      "send one e-mail the way all mail goes, and print the whole conversation; nothing is stored or counted",
+      "send one e-mail over the usual route and print the SMTP conversation; nothing is stored or counted",
     )
     .requiredOption("--to <address>", "the recipient", readMailbox)
     .option("--from <address>", "the sender; default: MAIL_FROM", readMailbox)

@@ -1,10 +1,10 @@
 /**
- * Where mail may be carried: to addresses of the public internet, and to networks that the operator allows.
+ * The addresses that mail may go to: those of the public internet, and networks that the operator allows.
  *
- * Whoever owns a domain chooses what its MX records point at. So loopback, private, link-local, shared (CGNAT), multicast,
- * reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that, what wraps IPv4 (6to4,
- * Teredo; mapped and NAT64 addresses are outside of it anyway). So are the addresses at which clouds serve their machines
- * and which no registry lists. Our own addresses are refused because mail would come back.
+ * The owner of a domain chooses what its MX records point at. So loopback, private, link-local, shared (CGNAT),
+ * multicast, reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that, what wraps
+ * IPv4 (6to4, Teredo; mapped and NAT64 addresses are outside of it anyway). So are the addresses at which clouds serve
+ * their machines and which no registry lists. Our own addresses are refused because mail would come back.
  */
 import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -43,7 +43,7 @@ export function isPublic(address: string): boolean {
   return family === 6 && GLOBAL_V6.check(address, "ipv6") && !BARRED_V6.check(address, "ipv6");
 }
 
-/** Says of an address whether mail may be carried there. */
+/** Whether mail may go to an address. */
 export function mayCarryTo(
   allowed: readonly Network[],
   own: () => readonly string[] = ownAddresses,
@@ -57,7 +57,7 @@ export function mayCarryTo(
   };
 }
 
-/** Reading them takes 150 us, and one host may have as many addresses as its DNS servers like. */
+/** Cached, since reading them takes 150 us and one host may have any number of addresses. */
 const OWN_KEEP_MS = 1_000;
 let known: { own: string[]; readAt: number } | null = null;
 

@@ -1,6 +1,6 @@
 /**
- * Bytes that may be in hand at once. Whoever asks first enters first, so that the large are not passed for ever by the
- * small; what is larger than all of the room enters when it is empty.
+ * A limit on the bytes held at once. Requests are served in order, so that small ones do not overtake a large one for
+ * ever. A request larger than the limit is served when nothing else is held.
  */
 export class Room {
   readonly #bytes: number;
@@ -12,7 +12,10 @@ export class Room {
     this.#free = bytes;
   }
 
-  /** Inside of it while the work goes on, however that ends; without the work, and false, when there is no room in time. */
+  /**
+   * Holds room while `work` runs, and frees it however that ends. False, without running it, when there is no room in
+   * time.
+   */
   async with(wanted: number, waitMs: number, work: () => Promise<void>): Promise<boolean> {
     const bytes = Math.min(wanted, this.#bytes);
     if (this.#waiting.length === 0 && bytes <= this.#free) this.#free -= bytes;
@@ -33,7 +36,7 @@ export class Room {
       const timer = setTimeout(() => {
         this.#waiting = this.#waiting.filter((one) => one !== waiting);
         enter(false);
-        this.#admit(); // whoever stood behind may be small enough
+        this.#admit(); // the next in line may be small enough
       }, waitMs);
       waiting.enter = (isIn) => {
         clearTimeout(timer);

@@ -1,11 +1,12 @@
 /**
- * What was learnt by asking somebody else, by name: kept for as long as it was said to hold, asked for once however many
- * want it. When asking fails, what was known before serves for an hour longer. Bounded: the oldest is forgotten first.
+ * A cache of lookups, by name. An entry is kept as long as its answer is valid. Parallel requests for one name share
+ * one lookup. When a lookup fails, the previous answer is used for another hour. At its limit the oldest entry is
+ * dropped.
  */
 export type Learnt<T> = {
   value: T;
   keepMs: number;
-  /** Nothing was learnt: whoever was asked failed. */
+  /** The lookup failed. */
   isFailure: boolean;
 };
 

@@ -1,19 +1,21 @@
 /**
- * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we have with them.
+ * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we have with
+ * them.
  *
  *   unknown --- the first conversation ---> open <--- any conversation ---+
  *      |                                     |                            |
  *      +--- no host lets us in ---> down <---+                            |
  *                                    |--- its time is over: one conversation at a time asks again
  *
- * Hosts are tried in their order, equals in turn; a later rank only while no host of an earlier one can be reached. While
- * it is down every mail is answered with what was heard last, and tried by the schedule.
+ * Hosts are tried by preference, equal ones in turn; a later rank only while no host of an earlier one is reachable.
+ * While the destination is down, every mail is answered with the last error and retried by the schedule.
  *
- * How many conversations there may be is felt for, as TCP does: it begins small, grows by one when as many mails as there
- * are conversations got through while others waited, and is halved when the receiver breaks off or says that it is too much.
+ * The number of conversations adapts, as TCP does. It starts small, grows by one after as many deliveries as there are
+ * conversations while mails waited, and is halved when the receiver disconnects or says that there are too many.
  *
- * STARTTLS is taken when offered. Where the handshake fails the same host is talked to in the open for a while, unless TLS
- * is required: nobody checks the certificates of MX hosts, so whoever could break the handshake could also answer it.
+ * STARTTLS is used when offered. Where the handshake fails, the host gets mail without TLS for a while, unless TLS is
+ * required. This gives nothing away: certificates of MX hosts are not verified, so an attacker who can break the
+ * handshake can also answer it.
  */
 
 import type { Peer } from "../smtp/conversation.ts";
@@ -32,7 +34,7 @@ export type Manners = {
   readonly conversationsMax: number;
 };
 
-/** What all destinations have together. */
+/** Shared by all destinations. */
 export type Sockets = {
   readonly max: number;
   free: number;
@@ -48,7 +50,7 @@ export type DestinationOptions = {
   limits?: Partial<Limits>;
 };
 
-/** RFC 5321, 4.5.3.2, but for the connection: where there are several hosts a dead one is left soon. */
+/** RFC 5321, 4.5.3.2, except for connecting: with several hosts, a dead one is given up soon. */
 const LIMITS: Partial<Limits> = {
   greetingMs: 300_000,
   commandMs: 300_000,
@@ -61,9 +63,9 @@ const CONNECT_MS_OF_ONE = 30_000;
 const CONNECT_MS_OF_SEVERAL = 5_000;
 
 const CONVERSATIONS_AT_FIRST = 5;
-/** Failures of one moment count once. */
+/** Failures at the same time count once. */
 const HALVE_MS_MIN = 1_000;
-/** Until a receiver that took no more conversations is asked for another. */
+/** How long after a refused conversation another is tried. */
 const REFUSED_MS = 10_000;
 const HOST_BAD_MS = 60_000;
 const HOST_OPEN_MS = 600_000;
@@ -75,7 +77,7 @@ const EVERY_MS_AT_FIRST = 20;
 const RATE_WEIGHT = 0.05;
 const TURN_MS_MAX = 600_000;
 
-/** `conversations`: also those that are being opened. */
+/** `conversations` includes those being opened. */
 type Host = Stop & { conversations: number; badUntil: number; openUntil: number };
 
 export class Destination {
@@ -86,21 +88,21 @@ export class Destination {
   #hosts: Host[] = [];
   #learntAt = Number.NEGATIVE_INFINITY;
   #conversations = 0;
-  /** As many conversations as there may be, in fractions. */
+  /** The allowed number of conversations, in fractions. */
   #window: number = CONVERSATIONS_AT_FIRST;
   #halvedAt = Number.NEGATIVE_INFINITY;
   /** Between two answers while mails wait. */
   #everyMs = EVERY_MS_AT_FIRST;
   /** The last answer; null: nobody waited then. */
   #answeredAt: number | null = null;
-  /** When the last mail that found no room should come back. */
+  /** When the last mail that was refused for lack of room should be tried again. */
   #turnAt = Number.NEGATIVE_INFINITY;
-  /** Hosts tried in vain since one was reached. */
+  /** Hosts that failed since one was reached. */
   #tried = 0;
   #downs = 0;
   #downUntil = Number.NEGATIVE_INFINITY;
   #trouble: Reply | null = null;
-  /** Mails given and not yet answered. */
+  /** Mails not yet answered. */
   inside = 0;
   usedAt: number;
 
@@ -138,8 +140,8 @@ export class Destination {
   }
 
   /**
-   * Several domains lead here, and each learns of changes in its own time: the latest is followed. All of them name the
-   * same hosts, so that no mail goes to a host that its own domain does not name.
+   * Several domains share this destination, and each is looked up at its own time: the latest addresses are used. All
+   * of them have the same hosts, so no mail goes to a host that its own domain does not name.
    */
   follow({ learntAt, stops }: Route): void {
     if (learntAt <= this.#learntAt) return;
@@ -160,7 +162,7 @@ export class Destination {
     return replies;
   }
 
-  /** Who finds no room is told when it will probably be there: one after the other, at the rate of now. */
+  /** When room is expected for a mail that found none: one after the other, at the present rate. */
   #turnMs(): number {
     const now = this.#now();
     this.#turnAt = Math.max(this.#turnAt, now) + this.#everyMs;
@@ -223,7 +225,7 @@ export class Destination {
     };
   }
 
-  /** When few are left nobody gets more than its share, and who has more lets go of it. */
+  /** When few connections are left, each destination gets at most its share, and one that has more closes some. */
   #socketsMax(): number {
     const { max, free, users } = this.#sockets;
     const share = Math.max(1, Math.floor(max / Math.max(1, users())));
@@ -240,7 +242,7 @@ export class Destination {
     return host;
   }
 
-  /** Of the first rank in which somebody may be there, the one with the fewest conversations. */
+  /** The host with the fewest conversations, in the first rank that may be reachable. */
   #nextHost(): Host {
     const now = this.#now();
     const good = this.#hosts.filter(({ badUntil }) => badUntil <= now);

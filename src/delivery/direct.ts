@@ -1,10 +1,10 @@
 /**
- * The courier to the receivers themselves: a mail goes to the hosts that DNS names for the domains of its recipients, in
- * one transaction for each destination, and the replies come back in the order of the recipients.
+ * The courier that delivers directly: a mail goes to the MX hosts of its recipients' domains, in one SMTP transaction
+ * per destination. Replies are in the order of the recipients.
  *
- * Promises: a destination that is slow, silent or dead holds up its own mail only. The slow ones together hold at most half
- * of the mails that may be under way; beyond that the longest queue gives its last ones back, as busy, and takes them again
- * when their turn comes. No more than a quarter waits long for DNS. Conversations, destinations and what is remembered are bounded.
+ * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold at most
+ * half of the mails in progress; beyond that the longest queue returns its last mails as busy, and they are tried again
+ * later. At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
  */
 import { Resolver } from "node:dns/promises";
 import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
@@ -20,7 +20,7 @@ import { type Route, Routes, type RoutesOptions } from "./routes.ts";
 
 export type DirectOptions = RoutesOptions & {
   manners: Manners;
-  /** How many mails are given at once, at most. */
+  /** The most mails in progress at once. */
   mailsMax: number;
   conversationsMax?: number;
   destinationsMax?: number;
@@ -42,14 +42,14 @@ export const DNS_TIMEOUT_MS = 2_000;
 export const DNS_TRIES = 2;
 const CONVERSATIONS_MAX = 500;
 const DESTINATIONS_MAX = 10_000;
-/** A queue is slow when its first mail waits for so long; a quick one may be as long as it likes. */
+/** A queue is slow when its first mail has waited this long. The length of a fast queue is not limited. */
 const SLOW_MS = 2_000;
 const ROOM_EVERY_MS = 100;
-/** What one more mail waits for DNS when many do. */
+/** How long a mail waits for DNS when many already wait. */
 const CROWDED_DNS_MS_MAX = 1_000;
 /** Longer than a destination may be down. */
 const DESTINATION_UNUSED_MS = 600_000;
-/** Of all destinations, so that they are looked through once for many new ones. */
+/** The share of destinations removed at once, so that one scan serves many new ones. */
 const FORGOTTEN_AT_LEAST = 0.1;
 const FAREWELL_MS = 1_000;
 
@@ -141,7 +141,7 @@ export class Direct implements Courier {
     await Promise.all([...this.#destinations.values()].map((one) => one.close(deadlineMs)));
   }
 
-  /** Where the mail of the domain goes, or why nowhere. */
+  /** The route of the domain, or why there is none. */
   async #wayOf(domain: string): Promise<Destination | Reply> {
     const found = this.#routes.known(domain) ?? (await this.#ask(domain));
     if (this.#isClosing) return CLOSING;
@@ -189,7 +189,7 @@ export class Direct implements Courier {
     return replies;
   }
 
-  /** By time and not by mail: when slow destinations have taken all the room nobody sends any more. */
+  /** On a timer, not per mail: when slow destinations hold all the room, no mail is sent that could trigger it. */
   #makeRoom(): void {
     const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
     let excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
@@ -211,7 +211,7 @@ export class Direct implements Courier {
     for (const one of this.#destinations.values()) if (one.retireIdle()) return;
   }
 
-  /** Whoever names ever new receivers crowds out those of no mail now, and nobody whose mail is under way. */
+  /** A caller with ever new receivers evicts only destinations without mail in progress. */
   #forgetUnused(): void {
     const now = this.#options.now();
     const unused = [...this.#destinations]

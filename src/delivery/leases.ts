@@ -1,7 +1,7 @@
 /**
- * The leases this worker holds, renewed together every three seconds. No e-mail may begin its DATA when the last
- * renewal is over ten seconds old: by then another worker may soon take the bag. Nor may any of a workspace that is
- * suspended, which the renewal tells; the lease stays, for the answers to what was begun. Time is monotonic here.
+ * The leases of this worker, renewed together every three seconds. No e-mail may start its DATA when the last renewal
+ * is more than ten seconds old: another worker may soon take the bag. Nor may an e-mail of a suspended workspace, which
+ * the renewal reports; its lease is kept for the answers to mails already started. Times are monotonic.
  */
 
 import type { Sql } from "../record/db/connect.ts";

@@ -1,6 +1,6 @@
 /**
- * Whether receivers will believe the name we give: it has an address, and the PTR record of that address says the name.
- * Large receivers refuse or throttle senders of whom that is not true (RFC 1912, 2.1).
+ * Checks that EHLO_NAME resolves to an address and that the PTR record of this address names it. Large receivers refuse
+ * or throttle senders for which this does not hold (RFC 1912, 2.1).
  */
 import { Resolver } from "node:dns/promises";
 import { ownName } from "../smtp/ownname.ts";
@@ -12,7 +12,7 @@ export type CredenceSettings = {
   directSourceAddress: string | null;
 };
 
-/** null when they will, else why not. */
+/** null: both hold; else what is wrong. */
 export async function doubtAboutUs({
   ehloName,
   dnsServers,

@@ -1,8 +1,8 @@
 /**
- * The courier to one smarthost, which takes the mail for everybody.
+ * The courier to one smarthost, for all mail.
  *
- * A smarthost that is away is not hammered: one attempt at a time, 100 ms to 5 s apart; mails wait meanwhile, and when it
- * is back they flow again by themselves.
+ * While the smarthost is unreachable, connections are tried one at a time, 100 ms to 5 s apart. Mails wait meanwhile,
+ * and are sent when it is back.
  */
 
 import type { Peer } from "../smtp/conversation.ts";
@@ -27,7 +27,9 @@ export type RelaySettings = SmarthostSettings & {
   smtpConnectionRatePerSecond: number;
 };
 
-/** The relay that the settings describe. A fault is said once when the smarthost becomes unreachable, not per attempt. */
+/**
+ * The relay that the settings describe. A fault is logged once when the smarthost becomes unreachable, not per attempt.
+ */
 export function relayCourier(url: string, settings: RelaySettings, onFault: (error: unknown) => void): Relay {
   const { peer, conversationsMax } = readSmarthost(url, settings);
   return new Relay({

@@ -1,28 +1,28 @@
 /**
- * Who takes the mail of a domain, as DNS says it (RFC 5321, 5.1): its MX hosts in their order, each with the addresses
- * that mail may be carried to; where there is no MX, the domain's own address.
+ * The route of a domain's mail in DNS (RFC 5321, 5.1): its MX hosts by preference, each with the addresses that mail
+ * may go to; without MX records, the domain's own address.
  *
- * Domains whose MX sets are equal have the same route, since the same receiver stands behind them and judges us by the
- * sum of what we do to it. Equal means the whole set with its order: whoever could share a route with one host more would
- * have the mail of others carried to that host. Connections go to exactly the addresses that were checked here: a name
- * that resolves to something else a moment later changes nothing.
+ * Domains with equal MX sets share a route, since it is the same receiver, which counts all our connections together.
+ * Equal means the whole set and its order: if one more host were allowed, its owner would get the mail of the other
+ * domains. Connections go to exactly the addresses checked here, so a name that resolves differently a moment later has
+ * no effect.
  *
- * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Names and addresses in answers are
- * hostile: what is no host name is passed over, and of what is too much only the beginning is used.
+ * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as hostile: invalid
+ * host names are skipped, and long answers are cut.
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { type Learnt, Memory } from "./cache.ts";
 
-/** What is asked of DNS: the methods of node's Resolver. */
+/** The methods of node's Resolver that are used. */
 export type Dns = {
   resolveMx(name: string): Promise<{ exchange: string; priority: number }[]>;
   resolve4(name: string, options: { ttl: true }): Promise<{ address: string; ttl: number }[]>;
   resolve6(name: string, options: { ttl: true }): Promise<{ address: string; ttl: number }[]>;
 };
 
-/** `rank`: 0 for the hosts that come first, 1 for those that are asked when none of them can be reached, ... */
+/** `rank`: 0 for the preferred hosts, 1 for those tried when none of them is reachable, and so on. */
 export type Stop = { readonly host: string; readonly address: string; readonly rank: number };
 export type Route = {
   /** A digest of the MX set: the same for all domains that have it. */
@@ -34,7 +34,7 @@ export type Route = {
 
 export type RoutesOptions = {
   dns: Dns;
-  /** Of addresses we can connect from. IPv6 is asked for where there is no IPv4: receivers are stricter there. */
+  /** The address families we can connect from. IPv6 is used where there is no IPv4: receivers are stricter about it. */
   families: readonly (4 | 6)[];
   mayCarryTo(address: string): boolean;
   /** Milliseconds that only move forward. */
@@ -53,18 +53,18 @@ const HOSTS_MAX = 20_000;
 /** Postfix's bound (smtp_mx_address_limit) is on addresses; here one host with many does not hide the next. */
 const MX_HOSTS_MAX = 5;
 const ADDRESSES_PER_HOST_MAX = 3;
-/** Of one answer; nobody needs so many, and an answer holds ten times as many. */
+/** Hosts used of one answer: more than any domain needs; an answer can hold ten times as many. */
 const MX_RECORDS_MAX = 500;
 /** Of one answer, each of which is compared with our own addresses. */
 const ADDRESSES_READ_MAX = 64;
 
 type Mx = { host: string; rank: number };
-/** What a host name leads to. */
+/** The addresses of a host name. */
 type Found =
   | { kind: "addresses"; addresses: readonly string[]; keepMs: number }
   | { kind: "none" | "barred" | DnsFailure };
 
-/** The domain's servers fail, says DNS; or DNS says nothing, which may be our own resolver's fault. */
+/** DNS reports that the domain's servers fail, or does not answer, which may be our own resolver's fault. */
 type DnsFailure = "DNS_FAILED" | "DNS_SILENT";
 const SILENCE: readonly string[] = ["ETIMEOUT", "ECONNREFUSED", "ECANCELLED", "ENETUNREACH", "EHOSTUNREACH"];
 
@@ -126,7 +126,7 @@ export class Routes {
     return whyNone(domain, found, isImplicit);
   }
 
-  /** Those that come first, equals shuffled. */
+  /** The preferred ones, equal ones shuffled. */
   #inOrder(all: readonly Mx[]): Mx[] {
     return all
       .map((mx) => ({ mx, draw: this.#options.random() }))
@@ -175,7 +175,9 @@ function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
   return found.addresses.slice(0, ADDRESSES_PER_HOST_MAX).map((address) => ({ host, address, rank }));
 }
 
-/** A failure of DNS leaves all open; an address that may not be reached is an answer, a host without any may be a slip. */
+/**
+ * After a failure of DNS anything is possible; a forbidden address is final; a host without addresses may be a mistake.
+ */
 function whyNone(domain: string, found: readonly Found[], isImplicit: boolean): Learnt<Reply> {
   const has = (kind: Found["kind"]) => found.some((one) => one.kind === kind);
   for (const failure of ["DNS_SILENT", "DNS_FAILED"] as const)

@@ -1,10 +1,10 @@
 /**
- * Signs the mail of workspaces with the keys of their domains. The key of the sender's domain signs, or else that of the
- * nearest domain above it that has one: to a receiver both are the sender's (relaxed alignment).
+ * Signs mail with the DKIM keys of its workspace. The key of the sender's domain signs, or else that of the nearest
+ * parent domain that has one: receivers accept both as the sender's (relaxed alignment).
  *
- * Promises: mail of a domain with a key never goes unsigned: instead of the message comes what hinders, as a reply. A key
- * that is put to use, retired or removed is known everywhere within REFRESH_MS. The record is asked once per domain in
- * that time, however many mails wait for the answer.
+ * Promises: mail of a domain with a key never leaves unsigned; if signing fails, the reason is returned as a reply. A
+ * key that is activated, retired or removed is known to every process within REFRESH_MS. Postgres is asked once per
+ * domain in that time, however many mails wait.
  */
 import { type Sealer, UnusableKey } from "../domain/key.ts";
 import { upwards } from "../domain/owners.ts";

@@ -1,11 +1,11 @@
 /**
- * Where the smarthost is, as SMTP_URL says it:
+ * The smarthost in SMTP_URL:
  *
- *   smtp://user:password@host:port?pool=20   STARTTLS as SMTP_TLS wants it; port 587 with a user, else 25
+ *   smtp://user:password@host:port?pool=20   STARTTLS as set by SMTP_TLS; port 587 with a user, else 25
  *   smtps://...                              TLS from the first byte; port 465
  *   ?ca=/path.pem                            the authority that signed its certificate, if it is a private one
  *
- * Throws with words for the operator.
+ * Throws errors that an operator can act on.
  */
 import { readFileSync } from "node:fs";
 import type { Peer } from "../smtp/conversation.ts";

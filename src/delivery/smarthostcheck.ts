@@ -1,7 +1,6 @@
 /**
- * Whether the smarthost lets us in: a conversation as a mail would have it, up to where the mail would begin, and a
- * polite end. Finds a wrong password, a certificate that does not hold and a barred address, which a connection alone
- * does not.
+ * Checks that the smarthost accepts us: a conversation up to the point where a mail would start, then QUIT. Unlike a
+ * plain connection this finds a wrong password, an invalid certificate and a blocked address.
  */
 
 import { Conversation } from "../smtp/conversation.ts";
@@ -10,7 +9,7 @@ import { readSmarthost, type SmarthostSettings } from "./smarthost.ts";
 
 const TICK_MS = 100;
 
-/** null when we are welcome, else what kept us out. Each step is given `stepMs`. */
+/** null: accepted; else the reason. Each step may take `stepMs`. */
 export function knock(url: string, settings: SmarthostSettings, stepMs: number): Promise<Reply | null> {
   const { peer } = readSmarthost(url, settings);
   const patience = { connectMs: stepMs, greetingMs: stepMs, commandMs: stepMs, dotMs: stepMs };

@@ -1,6 +1,6 @@
 /**
- * One mail by hand, with every line of the conversation shown: what an operator looks at when mail does not arrive. It
- * goes the way all mail goes, over the same code, but counts for nothing and is kept nowhere.
+ * One test mail, with every line of the SMTP conversation shown, for an operator who looks into missing mail. It uses
+ * the same code as all mail, but is not counted and not stored.
  */
 import { Resolver } from "node:dns/promises";
 import { Conversation, type Errand, type Peer } from "../smtp/conversation.ts";
@@ -16,7 +16,7 @@ const STEP_MS = 30_000;
 
 export type Told = { who: "us" | "them" | "note"; text: string };
 
-/** The hosts that take the mail of a domain, the preferred first; or why there are none. */
+/** The hosts for the mail of a domain, by preference; or why there are none. */
 export async function receiversOf(settings: DirectSettings, domain: string): Promise<Peer[] | Reply> {
   const { dnsServers, directSourceAddress, directPort: port, smtpTls: tls } = settings;
   const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
@@ -43,7 +43,7 @@ export async function receiversOf(settings: DirectSettings, domain: string): Pro
   }));
 }
 
-/** Tries one host after the other until one lets us in. One reply per recipient. */
+/** Tries one host after the other until one accepts us. One reply per recipient. */
 export async function sendByHand(
   peers: readonly Peer[],
   envelope: Envelope,

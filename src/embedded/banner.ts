@@ -33,7 +33,7 @@ Postrider is ready.
 
 ${places.map(([name = "", where]) => `  ${name.padEnd(8)} ${where}`).join("\n")}
 
-The demo workspace is on the pro plan, with sending caps far above what you need.
+The demo workspace is on the pro plan, with high sending caps.
 ${writesAsAny ? ANY_SENDER : VERIFIED_SENDERS}
 
 Send one e-mail:

@@ -1,7 +1,7 @@
 /**
- * The keeper: plain timers in every process that has the role. A tick that is one transaction takes an advisory lock in
- * it; one that takes several runs under a lease. So each runs once in the fleet, and survives whatever Redis loses.
- * What a tick moves is bounded; when it moved all it may, it runs again at once.
+ * The keeper: timers in every process that has the role. A tick of one transaction takes an advisory lock in it; a tick
+ * of several runs under a lease. So each tick runs in one process at a time, and needs nothing from Redis. The work of
+ * a tick is bounded; a tick that did all it may runs again at once.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -145,14 +145,16 @@ export class Keeper {
     for (const tick of this.#ticks) this.#after(0, tick);
   }
 
-  /** Ticks are transactions: one that is not done by the deadline never was. */
+  /** Ticks are transactions: one that does not finish by the deadline is rolled back. */
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopped = true;
     for (const timer of this.#timers) clearTimeout(timer);
     await atMost(deadlineMs, Promise.all(this.#running));
   }
 
-  /** Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again. */
+  /**
+   * Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again.
+   */
   async pack(): Promise<boolean> {
     const { deferred, scheduled } = this.#sizes;
     const isMoreDeferred = await this.#pack(deferred, packDeferred);
@@ -163,7 +165,9 @@ export class Keeper {
     return isMoreDeferred || isMoreScheduled || isMoreHeld;
   }
 
-  /** Mail that waited for the caps goes as far as there is room. A workspace whose mail cannot be moved keeps nobody. */
+  /**
+   * Queues mail that waited for the caps, as far as there is room. An error in one workspace does not stop the others.
+   */
   async release(): Promise<boolean> {
     const { sql, clock, onFault } = this.#parts;
     let isMore = false;
@@ -194,7 +198,7 @@ export class Keeper {
     return isFull;
   }
 
-  /** Bags that are not in line are put there, as far as each workspace and the shard have room. */
+  /** Queues bags that have no job, as far as each workspace and the shard have room. */
   async queue(): Promise<boolean> {
     let isMore = false;
     for (let shard = 0; shard < this.#parts.shards; shard++)
@@ -202,7 +206,7 @@ export class Keeper {
     return isMore;
   }
 
-  /** Leases that ran out are taken back, unless their holders may have been unable to renew them. */
+  /** Ends expired leases, unless their holders may have been unable to renew them. */
   async leases(): Promise<boolean> {
     const askedAt = performance.now();
     const seenAt = await clockTime(this.#parts.sql);
@@ -213,7 +217,7 @@ export class Keeper {
     );
   }
 
-  /** Looks whether the next thousand bags that should be in line really are; corrects the counts now and then. */
+  /** Checks whether the next thousand bags that should be queued are; corrects the counts now and then. */
   async audit(): Promise<boolean> {
     const { sql, line, shards, clock } = this.#parts;
     const before = new Date(clock.now() - GRACE_MS);
@@ -236,7 +240,7 @@ export class Keeper {
     return false;
   }
 
-  /** A backlog or a disk beyond its bound refuses sends until it is better. */
+  /** Refuses sends while the backlog or the disk is beyond its limit. */
   async brake(): Promise<boolean> {
     const { brake, onFault } = this.#parts;
     // before the transaction: a disk may take its time, and a folder that is gone says nothing about the backlog
@@ -266,7 +270,7 @@ export class Keeper {
     return this.#capsAt !== null;
   }
 
-  /** Who was erased disappears from the mail to them; audiences that were deleted are emptied. */
+  /** Removes erased contacts from mail, and empties deleted audiences. */
   async erase(): Promise<boolean> {
     const { sql, clock } = this.#parts;
     const isMore = await this.#leased("erase", async () => {
@@ -292,7 +296,7 @@ export class Keeper {
     return isMore ?? false;
   }
 
-  /** What happened gets the sequence by which it is read. */
+  /** Numbers new events, so that they can be read in order. */
   async events(): Promise<boolean> {
     return this.#sizes.events.full(
       async (most) => (await this.#only("events", (tx) => numberEvents(tx, most))) ?? 0,
@@ -304,14 +308,14 @@ export class Keeper {
     return false;
   }
 
-  /** Whole days of mail go when all of it is over. */
+  /** Drops days of mail whose retention is over. */
   async retention(): Promise<boolean> {
     const { clock } = this.#parts;
     await this.#leased("retention", (lease) => this.#retention.drop(clock.now(), lease));
     return false;
   }
 
-  /** Rows that go by their own age. What fails for one kind does not keep the others. */
+  /** Deletes rows by their own age. A failure with one kind does not stop the others. */
   async expiry(): Promise<boolean> {
     const { retention, onFault } = this.#parts;
     const { claims, attachments, runs, reports, counts, softBounces } = this.#sizes;
@@ -343,7 +347,7 @@ export class Keeper {
     return full.includes(true) || this.#countsAt !== null;
   }
 
-  /** Says whether it moved as much as it might. */
+  /** Returns whether it reached its limit. */
   #pack(size: StepSize, step: typeof packDeferred): Promise<boolean> {
     return size.full(async (most) => {
       const packed = await this.#only("pack", (tx, now) => step(tx, now, most, () => newId(now)));
@@ -356,7 +360,7 @@ export class Keeper {
     await this.#queueBags(bags.map(firstRow));
   }
 
-  /** Hands back how many found room. */
+  /** Returns how many found room. */
   async #queueBags(bags: readonly Lining[]): Promise<number> {
     if (bags.length === 0) return 0;
     const lines = await this.#parts.line.lineUp(bags);

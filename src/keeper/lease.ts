@@ -36,7 +36,7 @@ export async function underLease<T>(
     heldUntil = (await extendTickLease(sql, tick, token, LEASE_MS)) ? askedAt + LEASE_MS : 0;
   };
   let timer: NodeJS.Timeout | undefined;
-  let isTaken = true; // also when the answer is lost
+  let isTaken = true; // it may be ours even when the answer is lost
   try {
     isTaken = await takeTickLease(sql, tick, token, LEASE_MS);
     if (!isTaken) return null;
@@ -44,7 +44,7 @@ export async function underLease<T>(
     return await work({ isHeld: () => !isStopped() && performance.now() < heldUntil });
   } finally {
     clearInterval(timer);
-    // what cannot be given back runs out
+    // a lease that cannot be given back expires
     if (isTaken) await endTickLease(sql, tick, token).catch(onFault);
   }
 }

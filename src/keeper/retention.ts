@@ -1,9 +1,9 @@
 /**
- * Drops the partitions whose time is over, one after the other, and never one that holds unsettled mail: time counts
- * from the final status, so an e-mail that was scheduled for a month keeps its partition until its own time is over.
+ * Drops expired partitions, one after the other, and never one with open mail: retention counts from the final status,
+ * so an e-mail scheduled a month ahead keeps its partition until its own retention is over.
  *
  * Promises: no send waits for it. Nothing is locked while a partition is checked; the parent is never locked
- * exclusively. Each partition is a case of its own: what fails or must wait keeps no other, and is tried again.
+ * exclusively. A partition that fails or must wait does not stop the others, and is tried again.
  */
 
 import { DAY_MS } from "../clock.ts";
@@ -20,7 +20,7 @@ import {
 import { isTooMuch } from "../rules/stepsize.ts";
 import type { Lease } from "./lease.ts";
 
-/** Of a step that checks a partition: short, for it competes with sends for the disk. */
+/** Of a step that checks a partition: short, since it competes with sends for the disk. */
 const CHECK_SLOW_MS = 250;
 const ATTEMPTS_MAX = 5;
 const ATTEMPT_EVERY_MS = 1_000;
@@ -73,7 +73,7 @@ export class Retention {
     return dropped;
   }
 
-  /** Those that may be over. First what was begun: of each parent only one can be half detached. */
+  /** Partitions that may be expired. A half detached one comes first: each parent can have only one. */
   #inOrder(partitions: readonly Partition[], now: number): Partition[] {
     const today = Math.floor(now / DAY_MS);
     const begun = partitions.filter(({ state }) => state !== "attached");
@@ -143,7 +143,7 @@ export class Retention {
     }
   }
 
-  /** Again and again, as long as others are in the way; what does not succeed is left to the next tick. */
+  /** Repeats while others hold locks; the next tick tries again what did not succeed. */
   async #insist(lease: Lease, step: () => Promise<void>): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {

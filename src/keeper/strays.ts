@@ -1,7 +1,7 @@
 /**
- * Puts bags that are not in line there, as far as each workspace and the shard have room. Serves the workspaces in turn:
- * a tick begins after the one that the last tick served last, and divides the room of the shard among those that have
- * strays. So no workspace waits for ever behind those with lower ids while the line is full.
+ * Queues strays (bags without a job), as far as each workspace and the shard have room. Workspaces are served in turn:
+ * a tick starts after the last workspace of the tick before, and divides the room of the shard among those with strays.
+ * So no workspace waits for ever behind lower ids while the queue is full.
  */
 import type { Clock } from "../clock.ts";
 import type { Line, Lining } from "../queue/bagqueue.ts";
@@ -11,7 +11,7 @@ import { StepSize } from "../rules/stepsize.ts";
 
 const WORKSPACES_MAX = 1_000;
 const BAGS_MAX = 1_000;
-/** Whoever makes a bag puts it in line itself; only after this is it taken for lost. */
+/** The maker of a bag queues it; only after this time does it count as lost. */
 export const GRACE_MS = 2_000;
 
 export type StrayParts = {

@@ -1,7 +1,7 @@
 /**
- * Metrics for Prometheus on a port of their own, which is not the callers'. Read from the record when they are asked
- * for, at most once a second; what is said of single workspaces is bounded to the busiest. They name workspaces and what
- * these send, so that on an address that others reach they are told under a token only.
+ * Metrics for Prometheus, on their own port. Read from Postgres on request, at most once a second; figures of single
+ * workspaces are limited to the busiest. They name workspaces and their volume, so a token is required unless the
+ * address is a loopback one.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
@@ -21,7 +21,7 @@ export type MetricsParts = {
   clock: Clock;
   host: string;
   port: number;
-  /** null: whoever reaches the port may read. */
+  /** null: no token is needed. */
   token: string | null;
   onFault(error: unknown): void;
 };
@@ -67,12 +67,12 @@ export async function startMetrics(parts: MetricsParts): Promise<{ port: number;
   };
 }
 
-/** Whether nobody but this machine reaches what listens there. */
+/** Whether the address can be reached from this machine only. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }
 
-/** In a time that says nothing of how much of it is right. */
+/** In constant time, so that timing does not reveal a partial match. */
 function isBearer(authorization: string, token: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(authorization.replace(/^bearer +/i, "")), digest(token));

@@ -1,13 +1,13 @@
 /**
- * The clock of a process: Postgres' time, carried on by the monotonic clock between samples. Ids, schedules, retries and
- * leases of runs are made by one process and read by another; with this clock they agree to a few milliseconds, whatever
- * the wall clocks of the machines say. What a transaction decides goes by the time of the transaction itself.
+ * The clock of a process: Postgres' time, carried on by the monotonic clock between samples. Ids, schedules, retries
+ * and leases of runs are made by one process and read by another; with this clock they agree to a few milliseconds,
+ * whatever the wall clocks of the machines say. What a transaction decides goes by the time of the transaction itself.
  *
- * The wall clock is only compared. A machine whose clock is wrong still sends and counts rightly, but its logs, and the
- * certificates it checks, go by that clock, so it is not ready.
+ * The wall clock is only compared. A machine whose clock is wrong still sends and counts correctly, but its logs and
+ * its certificate checks use that clock, so it is not ready.
  *
- * Known limits: while Postgres does not answer the clock runs on, and drifts by some milliseconds a minute at most. After
- * the machine was suspended it is behind until the next sample.
+ * Known limits: while Postgres does not answer the clock runs on, and drifts by some milliseconds a minute at most.
+ * After the machine was suspended it is behind until the next sample.
  */
 import type { Clock } from "../clock.ts";
 
@@ -18,7 +18,7 @@ const SAMPLE_EVERY_MS = 2_000;
 const FIRST_SAMPLES = 2;
 
 export type Sources = {
-  /** The clock that everyone follows: Postgres'. */
+  /** The clock of Postgres, which every process follows. */
   ask(): Promise<number>;
   /** The wall clock of this machine. */
   wall(): number;
@@ -60,7 +60,7 @@ export class RecordClock implements Clock {
     return this.#sources.wall() - this.now();
   }
 
-  /** What is wrong with the wall clock of this machine; null when it is right. */
+  /** What is wrong with the wall clock of this machine; null: nothing. */
   get fault(): string | null {
     const { aheadMs } = this;
     return Math.abs(aheadMs) > SKEW_MS_MAX ? apart(aheadMs, "Postgres") : null;

@@ -1,6 +1,6 @@
 /**
- * A process that serves some roles, from its settings to its end: says in one line why it cannot start, logs JSON,
- * stops in order on a signal or when its leash is lost, and never hangs while stopping.
+ * The life of a process with some roles, from its settings to its end: prints in one line why it cannot start, logs
+ * JSON, stops in order on a signal or when its parent is gone, and never hangs while stopping.
  */
 import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
@@ -65,7 +65,7 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   onLeashLost(() => stop("the parent process is gone", LEASH_LOST_MS_MAX));
 }
 
-/** What is logged of an error: never the values a store complains about, which may be somebody's mail. */
+/** What is logged of an error: never the values in it, which may be the contents of a mail. */
 function errorOf(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
   const { name, message, stack } = error;

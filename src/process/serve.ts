@@ -1,6 +1,6 @@
 /**
- * One process with some roles: opens the connections, builds the parts by hand and hands them down, and takes them
- * apart when what is under way is finished, or has had its time.
+ * One process with some roles: opens the connections, builds the parts and passes them down, and stops them when their
+ * work is finished or its time is over.
  */
 import { randomUUID } from "node:crypto";
 import { Resolver } from "node:dns/promises";
@@ -49,7 +49,7 @@ import { warmUp } from "../template/warmup.ts";
 import { isLoopback, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
 
-/** All of it takes less than 5 s, whatever the stores do: what runs roles for us gives them no more before it kills. */
+/** Together less than 5 s, whatever the stores do: supervisors kill a process after that. */
 const API_STOP_MS = 3_000;
 const DELIVER_STOP_MS = 2_500;
 const NOTES_STOP_MS = 3_300;
@@ -61,9 +61,9 @@ const RUN_CHECK_MS = 1_000;
 const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
-/** Roles that make keys known again, write links, or open the keys that sign mail. */
+/** Roles that check API keys, sign links or return paths, or decrypt DKIM keys. */
 const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound"];
-/** Roles that work off reports: those that come by the API are there without a listener, too. */
+/** Roles that process reports: those sent to the API arrive without a listener, too. */
 const REPORTING: readonly Role[] = ["inbound", "keeper"];
 
 export type Serving = {
@@ -213,7 +213,7 @@ function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
   }
 }
 
-/** Nobody sends to the internet by accident: `direct` has to be asked for, and nothing else with it. */
+/** Nobody sends to the internet by accident: `direct` must be set, and SMTP_URL must not. */
 function openCourier(config: Config, onFault: (error: unknown) => void): Courier {
   const { courier, smtpUrl } = config;
   if (courier === "direct") {
@@ -472,13 +472,13 @@ function resolverOf(servers: Config["dnsServers"]): Resolver {
   return resolver;
 }
 
-/** Bags that were just committed go in line; what fails here the keeper finds. */
+/** Queues bags that were just committed; if this fails, the keeper finds them. */
 async function putInLine(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
   for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 
-/** A Redis that comes back as another run may hold old keys: what changed lately is told again. */
+/** A restarted Redis may hold old keys: recent changes are written to it again. */
 function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger): { stop(): void } {
   let known: string | null = null;
   const look = async () => {

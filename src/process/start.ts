@@ -1,7 +1,7 @@
 /**
- * The root of `npm start`: everything on one machine, for development. Brings what the environment does not name,
- * makes a demo workspace on the first run, runs each role as a process of its own, says how to send the first mail,
- * and ends all of it with itself. A role that dies is started again; one that keeps dying ends the whole.
+ * The root of `npm start`: everything on one machine, for development. Starts the stores that the environment does not
+ * name, makes a demo workspace on the first run, runs each role as its own process, prints how to send the first mail,
+ * and stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
  */
 import { fileURLToPath } from "node:url";
 import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";
@@ -129,7 +129,7 @@ class Root {
     };
   }
 
-  /** Its first start must succeed; after that it is kept running. Hands back where the api answers, or reports are taken. */
+  /** Its first start must succeed; after that it is restarted. Returns the url of the api, or the address for reports. */
   async #startRole(role: Role): Promise<string | null> {
     const child = this.#spawnRole(role);
     const report = await child.started;
@@ -164,7 +164,7 @@ class Root {
       await this.#apiAnswers(await api.started);
       if (this.#place && !this.#isStopping) this.#home.announce(this.#place);
     } catch {
-      await api.end(ROLE_STOP_MS_MAX); // and whoever keeps it running starts it once more
+      await api.end(ROLE_STOP_MS_MAX); // the supervising loop then starts it once more
     }
   }
 
@@ -199,7 +199,7 @@ class Root {
     return child;
   }
 
-  /** Whoever holds the stores may have been killed before it could end them. */
+  /** The process that owned the stores may have been killed before it could end them. */
   async #endUnheld(): Promise<void> {
     const [postgres, redis] = [this.#home.running("postgres"), this.#home.running("redis")];
     await Promise.all([
@@ -288,7 +288,7 @@ function open(): Root {
   }
 }
 
-// `npm start | head` may stop listening to us: that is no reason to end
+// the reader of our output may stop, as in `npm start | head`: that is no reason to end
 process.stdout.on("error", () => {});
 process.stderr.on("error", () => {});
 const root = open();

@@ -20,7 +20,7 @@ const STORE_WAIT_MS = 30_000;
 const STORE_POLL_MS = 250;
 const CLOSE_SECONDS_MAX = 0.5;
 
-/** What a process needs and does not have: said in one line, with exit status 1. */
+/** Something that a process needs is missing: printed in one line, with exit status 1. */
 export class StartError extends Error {}
 
 export class Stores {
@@ -52,7 +52,7 @@ export class Stores {
 
   async redis(purpose: Purpose): Promise<RedisClient> {
     const client = connectRedis(this.#redisUrl, purpose, this.#timeoutMs);
-    // lost connections show in the commands that fail
+    // lost connections are reported by the commands that fail
     client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
     this.#clients.push(client);
     // the client connects again by itself; a first attempt that fails is no reason to give up
@@ -143,7 +143,7 @@ async function named(name: string, ms: number, check: () => Promise<void>): Prom
   }
 }
 
-/** A store may also say nothing at all. */
+/** A store may also not answer at all. */
 async function inTime(store: Store, answer: PromiseLike<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

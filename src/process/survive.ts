@@ -1,6 +1,6 @@
 /**
- * What nobody caught, decided once: a client of a store may fail outside of every call we made, and the process goes
- * on; anything else is a bug of ours, and the process ends.
+ * The policy for uncaught errors: when a client library of a store fails outside of our calls, the process goes on; any
+ * other uncaught error is a bug of ours, and ends the process.
  */
 import type { Logger } from "pino";
 
@@ -16,7 +16,10 @@ export function survive(log: Pick<Logger, "error">, end: () => void = () => proc
 /** What postgres.js and Node call a connection that cannot be made, or is lost. */
 const CONNECTION_CODES =
   /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|E(CONN(RESET|REFUSED|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
-/** Postgres hangs up (57P), the connection broke (08), or there are too many (53300). Any other code is about a statement. */
+/**
+ * Postgres hangs up (57P), the connection broke (08), or there are too many (53300). Any other code is about a
+ * statement.
+ */
 const HANGS_UP = /^(57P|08|53300)/;
 const REDIS_NAMES = /Redis|ClusterAllFailed|MaxRetries|ReplyError|AbortError/;
 const REDIS_MESSAGES = /Connection is closed|Redis/;

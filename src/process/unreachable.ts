@@ -1,6 +1,6 @@
 /**
- * A store that cannot be used, in a line for whoever runs the process: which one, where, by which setting, and what to
- * look at. A process or a command that ends for this reason has an exit status of its own.
+ * The error for a store that cannot be used, in one line for the operator: which store, where, which setting, and what
+ * to check. A process or command that ends for this reason has its own exit status.
  */
 
 /** EX_UNAVAILABLE. */
@@ -24,8 +24,8 @@ export function unreachable(store: Store, error?: unknown): StoreUnreachable {
 }
 
 /**
- * The same, when the error is about a store rather than about what it was asked; else null. The client of Redis tells its
- * listeners why it has no connection, and the commands that wait for one only that there is none.
+ * The same, when the error is about a store rather than about what it was asked; else null. The client of Redis tells
+ * its listeners why it has no connection, and the commands that wait for one only that there is none.
  */
 export function storeTrouble(
   error: unknown,
@@ -39,7 +39,7 @@ export function storeTrouble(
   return null;
 }
 
-/** What the error says of its own stays: that a change is stored, say, although Redis could not be told. */
+/** Keeps the error's own message, for example that a change is stored although Redis could not be told. */
 function after(error: unknown, cause: unknown, trouble: StoreUnreachable): StoreUnreachable {
   const { message } = partsOf(error);
   return cause === error || message === "" ? trouble : new StoreUnreachable(`${message}. ${trouble.message}`);
@@ -50,7 +50,7 @@ export function postgresTrouble(error: unknown, url: string): StoreUnreachable |
   return found === undefined ? null : unreachable(postgresAt(url), found);
 }
 
-/** It answers, and will not do so differently before somebody changes something. */
+/** It answers, and repeating will not help until something is changed. */
 export function isMisconfigured(error: unknown): boolean {
   const { code, message } = partsOf(error);
   return NOT_ALLOWED.test(code) || code === NO_DATABASE || NOT_LET_IN.test(message);
@@ -103,7 +103,7 @@ function isOfPostgres(error: unknown): boolean {
   return [REFUSED, UNKNOWN_HOST, NO_WAY, LOST].some((codes) => codes.test(code)) && !isOfFile(error);
 }
 
-/** A file that is not there, or an output that nobody reads, has the code of a socket. */
+/** A missing file, or an output without a reader, has the same code as a socket error. */
 function isOfFile(error: unknown): boolean {
   return (
     error instanceof Error && "syscall" in error && !/^(connect|getaddrinfo|read)$/.test(`${error.syscall}`)

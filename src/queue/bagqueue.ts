@@ -1,9 +1,9 @@
 /**
- * The line: bags that can go now, as small BullMQ jobs that carry nothing but which bag. Postgres alone knows what a
- * bag holds and what became of it, so nothing is kept here after the end and everything here may be lost.
+ * The queue ("line") of bags that can be sent now, as small BullMQ jobs that contain only the bag's id. Contents and
+ * outcomes of bags are in Postgres alone, so everything here may be lost.
  *
- * Promises: a bag is queued at most once per generation (the job id says both); order is fair between workspaces.
- * What finds no room in line stays in the record, and the keeper brings it when there is room.
+ * Promises: a bag is queued at most once per generation (both are in the job id); order is fair between workspaces. A
+ * bag that finds no room in the queue stays in Postgres, and the keeper queues it when there is room.
  */
 import { randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
@@ -15,7 +15,7 @@ export const SHARD_BAGS_MAX = 50_000;
 const EVENTS_KEPT = 100;
 
 export type BagRef = { workspaceId: string; id: string; generation: number; shard: number };
-/** A bag that is to stand in line: how many e-mails it holds decides how long it takes its turn. */
+/** A bag to queue. The number of its e-mails decides when the workspace has its next turn. */
 export type Lining = BagRef & { emails: number };
 export type BagJob = { w: string; b: string; g: number };
 export type Queued = { epoch: string; queued: Lining[]; heldBack: Lining[] };
@@ -49,11 +49,11 @@ export class Line {
           defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1 },
         }),
     );
-    // a Redis that is away shows in the calls that fail; the client's own events say nothing more
+    // when Redis is unreachable the calls fail; the client's own events add nothing
     for (const queue of this.#queues) queue.on("error", () => {});
   }
 
-  /** Puts bags in line: one script and one job each, per shard. */
+  /** Queues bags: per shard one script call, then one job for each bag. */
   async lineUp(bags: readonly Lining[]): Promise<Queued[]> {
     const queued: Queued[] = [];
     for (const [shard, some] of byShard(bags)) queued.push(await this.#lineUp(shard, some));
@@ -91,7 +91,7 @@ export class Line {
     return { epoch, queued: admitted, heldBack };
   }
 
-  /** The bags have left the line. */
+  /** The bags have left the queue. */
   async stepOut(shard: number, workspaceIds: readonly string[]): Promise<void> {
     await stepOutScript.run(
       this.#redis,
@@ -100,12 +100,12 @@ export class Line {
     );
   }
 
-  /** The epoch of the line as it is; a line that was lost begins a new one. */
+  /** The epoch of the queue; one that was lost gets a new epoch. */
   async openEpoch(shard: number): Promise<string> {
     return (await this.#lineUp(shard, [])).epoch;
   }
 
-  /** How many more bags may stand in line: in all, and of each workspace. */
+  /** How many more bags may be queued: in all, and of each workspace. */
   async rooms(shard: number, workspaceIds: readonly string[]): Promise<{ shard: number; each: number[] }> {
     const [inLine, ...counts] = await this.#redis.hmget(
       keyspace.shardFairness(shard),
@@ -127,7 +127,7 @@ export class Line {
     return corrected === 1;
   }
 
-  /** Which of these bags have no job: found by looking at the jobs themselves. */
+  /** Which of these bags have no job, found by looking for the jobs themselves. */
   async missing(bags: readonly BagRef[]): Promise<BagRef[]> {
     const found = await Promise.all(
       bags.map((bag) =>

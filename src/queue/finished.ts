@@ -1,4 +1,4 @@
-/** Bags whose jobs have ended leave the line, told to Redis in groups: one script while the last one is on its way. */
+/** Removes bags whose jobs have ended from the queue, in groups: while one script call runs, the next group gathers. */
 import type { BagRef, Line } from "./bagqueue.ts";
 
 export class Departures {

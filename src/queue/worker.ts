@@ -1,6 +1,6 @@
 /**
- * Taking bags from the line. A bag job never fails: whatever happens to its e-mails is settled in the record, and what
- * throws here is our own fault, said to `onFault`; the record finds the bag again by its lease.
+ * Takes bags from the queue. A bag job never fails: the outcomes of its e-mails are written to Postgres. An exception
+ * here is a bug and is reported to `onFault`; the keeper recovers the bag when its lease expires.
  */
 import { Worker } from "bullmq";
 import { atMost } from "../clock.ts";
@@ -18,7 +18,7 @@ export type WorkParts = {
 };
 
 export type Work = {
-  /** Takes no more bags; resolves when those in hand are done, or at the deadline. */
+  /** Takes no more bags; resolves when the present ones are done, or at the deadline. */
   stop(deadlineMs: number): Promise<void>;
 };
 
@@ -50,7 +50,7 @@ export function work({ redis, shards, concurrency, handle, onFault }: WorkParts)
     async stop(deadlineMs) {
       const closing = Promise.all(workers.map((worker) => worker.close()));
       await atMost(deadlineMs, closing);
-      // a Redis that is away for good is waited for without end, and what a worker would tell it the record knows
+      // BullMQ would wait for an unreachable Redis without end; Postgres has all that the worker would report
       for (const worker of workers) worker.disconnect().catch(onFault);
     },
   };

@@ -2,11 +2,11 @@
  * A message as it crosses the wire between 354 and the final dot (RFC 5321, 4.5.2): lines end in CRLF, also the last; a
  * line that begins with a dot has it doubled.
  *
- * Promises: no bare CR or LF ever leaves, whatever comes in. A receiver that takes one for the end of a line could be
- * made to read a second mail in the first (SMTP smuggling). Each becomes CRLF.
+ * Promises: no bare CR or LF is ever sent; each becomes CRLF. A receiver that treats a bare one as the end of a line
+ * could be made to see a second mail in the first (SMTP smuggling).
  *
- * A message that is right already, as nearly all are, is only looked at: 0.5 us for 1 KB, where a loop over its bytes
- * takes 1.7. The look is by two native searches that meet at the end of each line.
+ * A message that is already correct, as nearly all are, is only checked: 0.5 us for 1 KB by two native searches, where
+ * a loop over its bytes takes 1.7.
  */
 import { turn } from "../turn.ts";
 
@@ -20,10 +20,10 @@ export function toWire(message: Buffer): Buffer {
   return ready.has(message) || isWireForm(message) ? message : rewrite(message);
 }
 
-/** What `toWireInTurns` has made, which need not be looked at again. */
+/** Results of `toWireInTurns`, which need not be checked again. */
 const ready = new WeakSet<Buffer>();
 
-/** A large message takes longer than others should wait. */
+/** A large message takes too long for one turn of the event loop. */
 export async function toWireInTurns(message: Buffer): Promise<Buffer> {
   if (message.length <= SLICE_BYTES) return message;
   const slices: Buffer[] = [];

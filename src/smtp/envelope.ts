@@ -1,4 +1,4 @@
-/** Whom a mail goes to on the wire, and what must never be written into an SMTP command. */
+/** The SMTP envelope, and what must never be written into an SMTP command. */
 import { type Reply, troubleOf } from "./reply.ts";
 
 export type Envelope = {
@@ -10,13 +10,13 @@ export type Envelope = {
 };
 
 export type Permit = {
-  /** Asked when the mail's turn comes, and again right before the message leaves; after a no, nothing of it does. */
+  /** Called when the mail's turn comes, and again right before the message is sent; after a no it is not sent. */
   mayBegin(): boolean;
 };
 
 const UNSAFE = troubleOf("session", "ADDRESS_UNSAFE", "an address cannot be written into an SMTP command");
 
-/** What no receiver may be told; null: it is safe to say. */
+/** Why the envelope must not be sent; null: it is safe. */
 export function dangerOf({ from, to, utf8 }: Envelope): Reply | null {
   const isSafe = utf8 ? isSafeAddress : isSafeAsciiAddress;
   return (from === "" || isSafe(from)) && to.every(isSafe) ? null : UNSAFE;

@@ -1,4 +1,4 @@
-/** What this machine calls itself, where that is a full name. */
+/** The host name of this machine, if it is a full name. */
 import { hostname } from "node:os";
 
 export function ownName(): string | null {

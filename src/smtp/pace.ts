@@ -1,4 +1,4 @@
-/** A rate: when the next one may go. Even spacing, of which a short burst may run ahead. */
+/** A rate limit with even spacing; a short burst may run ahead of it. */
 const BURST_MS = 100;
 
 export class Pace {

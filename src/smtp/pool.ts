@@ -1,13 +1,13 @@
 /**
- * A bounded number of conversations with one place (a smarthost, or the hosts that take the mail of some domains), each
- * carrying one mail after another. Where they go, how many there may be and what follows when one cannot be had is said
- * by the place itself.
+ * A bounded number of conversations with one place (a smarthost, or the hosts for the mail of some domains), each
+ * sending one mail after another. The place decides which host is next, how many conversations there may be, and what
+ * happens when a connection fails.
  *
- * Promises: every send is answered within a bound, whatever the other side does: it is carried, or comes back unsent after
- * waiting too long, with the reason why no connection could be had. A connection found dead before its first word about a
- * mail costs that mail nothing: another connection is opened for it. After a failure one attempt at a time is made.
+ * Promises: every send is answered in bounded time, whatever the other side does: it is sent, or returned unsent after
+ * waiting too long, with the reason why there was no connection. If a connection is found dead before its first reply
+ * about a mail, the mail goes over another one. After a failure, connections are tried one at a time.
  *
- * The last conversation to become idle is used first, so that those not needed grow idle and end.
+ * The last conversation to become idle is used first, so that those not needed end after their idle time.
  */
 
 import { Conversation, type Errand, type Patience, type Peer } from "./conversation.ts";
@@ -16,26 +16,28 @@ import { Pace } from "./pace.ts";
 import { type Reply, troubleOf } from "./reply.ts";
 
 export type PoolFigures = {
-  /** Mails that no conversation carries yet. */
+  /** Mails that no conversation has yet. */
   waiting: number;
   conversations: number;
   idle: number;
-  /** What keeps us from connecting now, if anything does. */
+  /** Why connecting fails now, if it does. */
   trouble: Reply | null;
 };
 
-/** What conversations are held with. */
+/** The other side of the conversations. */
 export type Place = {
   /** In words, for replies. */
   readonly name: string;
   /** How many conversations there may be now. */
   conversationsMax(): number;
-  /** Whether one that nobody needs now is kept for a while. */
+  /** Whether an unused conversation is kept for a while. */
   mayRest(): boolean;
-  /** Whom the next one is with; it is opened at once. */
+  /** The host of the next conversation, which is opened at once. */
   peer(): Peer;
   onOpened(conversation: Conversation): void;
-  /** One could not be had. How long until the next attempt; null: whoever waits is answered with this failure. */
+  /**
+   * A connection failed. Returns the time until the next attempt; null: waiting mails are answered with this failure.
+   */
   onRefused(conversation: Conversation, failure: Reply): number | null;
   /** One that had been opened has ended. */
   onEnded(conversation: Conversation): void;
@@ -57,9 +59,9 @@ export type Limits = Patience & {
   conversationMsMax: number;
   conversationErrandsMax: number;
   waitingMax: number;
-  /** Without any mail getting through: where a rate makes them wait, they wait. */
+  /** Counts only while no mail is sent at all: mails that wait for a rate limit just wait. */
   waitMsMax: number;
-  /** How long the first in the queue waits before those who are there count as too few. */
+  /** How long the first in the queue waits before more conversations are opened. */
   hurryMs: number;
 };
 
@@ -78,7 +80,7 @@ const LIMITS: Limits = {
 };
 
 const TICK_MS = 100;
-/** Beyond it a mail that always finds dead connections is answered with that. */
+/** After so many dead connections a mail is answered with the error. */
 const RETURNS_MAX = 3;
 
 export class Pool {
@@ -161,7 +163,7 @@ export class Pool {
     clearTimeout(timer);
   }
 
-  /** The last to come makes room: it is answered as busy. */
+  /** Makes room by answering the newest mail as busy. */
   giveBackLast(): void {
     const errand = this.#waiting.pop();
     if (errand) answer(errand, this.#busy);
@@ -179,7 +181,7 @@ export class Pool {
     return this.#waiting.length >= this.#limits.waitingMax;
   }
 
-  /** Hands what waits to who is idle, and opens more conversations where that is not enough. */
+  /** Gives waiting mails to idle conversations, and opens more if these are not enough. */
   #dispatch(): void {
     while (this.#waiting.length > 0) {
       const conversation = this.#takeIdle();
@@ -214,7 +216,7 @@ export class Pool {
     this.#idle.push({ conversation, since: this.#options.now() });
   }
 
-  /** The next errand that this conversation can take; those that nobody can take are answered on the way. */
+  /** The next errand that this conversation can take; those that no conversation can take are answered here. */
   #nextFor(conversation: Conversation): Errand | null {
     const now = this.#options.now();
     for (;;) {
@@ -247,7 +249,7 @@ export class Pool {
   #openMore(): void {
     const { now, conversationRatePerSecond } = this.#options;
     if (this.#isClosing || now() < this.#connectAt || !this.#isHurried()) return;
-    // one at a time asks whether anybody is there again
+    // after a failure only one conversation at a time is tried
     const openingMax = this.#isCareful ? 1 : Number.POSITIVE_INFINITY;
     const wanted = Math.min(this.#waiting.length - this.#idle.length, openingMax);
     while (this.#opening.size < wanted && this.#all.size < this.#place.conversationsMax()) {
@@ -285,7 +287,7 @@ export class Pool {
     },
 
     onLeaving: (conversation: Conversation): Errand | null => {
-      // a mail that another conversation could soon take is better off there
+      // a mail that another conversation can take soon is not chained
       if (this.#waiting.length <= this.#idle.length + this.#opening.size) return null;
       if (this.#isClosing || this.#isWorn(conversation) || (this.#waiting[0]?.returns ?? 0) > 0) return null;
       return this.#nextFor(conversation);
@@ -302,7 +304,7 @@ export class Pool {
           answer(errand, reason);
           return;
         }
-        // where one had died unnoticed the others may have too
+        // if one was dead, the other idle ones may be as well
         for (const { conversation } of this.#idle.splice(0)) conversation.retire();
       }
       this.#waiting.unshift(errand);
@@ -331,7 +333,7 @@ export class Pool {
 
   #onEnded(conversation: Conversation): void {
     this.#place.onEnded(conversation);
-    // whoever refused one more may well take one instead
+    // a host that refuses one more connection may accept one in place of another
     if (this.#all.size === 0) this.#connectAt = Number.NEGATIVE_INFINITY;
   }
 

@@ -1,13 +1,13 @@
 /**
- * What a receiver said about one recipient: a fact without judgement, the receiver's own words or what kept us from
- * having any. What it means is decided in outcome/classify.ts.
+ * The reply of a receiver about one recipient, or the error that took its place, without judgement: outcome/classify.ts
+ * decides what it means.
  *
  * Promises: `text` can be stored and shown anywhere: no control characters, no lone surrogates, bounded.
  */
 
 /**
- * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain; `session`
- * is outside of any: the mail was stopped on our side.
+ * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain;
+ * `session` is outside of any: the mail was stopped on our side.
  */
 export type Phase =
   | "route"
@@ -32,7 +32,7 @@ export type Reply = {
   readonly text: string;
   /** A code of the system (ECONNREFUSED, CERT_HAS_EXPIRED, ...) or a `Trouble`. */
   readonly error: string | null;
-  /** Of what found no room: when there should be some. */
+  /** For a mail that found no room: when to expect some. */
   readonly retryMs?: number;
   /** Over which connection it came, and how long after the mail was begun there. */
   readonly via?: Via;
@@ -50,11 +50,11 @@ export type Via = {
   readonly isVerified: boolean;
 };
 
-/** What stops a mail besides a reply and the network. */
+/** Reasons other than a reply or a network error. */
 export type Trouble =
   /** No answer in the time allowed. */
   | "TIMEOUT"
-  /** What came was no SMTP, or no answer to what was asked. */
+  /** The peer sent no valid SMTP, or no answer to the command. */
   | "GARBLED"
   | "TLS_NOT_OFFERED"
   | "AUTH_NOT_OFFERED"
@@ -64,27 +64,27 @@ export type Trouble =
   /** The domain does not exist, or has nobody who takes its mail, or says that it takes none (RFC 7505). */
   | "NO_DOMAIN"
   | "NO_MAIL"
-  /** Those who take its mail are not there, or at addresses where no mail may go. */
+  /** Its mail hosts do not exist, or have addresses that mail may not go to. */
   | "NO_HOST"
   | "ADDRESS_BARRED"
   /** DNS says that the domain's own servers fail. */
   | "DNS_FAILED"
   /** DNS does not answer. */
   | "DNS_SILENT"
-  /** Whoever asked for the sending took it back before it began. */
+  /** The send was withdrawn before it began. */
   | "WITHDRAWN"
   /** An address that would break out of its command. */
   | "ADDRESS_UNSAFE"
   | "SMTPUTF8_NOT_OFFERED"
   | "SIZE_EXCEEDED"
-  /** Of the domain that signs it: the key does not open, or could not be read just now. */
+  /** The DKIM key of the sender's domain could not be decrypted or read. */
   | "KEY_UNUSABLE"
   | "KEY_UNREAD"
-  /** Whose domain it is could not be read just now. */
+  /** The owner of the sender's domain could not be read. */
   | "OWNER_UNREAD"
-  /** What is attached could not be read just now. */
+  /** The attachments could not be read. */
   | "CONTENT_UNREAD"
-  /** Where reports about it go could not be read just now. */
+  /** The return path could not be read. */
   | "RETURN_PATH_UNREAD";
 
 const TEXT_CHARS_MAX = 500;

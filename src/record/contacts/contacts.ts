@@ -37,8 +37,8 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
 }
 
 /**
- * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being committed.
- * Call it before any ledger is locked.
+ * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being
+ * committed. Call it before any ledger is locked.
  */
 export async function keepContacts(
   tx: Tx | Sql,
@@ -174,7 +174,7 @@ export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Pr
   return new Set(rows.map(heldName));
 }
 
-/** Keeps who was unsubscribed, and lets go of who was not. Whoever calls has locked the audiences. */
+/** Stores hashes of unsubscribed contacts, and deletes those of others. The caller has locked the audiences. */
 export function keepSuppressed(
   tx: Tx | Sql,
   keys: readonly (HeldKey & { isUnsubscribed: boolean })[],

@@ -1,10 +1,10 @@
 /**
  * Erasures at work: the mail to erased addresses is looked through day by day, from the newest back to the oldest
- * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives whoever works on
- * it; and no send of the workspace waits longer than for a few hundred e-mails to be rewritten.
+ * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives a crash; and a
+ * send of the workspace waits at most until a few hundred e-mails are rewritten.
  *
- * Until an erasure is begun, whoever else is erased of that workspace joins it: an audience of millions is looked for
- * in a few passes over the mail, two when a pass takes longer than emptying the audience.
+ * Until an erasure begins, other erased contacts of the workspace join it: an audience of millions needs only a few
+ * passes over the mail, two when a pass takes longer than emptying the audience.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -90,7 +90,9 @@ export function insertErasures(tx: Tx | Sql, contacts: readonly Erased[], now: D
     on conflict do nothing`;
 }
 
-/** The next to work on, of one workspace or of all: what is begun first, and then the oldest. Nobody joins it any more. */
+/**
+ * The next to work on, of one workspace or of all: what is begun first, and then the oldest. Nobody joins it any more.
+ */
 export async function beginErasure(sql: Sql, workspaceId: string | null): Promise<Erasure | null> {
   const [begun] = await sql<Omit<Erasure, "only">[]>`
     update erasure e set is_begun = true

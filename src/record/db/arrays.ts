@@ -1,16 +1,19 @@
 /**
  * Columns of many rows as one parameter each. The driver would quote and escape every element of an array, and Postgres
- * read it back octet by octet: with the columns of an e-mail that was a fifth of what its insert cost.
+ * would parse it byte by byte: for the columns of an e-mail this was a fifth of the cost of its insert.
  */
 import { randomBytes } from "node:crypto";
 import type { Sql, Tx } from "./connect.ts";
 
-/** Elements that need no quotes (ids, numbers, times, booleans, words of ours), as Postgres writes an array of any such type. */
+/**
+ * Elements that need no quotes (ids, numbers, times, booleans, words of ours), as Postgres writes an array of any such
+ * type.
+ */
 export function plainArray(elements: readonly (string | number | boolean | null)[]): string {
   return `{${elements.map((element) => element ?? "null").join()}}`;
 }
 
-/** What stands between two texts, and for none: nobody outside of this process can know it, and so write it into a text. */
+/** Separator of texts, and mark of null: random per process, so that no text from outside can contain it. */
 const SECRET = randomBytes(16).toString("base64url");
 const BETWEEN = `,${SECRET},`;
 const NONE = `-${SECRET}-`;

@@ -1,10 +1,12 @@
 /**
- * The first statements of a transaction are sent together with its `begin`. Should Postgres cancel that one, each of the
- * others would be a transaction of its own: what writes among them asks whether theirs has begun.
+ * The first statements of a transaction are sent together with its `begin`. If Postgres cancels the `begin`, each of
+ * the others would run as its own transaction. So those that write check that their transaction has begun.
  */
 import type { Sql, Tx } from "./connect.ts";
 
-/** Number and time of a transaction. Its number is also left in the transaction itself, and nowhere when there is none. */
+/**
+ * Number and time of a transaction. Its number is also left in the transaction itself, and nowhere when there is none.
+ */
 export function markBegun(tx: Tx) {
   return tx<{ xid: string; now: Date }[]>`
     select pg_current_xact_id()::text as xid, now() as now,

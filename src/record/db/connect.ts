@@ -40,9 +40,9 @@ const POOL_CONNECTIONS: Record<Pool, number> = {
 };
 
 /**
- * Postgres answers within the statement timeout, unless a statement sets its own. A pause of some seconds is waited for,
- * and so is a connection that is slow to be made: on an overloaded machine, giving up and connecting anew makes it worse.
- * Callers have deadlines of their own.
+ * Postgres answers within the statement timeout, unless a statement sets its own. We wait through a pause of some
+ * seconds and for a slow connection: on an overloaded machine, connecting again makes it worse. Callers have their own
+ * deadlines.
  */
 const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;
@@ -73,7 +73,7 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
           ...settingsOf(pool, timeoutMs),
           // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
           ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
-          // what may be forgotten in a crash need not wait for the disk, nor make commits wait for it
+          // data that a crash may lose does not wait for the disk, and commits do not wait behind it
           ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
         },
       };
@@ -92,7 +92,7 @@ function settingsOf(pool: Pool, timeoutMs: number) {
   return pool === "retention" ? RETENTION : hotStatements(timeoutMs);
 }
 
-/** Detaching waits for others in the background; whatever would make others wait gives up soon. */
+/** Detaching may wait long in the background; a step that makes others wait gives up soon. */
 const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000 };
 
 /**

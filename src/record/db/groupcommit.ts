@@ -1,12 +1,12 @@
 /**
  * Group commit: many entries, one transaction.
  *
- * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy
- * one writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
- * everything and commit. There are three where what was locked says that there is more to read. What is read, decided
- * and written is the business of the kind of entry.
+ * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy one
+ * writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
+ * everything and commit; three where the locked rows show that more must be read. The kind of entry decides what is
+ * read, decided and written.
  *
- * Promises: an entry hears its verdict only after the commit. One entry that is refused or broken never fails its
+ * Promises: an entry gets its verdict only after the commit. One entry that is refused or broken never fails its
  * neighbours: a group that aborts is halved and tried again, down to single entries. A group that lost a deadlock is
  * tried again as it is. A group that took too long makes the next ones smaller, until groups succeed again.
  *
@@ -15,11 +15,10 @@
  * It is `unknown` too when Postgres crashed or failed over meanwhile, and has a committed transaction of that number:
  * numbers of transactions that never reached the disk are given again.
  *
- * Large entries have a lane of their own, with connections of its own: nobody else waits while megabytes are written.
- * What can be written before anything is locked is written first, a piece at a time, so that the locks of a large entry
- * are held no longer than those of others.
+ * Large entries have their own lane and connections, so that nobody else waits while megabytes are written. What can be
+ * written without locks is written first, a piece at a time, so that a large entry holds locks no longer than others.
  *
- * Refuses: more than its rows and bytes in hand at once (`takeRoom`).
+ * Refuses more than its limit of rows and bytes in hand at once (`takeRoom`).
  */
 import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
@@ -32,11 +31,11 @@ const GROUP_BYTES_MAX = 4 * 1024 * 1024;
 export const LARGE_ENTRY_BYTES = 1024 * 1024;
 /** What is written ahead may take so much longer than a transaction. */
 const AHEAD_TIMEOUTS_MAX = 2;
-/** Statements are put together for so long before others have their turn. */
+/** How long statements are built before the event loop gets a turn. */
 const SENDING_MS_MAX = 10;
 /** What is left of a group's size when every group takes too long: one entry. */
 const SHARE_MIN = 1 / GROUP_ROWS_MAX;
-/** Slowly: each group that turns out too large again is a group of callers that are refused. */
+/** Slowly: the callers of each group that is again too large are refused. */
 const SHARE_GROWTH = 1.1;
 const HELD_ROWS_MAX = 40_000;
 const HELD_BYTES_MAX = 256 * 1024 * 1024;
@@ -60,11 +59,11 @@ export interface Transaction<Entry, Verdict> {
   committed(): void;
 }
 
-/** What the group commit itself may have to say of an entry. */
+/** Failures of an entry that the group commit itself reports. */
 export type Uncommitted =
   /** Certainly not written. `isBroken`: Postgres refuses this very entry, now and whenever it is tried again. */
   | { kind: "failed"; error: unknown; isBroken: boolean }
-  /** Nobody can say. */
+  /** The outcome cannot be learnt. */
   | { kind: "unknown"; error: unknown };
 
 export type Room = { release(): void };
@@ -90,7 +89,7 @@ type Waiting<Entry, Verdict> = {
 
 type Group<Entry, Verdict> = readonly Waiting<Entry, Verdict>[];
 
-/** How an attempt to commit a group ended. Whoever is committed has heard its verdict. */
+/** How an attempt to commit a group ended. Committed entries have their verdict. */
 type End = { kind: "committed" } | { kind: "aborted" | "unknown"; error: unknown };
 
 class Deadline extends Error {}
@@ -239,7 +238,7 @@ class Lane<Entry, Verdict> {
     await this.#commit(group.slice(half));
   }
 
-  /** Whoever lost a deadlock finds the locks free the next time. */
+  /** After a deadlock the group is tried again: the locks are free by then. */
   async #persistently(group: Group<Entry, Verdict>): Promise<End> {
     const until = performance.now() + this.#options.timeoutMs;
     let end = await this.#attempt(group);
@@ -286,7 +285,7 @@ class Lane<Entry, Verdict> {
   #renewConnection(): void {
     const old = this.#sql;
     this.#sql = this.#options.connect();
-    // the old socket is dead or silent: nothing it still says is waited for
+    // the old socket is dead or silent: its answers are not waited for
     old.end({ timeout: 0 }).catch(() => {});
   }
 
@@ -418,11 +417,11 @@ class Attempt<Entry, Verdict> {
   }
 }
 
-/** Megabytes are put together a statement at a time, and others have their turn between. */
+/** Large statements are built one at a time, with a turn of the event loop between them. */
 async function sendInTurns(writes: readonly Statement[]): Promise<void> {
   let until = performance.now() + SENDING_MS_MAX;
   for (const write of writes) {
-    write.execute().catch(() => {}); // its error is heard when all are waited for
+    write.execute().catch(() => {}); // its error is thrown when all are awaited
     if (performance.now() < until) continue;
     await new Promise((resolve) => setImmediate(resolve));
     until = performance.now() + SENDING_MS_MAX;
@@ -440,7 +439,7 @@ export async function settled<T extends readonly Promise<unknown>[]>(
   };
 }
 
-/** A silent Postgres is given up after `ms`, whatever becomes of the promise. */
+/** Rejects after `ms`, so that a silent Postgres is not waited for. */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
@@ -459,7 +458,7 @@ function expectCommit(result: { command: string }): void {
   if (result.command !== "COMMIT") throw new Error(`the commit was answered ${result.command}`);
 }
 
-/** Bad data or a broken constraint: one row's doing, and its neighbours may go without it. */
+/** Bad data or a broken constraint: the fault of one row, and the others may succeed without it. */
 export function isFaultOfOne(error: unknown): boolean {
   return isRefusal(error) && /^(22|23|54)/.test(error.code);
 }

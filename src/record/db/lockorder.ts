@@ -1,6 +1,6 @@
 /**
- * The order in which rows are locked, for every transaction and every statement of the record. Whoever keeps it may
- * wait for others, but nobody waits in a ring.
+ * The order in which rows are locked, for every transaction and every statement. Transactions that keep it may wait for
+ * each other, but cannot deadlock.
  *
  * Rules
  * 1. Tables are locked in the order of LOCK_ORDER. What a transaction has locked already it may lock again.
@@ -43,7 +43,7 @@ export const LOCK_ORDER = [
   "suppressed_address",
   "cap_use",
   "tally",
-  "domain", // whoever has it and whoever gets it
+  "domain", // its present and its next owner
   "domain_key", // all keys of a domain
   "template",
   "account",

@@ -1,7 +1,7 @@
 /**
  * Brings the schema up to date: numbered files, each in a transaction of its own, under an advisory lock, so that any
- * number of processes may start at once. A file that was applied and changed afterwards stops the start. Where nothing is
- * missing nothing is asked for that only the owner of the tables may do.
+ * number of processes may start at once. A file that was changed after it was applied stops the start. If no migration
+ * is missing, no statement needs the owner of the tables.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const MIGRATION_LOCK = 7_165_001;
 
 type Migration = { name: string; text: string; checksum: string };
 
-/** There is something to do that our role may not do. */
+/** A migration is missing, and our role may not apply it. */
 export class NotOwner extends Error {}
 const INSUFFICIENT_PRIVILEGE = "42501";
 

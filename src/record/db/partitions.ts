@@ -1,11 +1,12 @@
 /**
- * Partitions of `email` and `body` by the day of the id's time, and of `outbox` by the day of writing (UTC): made ahead by
- * any role, dropped by retention.
- * An id outside every partition cannot be written, so the days ahead are made long before they are needed.
+ * Partitions of `email` and `body` by the day of the id's time, and of `outbox` by the day of writing (UTC): made ahead
+ * by any role, dropped by retention. An id outside every partition cannot be written, so the days ahead are made long
+ * before they are needed.
  *
- * Promises: neither making nor dropping one waits for readers or writers of the parent, nor lets them wait. `create
- * table ... partition of` and a plain `detach` would lock the parent exclusively: while they wait for one reader, every
- * send waits behind them. Attaching, and detaching concurrently, only keep out other changes of the schema.
+ * Promises: making or dropping one does not wait for readers or writers of the parent, and they do not wait for it.
+ * `create table ... partition of` and a plain `detach` would lock the parent exclusively: while they wait for one
+ * reader, every send waits behind them. Attaching, and detaching concurrently, only keep out other changes of the
+ * schema.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -67,7 +68,7 @@ export async function makePartitions(sql: Sql | Tx, now: number): Promise<number
   return made;
 }
 
-/** Whoever else makes it at the same time waits for us, and finds it. */
+/** Another process that makes it at the same time waits for us, and then finds it. */
 function makingOf(table: Partition["table"], day: number): string {
   const name = `${table}_${dayName(day)}`;
   return `do $$ begin

@@ -17,7 +17,7 @@ import {
 } from "./statement.ts";
 
 const PIPELINED_MAX = 100;
-/** Backends keep what they learnt of tables and statements: they are replaced from time to time. */
+/** Backends cache tables and statements without limit, so connections are replaced from time to time. */
 const LIFETIME_MS_MIN = 30 * 60_000;
 const LIFETIME_MS_SPREAD = 30 * 60_000;
 const REOPEN_MS_FIRST = 50;

@@ -30,7 +30,7 @@ export type SessionParts = {
   client(hooks: { socket(address: Address): Socket; onLost(): void }): Client;
   /** A socket that has started to connect. */
   connect(address: Address): Socket;
-  /** So long Postgres may say nothing while a statement is under way; null: as long as it likes. */
+  /** How long Postgres may be silent during a statement; null: no limit. */
   silenceMsMax: number | null;
   /** A statement is done, or the connection is lost. */
   onChange(session: Session): void;
@@ -96,7 +96,7 @@ export class Session {
     this.#parts.onChange(this);
   }
 
-  /** Says goodbye. Whoever still waits for an answer gets none. */
+  /** Ends the connection politely. Statements still waiting get no answer. */
   async end(): Promise<void> {
     if (this.isOver) return;
     this.isOver = true;
@@ -104,7 +104,7 @@ export class Session {
     if (this.#socket) await closed(this.#socket);
   }
 
-  /** A peer that vanished without a word would leave its statements waiting until the system gives up, a quarter of an hour. */
+  /** Without it, statements to a vanished peer would wait until the system gives up, after 15 minutes. */
   #watchSilence(): void {
     const { silenceMsMax } = this.#parts;
     if (silenceMsMax === null || this.#watch) return;
@@ -126,7 +126,7 @@ export class Session {
     if (this.#socket || this.isOver) return refusing(this.#lost());
     const socket = this.#parts.connect(address);
     this.#socket = socket;
-    // the client listens some turns later, and an error may come before
+    // the client adds its listeners some turns later, and an error may come before
     socket.on("error", (error) => this.drop(error));
     socket.once("close", () => this.drop());
     return socket;

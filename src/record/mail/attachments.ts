@@ -1,7 +1,7 @@
 /**
- * Large attachments, kept before the e-mails that carry them: in a transaction of their own, a piece at a time, so that
- * putting 30 MB into statements holds up nobody, and nobody waits for locks while they are written. What then belongs to
- * no e-mail goes with the retention of bodies, as all attachments do.
+ * Large attachments, stored before their e-mails: in their own transaction, a piece at a time, so that 30 MB neither
+ * block the event loop nor are written under locks. Attachments that no e-mail uses in the end are deleted with the
+ * retention of bodies, as all attachments are.
  */
 import type { Sql } from "../db/connect.ts";
 import type { NewAttachment } from "./emails.ts";

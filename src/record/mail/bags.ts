@@ -59,19 +59,19 @@ export function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): State
 
 export type BagRow = { workspaceId: string; id: string; generation: number; shard: number };
 
-/** A bag as it was just made, for the line. */
+/** A new bag, to be queued. */
 export function firstRow({ workspaceId, id, shard, emailIds }: Bag): BagRow & { emails: number } {
   return { workspaceId, id, shard, generation: 0, emails: emailIds.length };
 }
 
-/** Notes under which epoch bags were put in line. */
+/** Stores under which epoch bags were queued. */
 export async function noteEpoch(sql: Sql, bags: readonly BagRow[], epoch: string): Promise<void> {
   await sql`
     with held as materialized (${lockUnclaimed(sql, bags)})
     update bag b set epoch = ${epoch} from held where b.workspace_id = held.workspace_id and b.id = held.id`;
 }
 
-/** These bags are not in line after all. */
+/** These bags are not queued after all. */
 export async function unqueue(sql: Sql | Tx, bags: readonly BagRow[]): Promise<void> {
   await sql`
     with held as materialized (${lockUnclaimed(sql, bags)})

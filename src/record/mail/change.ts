@@ -1,4 +1,4 @@
-/** What a caller may still change of an e-mail that has not left: its time, or that it goes at all. */
+/** Changes of an e-mail that has not left: another time, or canceling it. */
 import type { Sql, Tx } from "../db/connect.ts";
 import { type Account, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteDue } from "./due.ts";
@@ -28,7 +28,7 @@ export async function reschedule(
   });
 }
 
-/** Cancels a scheduled or waiting e-mail: the row that would make it due is what is taken away. */
+/** Cancels a scheduled or waiting e-mail by deleting its due row. */
 export async function cancel(
   sql: Sql,
   email: { workspaceId: string; id: string; keyId: string | null },
@@ -56,11 +56,11 @@ export async function cancel(
   });
 }
 
-/** At once, so that no send of the workspace waits for long. */
+/** E-mails per transaction, so that no send of the workspace waits for long. */
 const CANCELED_MAX = 1_000;
 const ID_FIRST = "00000000-0000-0000-0000-000000000000";
 
-/** What a key scheduled and has not left: the ids after one, in order. */
+/** E-mails that a key scheduled and that have not left: ids after a given one, in order. */
 async function scheduledOf(
   sql: Sql | Tx,
   { workspaceId, keyId }: { workspaceId: string; keyId: string },
@@ -86,8 +86,8 @@ export async function countScheduled(
 }
 
 /**
- * Cancels what a key scheduled, some at a time; says how many. Each step locks the ledger, so that no commit under the
- * key is under way that has not been seen.
+ * Cancels what a key scheduled, some at a time; returns how many. Each step locks the ledger, so that it sees every
+ * commit under the key.
  */
 export async function cancelScheduled(
   sql: Sql,

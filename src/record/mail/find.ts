@@ -1,7 +1,6 @@
 /**
- * Finding an e-mail without knowing its workspace, for the operator alone. By its id it is one probe of the index for each
- * workspace. By a recipient nothing is indexed: mail is looked through from the newest back, in spans that grow, until a
- * deadline; who asks hears how far that went.
+ * Finds e-mails of any workspace, for the operator alone. By id it is one index probe per workspace. Recipients are not
+ * indexed: mail is searched from the newest back, in growing spans, until a deadline; the result says how far back.
  */
 import { identity, type Mailbox, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";

@@ -1,5 +1,5 @@
 /**
- * What the keeper finds and moves: due mail, waiting mail, bags that are not in line, leases that ran out. Each call
+ * What the keeper finds and moves: due mail, waiting mail, bags that are not queued, expired leases. Each call
  * is one transaction, bounded in rows and found by an index, so its cost does not grow with what is queued.
  */
 
@@ -208,7 +208,7 @@ export async function renewGrant(
 /** Undoes the transaction: its bag has been locked last, and somebody else was faster. */
 class LeaseEnded extends Error {}
 
-/** It goes and is counted, or it waits and counts as waiting. */
+/** It leaves and counts towards the caps, or it waits and counts as waiting. */
 function place(account: Account, row: DueRow, now: number, going: Going[], waiting: Waiting[]): void {
   const { ledger, allowance } = account;
   const waits = row.bulk ? ledger.waitingBulk : ledger.waiting;
@@ -254,7 +254,7 @@ export async function accountsToRelease(sql: Sql | Tx, given: number, most: numb
   return rows.map((row) => row.workspaceId);
 }
 
-/** Lets out what waits in one workspace, as far as there is room: transactional first, oldest first. */
+/** Queues waiting mail of one workspace, as far as there is room: transactional first, oldest first. */
 export async function release(
   tx: Tx,
   workspaceId: string,
@@ -276,7 +276,7 @@ export async function release(
     const rows = await tx<(DueRow & { why: WaitsFor })[]>`
       select workspace_id as "workspaceId", email_id as "emailId", bulk, weight, bytes, why from due
       where workspace_id = ${workspaceId} and bulk = ${bulk} and why in ('cap_hour', 'cap_day', 'quota_month')
-      order by email_id limit ${most}`; // the lock of the ledger keeps everybody else from them
+      order by email_id limit ${most}`; // the lock on the ledger protects these rows
     const inMonth = withinMonth(account, rows);
     const count = take(
       ledger,

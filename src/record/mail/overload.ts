@@ -1,13 +1,13 @@
 /**
- * The brake: why sends are refused for now, in good times nothing. The keeper sets and lifts it, every api process
- * reads it; it lies in Postgres so that it outlasts all of them.
+ * The brake (overload guard): why sends are refused for now, if they are. The keeper sets and lifts it, and every api
+ * process reads it. It is in Postgres so that it survives all of them.
  */
 import { statfs } from "node:fs/promises";
 import type { Sql, Tx } from "../db/connect.ts";
 
 const READ_EVERY_MS = 1_000;
 const SAMPLE_BAGS = 1_000;
-/** A brake on a disk that nobody watches any more: whoever watched it would have said it again long before. */
+/** A brake for the disk expires, since its keeper may be gone; a running keeper renews it long before. */
 const DISK_UNWATCHED_MS = 60_000;
 
 /** Why sends are refused for now. */
@@ -38,7 +38,7 @@ export type BrakeLimits = {
   dataFolder: string | null;
 };
 
-/** What is free where Postgres keeps its data; null when that is not this machine. */
+/** Free bytes on the disk of Postgres; null when that is not on this machine. */
 export async function freeBytesOf({ dataFolder }: BrakeLimits): Promise<number | null> {
   if (dataFolder === null) return null;
   const { bavail, bsize } = await statfs(dataFolder);
@@ -81,7 +81,7 @@ async function emailsPerBag(tx: Tx, bags: number): Promise<number> {
   return row?.mean ?? 1;
 }
 
-/** `since` is when it was last said, so that a brake nobody stands by can be told. */
+/** `since` is the last renewal, which shows whether its keeper is gone. */
 async function set(tx: Tx, name: Shortage["name"], reason: string | null, now: Date): Promise<void> {
   if (reason === null) await tx`delete from brake where name = ${name}`;
   else

@@ -1,4 +1,4 @@
-/** What an operator sees of everything that is not settled, and what they may do about mail that was deferred. */
+/** Open mail as an operator sees it, and retrying or canceling what is deferred. */
 import type { Sql } from "../db/connect.ts";
 import { deleteDue, makeDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
@@ -7,7 +7,9 @@ import { endingSql, withoutOpen } from "./status.ts";
 export type QueueView = {
   bags: { in_line: number; held_back: number; leased: number; oldest: Date | null };
   emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
-  /** What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same. */
+  /**
+   * What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same.
+   */
   replies: { reply: string; count: number }[];
   destinations: { domain: string | null; count: number; next_attempt_at: Date; last_reply: string | null }[];
 };
@@ -58,19 +60,19 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
 
 export type Deferred = { workspaceId: string | null; domain: string | null };
 
-/** At once, so that no caller holds locks for long. */
+/** E-mails per transaction, so that locks are held briefly. */
 const DEFERRED_MAX = 2_000;
 const FIRST: EmailKey = {
   workspaceId: "00000000-0000-0000-0000-000000000000",
   emailId: "00000000-0000-0000-0000-000000000000",
 };
 
-/** Deferred mail is due now; says how much. */
+/** Makes deferred mail due now; returns how many. */
 export async function retryDeferred(sql: Sql, deferred: Deferred, now: Date): Promise<number> {
   return forAll(sql, deferred, (some) => makeDue(sql, some, now));
 }
 
-/** Deferred mail of a workspace ends as canceled, with who did it; says how much. */
+/** Cancels deferred mail of a workspace, and stores who did it; returns how many. */
 export async function cancelDeferred(
   sql: Sql,
   workspaceId: string,

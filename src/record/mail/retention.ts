@@ -1,7 +1,7 @@
 /**
- * The steps by which retention drops what is over, each short and none of them in the way of a send. A partition is
- * detached while everybody works on, then checked once more where nobody can change it, and dropped as a table of its
- * own. What a step was broken off at is seen in the catalog, so that anybody can go on from there.
+ * The steps by which retention drops expired partitions. Each is short, and no send waits for one. A partition is
+ * detached while sends go on, checked once more when it can no longer change, and dropped as a separate table. The
+ * catalog shows where an interrupted run stopped, so that any process can continue.
  */
 
 import { DAY_MS } from "../../clock.ts";

@@ -1,15 +1,15 @@
 /**
- * Suspended workspaces: nothing of them leaves, and nothing is lost. Their keys are refused at admission. What comes due
- * is held where the keeper and the workers of automations meet it; bags are not claimed, and what waits for a cap stays.
+ * Suspended workspaces: none of their mail leaves, and none is lost. Their keys are refused at admission. The keeper
+ * and the automation workers set aside what comes due; bags are not claimed; mail that waits for a cap stays.
  *
- * Both changes lock the ledger, as every commit of mail does: when they return, whatever was admitted before has been
- * written or will be judged under the new version.
+ * Suspending and resuming lock the ledger, as every commit of mail does. When they return, requests admitted before are
+ * either written or will be checked against the new version.
  */
 import type { Sql, Tx } from "../db/connect.ts";
 
 export type Suspended = { handle: string; version: number; suspendedAt: Date | null };
 
-/** Suspended again it keeps its time, and has another reason. */
+/** Suspending again keeps the time and replaces the reason. */
 export async function suspendWorkspace(
   sql: Sql,
   id: string,
@@ -77,7 +77,9 @@ export async function mailNotGone(sql: Sql, workspaceId: string, most: number): 
   return { ...none, ...due[0], ...bags[0] };
 }
 
-/** What was held of workspaces that are suspended no longer is due again; says how many rows, of e-mails and of runs. */
+/**
+ * What was held of workspaces that are suspended no longer is due again; says how many rows, of e-mails and of runs.
+ */
 export async function letGoOn(tx: Tx, most: number): Promise<number> {
   const runs = await tx`
     with resumed as (${resumedIn(tx, "run")}), held as materialized (
