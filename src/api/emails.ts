@@ -31,7 +31,7 @@ import {
 } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { Misspelt, type Warning } from "./misspelt.ts";
-import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { envelopeOf, LIST_QUERY, pageOf } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { iso } from "./time.ts";
@@ -370,8 +370,8 @@ async function list({ reads, clock }: EmailParts, { caller, query }: Call): Prom
   const page = pageOf(query);
   const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
   const now = clock.now();
-  const rows = await listEmails(reads, caller.workspaceId, keyId, page);
-  return { status: 200, body: envelope(rows, page, (email) => show(email, null, now)) };
+  const { rows, isMore } = await listEmails(reads, caller.workspaceId, keyId, page);
+  return { status: 200, body: envelopeOf(rows, isMore, page, (email) => show(email, null, now)) };
 }
 
 async function patch({ reads, clock }: EmailParts, { caller, params, body }: Call): Promise<Answer> {
