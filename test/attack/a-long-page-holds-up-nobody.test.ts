@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
-import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
+import { freshWorkspace, mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
 const EMAILS = 120;
@@ -26,14 +26,14 @@ afterAll(async () => {
   await database.drop();
 });
 
+/** As JSON, four such fields of an e-mail have 100 KB. */
+const NAME = String.raw`\a`.repeat(145);
+const people = (who: string) => Array.from({ length: 50 }, (_, n) => `"${NAME}" <${who}${n}@example.net>`);
+const LONG = mail({ to: people("to"), reply_to: people("reply") });
+
 /** One by the API, for the form that it has; the rest are its copies. */
 async function sendLong(): Promise<void> {
-  const name = String.raw`\a`.repeat(950);
-  const people = (who: string) => Array.from({ length: 50 }, (_, n) => `"${name}" <${who}${n}@example.net>`);
-  const { status, body } = await hostile.client.post<{ id: string }>(
-    "/emails",
-    mail({ to: people("to"), reply_to: people("reply") }),
-  );
+  const { status, body } = await hostile.client.post<{ id: string }>("/emails", LONG);
   expect(status).toBe(200);
   await engine.sql`
     insert into email (workspace_id, id, key_id, bulk, head, weight, bytes, status, created_at, updated_at)
@@ -87,6 +87,23 @@ test("the log of events", async () => {
     hasMore = body.has_more;
   }
   expect(sequences).toEqual(Array.from({ length: EVENTS }, (_, n) => n + 1));
+  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+}, 60_000);
+
+test("more than that is refused", async () => {
+  const name = NAME.repeat(2);
+  const refused = await hostile.client.post<Refusal>(
+    "/emails",
+    mail({ reply_to: people("reply").map((text) => text.replace(NAME, () => name)) }),
+  );
+  expect(refused).toMatchObject({ status: 422, body: { name: "validation_error" } });
+  expect(refused.body.message).toBe("The `reply_to` field may have at most 16384 bytes.");
+});
+
+test("a batch of such e-mails", async () => {
+  await api.loop();
+  const { status } = await hostile.client.post("/emails/batch", Array(100).fill(LONG));
+  expect(status).toBe(200);
   expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
 }, 60_000);
 
