@@ -19,6 +19,7 @@ import { checker } from "./check.ts";
 import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
+import { jsonInTurns } from "./jsonturns.ts";
 import {
   checkSchedule,
   type Draft,
@@ -363,7 +364,8 @@ async function get({ reads, clock }: EmailParts, { caller, params }: Call): Prom
   const email = await findEmail(reads, caller.workspaceId, id);
   if (!email) throw unknownEmail();
   if (email.keyId !== caller.keyId && !allows(caller.permissions, "full")) throw lacks("full");
-  return { status: 200, body: JSON.stringify(showWhole(email, clock.now())) };
+  const { html, plain: text } = email;
+  return { status: 200, body: await jsonInTurns(showWhole(email, clock.now()), { html, text }) };
 }
 
 async function list({ reads, clock }: EmailParts, { caller, query }: Call): Promise<Answer> {
@@ -474,11 +476,10 @@ function show(email: EmailRow, history: HistoryEntry[] | null, now: number) {
   };
 }
 
+/** But for its contents. */
 function showWhole(email: WholeEmail, now: number) {
   return {
     ...show(email, email.history, now),
-    html: email.html,
-    text: email.plain,
     headers: email.extra?.headers ?? null,
     tags: email.extra?.tags ?? [],
     events: eventsOf(email),

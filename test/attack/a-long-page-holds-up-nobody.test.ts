@@ -107,5 +107,16 @@ test("a batch of such e-mails", async () => {
   expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
 }, 60_000);
 
+test("an e-mail of two megabytes that JSON writes as twelve", async () => {
+  const content = "\u0001".repeat(2 * 1024 * 1024 - 2);
+  const html = `${content}é`;
+  const { body } = await hostile.client.post<{ id: string }>("/emails", mail({ html, text: content }));
+  await api.loop();
+  const read = await hostile.client.get<{ html: string; text: string; id: string }>(`/emails/${body.id}`);
+  expect(read.body.id).toBe(body.id);
+  expect(read.body.html === html && read.body.text === content).toBe(true);
+  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+}, 60_000);
+
 type Page = { data: { id: string }[]; has_more: boolean; next_cursor: string | null };
 type Log = { data: { sequence: number }[]; has_more: boolean };
