@@ -147,10 +147,10 @@ const GIVEN_HEADERS = [
 const GIVEN = new Set(GIVEN_HEADERS.map((name) => name.toLowerCase()));
 /**
  * They say what only those who carry mail can know, ask for an answer to somebody else, or are commands to a smarthost:
- * `X-SMTPAPI` and `X-MC-BccAddress` add recipients that no quota counts.
+ * `X-SMTPAPI`, `X-MSYS-API` and `X-MC-BccAddress` add recipients that no quota counts.
  */
 const BARRED_X =
-  /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-|smtpapi$|mc-)/;
+  /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-|smtpapi$|msys-|mc-)/;
 
 /** In words, for whoever gave another. */
 export const HEADERS_GIVEN = `\`X-...\`, \`List-...\`, ${GIVEN_HEADERS.map((name) => `\`${name}\``).join(", ")}`;

@@ -19,6 +19,7 @@ import { checker } from "./check.ts";
 import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
+import { jsonInTurns } from "./jsonturns.ts";
 import {
   checkSchedule,
   type Draft,
@@ -31,7 +32,7 @@ import {
 } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { Misspelt, type Warning } from "./misspelt.ts";
-import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { envelopeOf, LIST_QUERY, pageOf } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { iso } from "./time.ts";
@@ -363,15 +364,16 @@ async function get({ reads, clock }: EmailParts, { caller, params }: Call): Prom
   const email = await findEmail(reads, caller.workspaceId, id);
   if (!email) throw unknownEmail();
   if (email.keyId !== caller.keyId && !allows(caller.permissions, "full")) throw lacks("full");
-  return { status: 200, body: JSON.stringify(showWhole(email, clock.now())) };
+  const { html, plain: text } = email;
+  return { status: 200, body: await jsonInTurns(showWhole(email, clock.now()), { html, text }) };
 }
 
 async function list({ reads, clock }: EmailParts, { caller, query }: Call): Promise<Answer> {
   const page = pageOf(query);
   const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
   const now = clock.now();
-  const rows = await listEmails(reads, caller.workspaceId, keyId, page);
-  return { status: 200, body: envelope(rows, page, (email) => show(email, null, now)) };
+  const { rows, isMore } = await listEmails(reads, caller.workspaceId, keyId, page);
+  return { status: 200, body: envelopeOf(rows, isMore, page, (email) => show(email, null, now)) };
 }
 
 async function patch({ reads, clock }: EmailParts, { caller, params, body }: Call): Promise<Answer> {
@@ -474,11 +476,10 @@ function show(email: EmailRow, history: HistoryEntry[] | null, now: number) {
   };
 }
 
+/** But for its contents. */
 function showWhole(email: WholeEmail, now: number) {
   return {
     ...show(email, email.history, now),
-    html: email.html,
-    text: email.plain,
     headers: email.extra?.headers ?? null,
     tags: email.extra?.tags ?? [],
     events: eventsOf(email),

@@ -27,9 +27,8 @@ export function eventLogRoutes(reads: Sql): Route[] {
 async function read(reads: Sql, { caller, query }: Call): Promise<Answer> {
   const after = wholeOf(query, "after", 0, 0, Number.MAX_SAFE_INTEGER);
   const limit = wholeOf(query, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX);
-  const rows = await readEvents(reads, caller.workspaceId, after, limit + 1);
-  const data = rows.slice(0, limit).map(show);
-  return { status: 200, body: JSON.stringify({ object: "list", data, has_more: rows.length > limit }) };
+  const { events, isMore } = await readEvents(reads, caller.workspaceId, after, limit);
+  return { status: 200, body: JSON.stringify({ object: "list", data: events.map(show), has_more: isMore }) };
 }
 
 function wholeOf(query: URLSearchParams, name: string, otherwise: number, min: number, max: number): number {

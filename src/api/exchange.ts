@@ -126,7 +126,7 @@ export class Exchange {
     this.#memory?.clear();
   }
 
-  answer(status: number, body: string, headers: Headers = {}): void {
+  answer(status: number, body: string | Buffer, headers: Headers = {}): void {
     if (this.#hasAnswered || this.#isGone) return;
     this.#hasAnswered = true;
     this.status = status;
@@ -136,19 +136,19 @@ export class Exchange {
     else this.#answerNow(status, body, headers);
   }
 
-  #answerNow(status: number, body: string, headers: Headers): void {
+  #answerNow(status: number, body: string | Buffer, headers: Headers): void {
     const res = this.#res;
     const isLarge = body.length > ANSWER_IN_ONE_BYTES;
     res.cork(() => {
       this.#writeHead(status, headers);
       if (this.method === "HEAD") res.end();
-      else if (isLarge) this.#endLarge(Buffer.from(body));
+      else if (isLarge) this.#endLarge(typeof body === "string" ? Buffer.from(body) : body);
       else res.end(body);
     });
     this.#ended();
   }
 
-  #answerLast(status: number, body: string, headers: Headers): void {
+  #answerLast(status: number, body: string | Buffer, headers: Headers): void {
     if (this.#isGone) return;
     this.#res.cork(() => {
       this.#writeHead(status, headers);
@@ -183,7 +183,7 @@ export class Exchange {
     });
   }
 
-  #answerAndDrain(status: number, body: string, headers: Headers): void {
+  #answerAndDrain(status: number, body: string | Buffer, headers: Headers): void {
     if (this.head.contentLength > DRAIN_BYTES_MAX) {
       setImmediate(() => this.#answerLast(status, body, headers));
       return;

@@ -32,6 +32,8 @@ const RECIPIENTS_MAX = 50;
 export const CONTENT_BYTES_MAX = 2 * 1024 * 1024;
 export const VARIABLES_BYTES_MAX = 16_384;
 const HEADERS_BYTES_MAX = 16_384;
+/** Of one field: a batch holds a hundred times as much of each. */
+const ADDRESSES_BYTES_MAX = 16_384;
 export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
 
@@ -254,6 +256,8 @@ function recipients(given: string | string[], field: string, seen: Set<string>):
   if (typeof given === "string") return readRecipient(given, field, seen) ? [given.trim()] : [];
   if (given.length > RECIPIENTS_MAX)
     throw refuse("validation_error", `The \`${field}\` field may have at most ${RECIPIENTS_MAX} recipients.`);
+  if (given.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) > ADDRESSES_BYTES_MAX)
+    throw refuse("validation_error", `The \`${field}\` field may have at most ${ADDRESSES_BYTES_MAX} bytes.`);
   const kept: string[] = [];
   given.forEach((text, n) => {
     if (readRecipient(text, `${field}[${n}]`, seen)) kept.push(text.trim());

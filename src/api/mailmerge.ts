@@ -10,6 +10,9 @@ import { turn } from "../turn.ts";
 import { type Draft, type Written, writeLetter } from "./letter.ts";
 import { Refusal, refuse } from "./problem.ts";
 
+/** Of those without a template, then others have their turn. */
+const WRITE_MS_MAX = 10;
+
 /** `onRefused` hears which draft cannot be written; what it throws ends the request. */
 export async function writeLetters(
   shelf: Pick<Shelf, "fetch">,
@@ -19,6 +22,7 @@ export async function writeLetters(
   const budget = new RenderBudget(drafts[0]?.sender.now ?? 0);
   const versions = await fetchVersions(shelf, drafts, budget);
   const written: Written[] = [];
+  let until = performance.now() + WRITE_MS_MAX;
   for (const [n, draft] of drafts.entries()) {
     try {
       written.push(writeLetter(draft, fill(draft, versions, budget)));
@@ -26,7 +30,9 @@ export async function writeLetters(
       if (!(error instanceof Refusal)) throw error;
       onRefused(n, error);
     }
-    if (draft.body.template && n + 1 < drafts.length) await turn();
+    if (n + 1 === drafts.length || !(draft.body.template || performance.now() > until)) continue;
+    await turn();
+    until = performance.now() + WRITE_MS_MAX;
   }
   return written;
 }

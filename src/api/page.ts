@@ -4,7 +4,10 @@ import type { Page } from "../record/mail/read.ts";
 import { refuse } from "./problem.ts";
 
 export const LIST_QUERY = [
-  { name: "limit", description: "1 to 100, default 20" },
+  {
+    name: "limit",
+    description: "1 to 100, default 20; a page of long items may hold fewer: `has_more` tells",
+  },
   { name: "cursor", description: "`next_cursor` of the page before; `after` means the same" },
   { name: "before", description: "an id: pages back" },
 ];
@@ -38,21 +41,29 @@ export function pageOf(query: URLSearchParams): Page {
   return { after, before, limit: limitOf(query) };
 }
 
-/** `rows` holds one more than the page when more follow; a page read backwards comes in ascending order. */
+/** `rows` holds one more than the page when more follow. */
 export function envelope<Row extends { id: string }>(
   rows: readonly Row[],
   page: Page,
   show: (row: Row) => unknown,
 ): string {
-  const more = rows.length > page.limit;
-  const items = rows.slice(0, page.limit);
-  if (page.before !== null) items.reverse();
+  return envelopeOf(rows.slice(0, page.limit), rows.length > page.limit, page, show);
+}
+
+/** A page read backwards comes in ascending order. */
+export function envelopeOf<Row extends { id: string }>(
+  rows: readonly Row[],
+  isMore: boolean,
+  page: Page,
+  show: (row: Row) => unknown,
+): string {
+  const items = page.before === null ? rows : [...rows].reverse();
   const last = items.at(-1);
   return JSON.stringify({
     object: "list",
     data: items.map(show),
-    has_more: more,
-    next_cursor: more && last ? last.id : null,
+    has_more: isMore,
+    next_cursor: isMore && last ? last.id : null,
   });
 }
 

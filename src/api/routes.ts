@@ -24,7 +24,8 @@ export type Call = {
   digest(): string;
 };
 
-export type Answer = { status: number; body: string; headers?: Headers };
+/** `body`: as bytes when it is so large that to encode it would hold up others. */
+export type Answer = { status: number; body: string | Buffer; headers?: Headers };
 
 export type Route = {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";

@@ -21,6 +21,7 @@ import { SOURCE_CHARS_MAX } from "../template/parse.ts";
 import type { VariableUse } from "../template/variables.ts";
 import { checker } from "./check.ts";
 import type { Json } from "./json.ts";
+import { jsonInTurns } from "./jsonturns.ts";
 import { checkFrom, checkSubject, OneOrMore, replyToOf, SUBJECT_CHARS_MAX } from "./letter.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
@@ -153,7 +154,7 @@ async function list({ reads }: TemplateParts, { caller, query }: Call): Promise<
 async function get({ reads }: TemplateParts, { caller, params }: Call): Promise<Answer> {
   const found = await findTemplate(reads, caller.workspaceId, refOf(params));
   if (!found) throw unknownTemplate();
-  return { status: 200, body: JSON.stringify({ ...show(found), html: found.html, text: found.plain }) };
+  return { status: 200, body: await jsonInTurns(show(found), { html: found.html, text: found.plain }) };
 }
 
 async function put({ reads, clock }: TemplateParts, { caller, params, body }: Call): Promise<Answer> {

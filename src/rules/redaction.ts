@@ -57,7 +57,8 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
   });
   const ending = endingOf(marks.join(""));
   const isOver = !wasOpen || ending !== null;
-  const history = (mail.history ?? []).map((entry) => redacted(entry, isStruck));
+  const erased = identitiesOf(head).filter((person) => identities.has(person));
+  const history = (mail.history ?? []).map((entry) => redacted(entry, isStruck, erased));
   if (isCancellation)
     history.push({ type: "canceled", at, recipient: erasedAddress(0), detail: "the contact was erased" });
   return {
@@ -78,9 +79,17 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
   };
 }
 
-/** A reply may repeat the address. */
-function redacted(entry: HistoryEntry, isStruck: (text: string) => boolean): HistoryEntry {
-  if (entry.recipient === undefined || !isStruck(entry.recipient)) return entry;
-  const { detail: _, ...rest } = entry;
-  return { ...rest, recipient: erasedAddress(0) };
+/** A reply may repeat the address, also a reply about somebody else; a host may belong to the person's own domain. */
+function redacted(
+  entry: HistoryEntry,
+  isStruck: (text: string) => boolean,
+  erased: readonly string[],
+): HistoryEntry {
+  const { detail, ...silent } = entry;
+  if (entry.recipient !== undefined && isStruck(entry.recipient)) {
+    const { host: _, ip: __, ...rest } = silent;
+    return { ...rest, recipient: erasedAddress(0) };
+  }
+  const said = detail === undefined ? "" : identity(detail);
+  return erased.some((person) => said.includes(person)) ? silent : entry;
 }

@@ -79,6 +79,7 @@ test.each([
   "Disposition-Notification-Options",
   "X-Confirm-Reading-To",
   "X-SMTPAPI",
+  "X-MSYS-API",
   "X-MC-BccAddress",
   "Apparently-To",
   "Sender",

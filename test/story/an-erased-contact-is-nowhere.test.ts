@@ -25,6 +25,7 @@ type Email = {
   cc: string[];
   html: string | null;
   events: { type: string; recipient?: string; detail?: string }[];
+  delivery_attempts: { recipient: string; host: string | null; reply: string | null }[];
 };
 
 const IN_A_DAY = new Date(Date.now() + 86_400_000).toISOString();
@@ -86,6 +87,39 @@ test("an address that Postgres would not find by itself", async () => {
   await client.call("DELETE", `/audiences/${audience}/contacts/${encodeURIComponent(address)}?mode=erase`);
   expect((await email(same)).to).toEqual([STRUCK]);
   expect((await email(sent)).to).toEqual(["ÜNÏCODE.STRASSE@xn--bcher-kva.example"]);
+});
+
+test("an address whose local part was quoted needlessly, or with a backslash", async () => {
+  const audience = await newAudience();
+  const address = "quoted.person@example.net";
+  await client.post(`/audiences/${audience}/contacts`, { email: address });
+  const quoted = await send({ to: '"Quoted.Person"@example.net' });
+  const escaped = await send({ to: 'A <"quoted\\.person"@example.net>' });
+  await client.call("DELETE", `/audiences/${audience}/contacts/${address}?mode=erase`);
+  expect((await email(quoted)).to).toEqual([STRUCK]);
+  expect((await email(escaped)).to).toEqual([STRUCK]);
+});
+
+test("what a receiver said about another recipient, and whose hosts they were", async () => {
+  const audience = await newAudience();
+  const address = "named@personal.example";
+  await client.post(`/audiences/${audience}/contacts`, { email: address });
+  const sent = await send({ to: [address, "other@example.org"] });
+  const entry = { type: "bounced", at: IN_A_DAY, phase: "dot", host: "mx.personal.example", ip: "192.0.2.1" };
+  await api.sql`
+    update email set status = 'bounced', marks = 'bb', history = ${api.sql.json([
+      { ...entry, recipient: address, detail: "550 no" },
+      {
+        ...entry,
+        recipient: "other@example.org",
+        host: "mx.example.org",
+        detail: "550 Not to <Named@Personal.example>",
+      },
+    ])} where id = ${sent}`;
+  await client.call("DELETE", `/audiences/${audience}/contacts/${address}?mode=erase`);
+  expect(await tablesWith(api.sql, "named@personal|mx.personal")).toEqual([]);
+  const [, other] = (await email(sent)).delivery_attempts;
+  expect(other).toMatchObject({ recipient: "other@example.org", host: "mx.example.org", reply: null });
 });
 
 test("what waits for a cap is canceled, and its place is free again", async () => {

@@ -362,6 +362,7 @@ describe("header fields", () => {
       "x-received",
       "X-Authentication-Results",
       "X-SMTPAPI",
+      "X-MSYS-API",
       "X-MC-BccAddress",
       "Foo",
       "constructor",

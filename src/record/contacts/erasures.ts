@@ -232,13 +232,14 @@ async function mailsBetween(
   from: string,
   to: string,
 ): Promise<Mail[]> {
-  // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike
+  // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike. So is each
+  // quoted local part: it may be the same one, spelt with quotes and backslashes.
   const isPlain = only !== null && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
   const local = isPlain ? `%${only.slice(0, only.lastIndexOf("@") + 1)}%` : null;
   return sql<Mail[]>`
     select id, head, status, marks, weight, history from email
     where workspace_id = ${workspaceId} and id >= ${from} and id < ${to}
-      ${local === null ? sql`` : sql`and lower(head::text) like ${local}`}
+      ${local === null ? sql`` : sql`and (lower(head::text) like ${local} or position('"@' in head::text) > 0)`}
     order by id`;
 }
 

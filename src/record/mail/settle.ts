@@ -221,12 +221,17 @@ function marksKeptOut(tx: Tx) {
     from unnest(string_to_array(e.marks, null), string_to_array(s.marks, null)) with ordinality as m(was, became, place))`;
 }
 
-/** The address goes, and the reply that may repeat it. An operator's cancellation marks x too, and erases nobody. */
+/**
+ * The address goes, and where it was tried: a host may be the person's own. So do all replies, since one about another
+ * recipient may repeat the address. An operator's cancellation marks x too, and erases nobody.
+ */
 function eventsKeptOut(tx: Tx) {
   return tx`(
     select coalesce(jsonb_agg(
-      case when substr(e.marks, (s.places::int[])[n] + 1, 1) = 'x' and ${isErased(tx)}
-        then (event - 'detail') || '{"recipient": "erased@erased.invalid"}' else event end order by n), '[]')
+      case when not ${isErased(tx)} then event
+        when substr(e.marks, (s.places::int[])[n] + 1, 1) = 'x'
+          then (event - 'detail' - 'host' - 'ip') || '{"recipient": "erased@erased.invalid"}'
+        else event - 'detail' end order by n), '[]')
     from jsonb_array_elements(s.events) with ordinality as v(event, n))`;
 }
 

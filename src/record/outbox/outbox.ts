@@ -7,6 +7,10 @@
  */
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { PAGE_BYTES_MAX } from "../mail/read.ts";
+
+/** Read at once. Postgres looks at the heads of all of them, however few of them there is room for. */
+const STEP_EVENTS = 100;
 
 export type EventRow = {
   sequence: number;
@@ -48,24 +52,53 @@ export async function numberEvents(tx: Tx, most: number): Promise<number> {
   return rows.length;
 }
 
-/** What happened after a sequence, oldest first. */
+/** What happened after a sequence, oldest first: at least one when there is one, and no more than a page should hold. */
 export async function readEvents(
   sql: Sql,
   workspaceId: string,
   after: number,
+  limit: number,
+): Promise<{ events: EventRow[]; isMore: boolean }> {
+  const events: EventRow[] = [];
+  for (let bytes = 0; ; ) {
+    const most = Math.min(STEP_EVENTS, limit - events.length);
+    const from = events.at(-1)?.sequence ?? after;
+    const found = await readSome(sql, workspaceId, from, most + 1, PAGE_BYTES_MAX - bytes);
+    const fresh = found.slice(0, most);
+    events.push(...fresh);
+    bytes += fresh.at(-1)?.bytes ?? 0;
+    const isMore = (found[0]?.found ?? 0) > fresh.length;
+    if (!isMore || events.length >= limit || bytes >= PAGE_BYTES_MAX) return { events, isMore };
+  }
+}
+
+/** `bytes`: of the heads up to and with this one. `found`: how many there are, also of those that are too much. */
+type Found = EventRow & { bytes: number; found: number };
+
+async function readSome(
+  sql: Sql,
+  workspaceId: string,
+  after: number,
   most: number,
-): Promise<EventRow[]> {
-  return sql<EventRow[]>`
-    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId",
-      case when e.id is not null then json_build_object('head', e.head, 'createdAt', e.created_at, 'entry', e.history -> o.entry)
+  bytesMax: number,
+): Promise<Found[]> {
+  return sql<Found[]>`
+    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", o.bytes::float8 as bytes, o.found::int as found,
+      case when o.head is not null then json_build_object('head', o.head, 'createdAt', o.created_at, 'entry', o.history -> o.entry)
         end as email,
       case when c.id is not null then json_build_object('audienceId', c.audience_id, 'email', c.email,
         'firstName', c.first_name, 'lastName', c.last_name, 'status', c.status, 'createdAt', c.created_at,
         'updatedAt', c.updated_at) end as contact
-    from (select * from outbox where workspace_id = ${workspaceId} and sequence > ${after} order by sequence limit ${most}) o
-    left join email e on o.type like 'email.%' and e.workspace_id = o.workspace_id and e.id = o.subject_id
+    from (
+      select o.*, e.head, e.created_at, e.history, l.own_bytes, count(*) over () as found,
+        sum(l.own_bytes) over (order by o.sequence) as bytes
+      from (select * from outbox where workspace_id = ${workspaceId} and sequence > ${after} order by sequence limit ${most}) o
+      left join email e on o.type like 'email.%' and e.workspace_id = o.workspace_id and e.id = o.subject_id
+      cross join lateral (select coalesce(octet_length(e.head::text), 0) as own_bytes) l
+    ) o
     left join contact c on o.type like 'contact.%' and c.workspace_id = o.workspace_id and c.id = o.subject_id
       and c.archived_at is null
+    where o.bytes - o.own_bytes < ${bytesMax}
     order by o.sequence`;
 }
 
