@@ -50,7 +50,10 @@ test("who is erased while the mail is on its way is not asked again, and the oth
   await settled(engine.sql, ws.id, PATIENCE_MS);
   const after = await email(id);
   expect(after).toMatchObject({ status: "delivered", to: ["erased@erased.invalid", bob] });
-  expect(after.events).toContainEqual(expect.objectContaining({ type: "delivered", recipient: bob }));
+  // a reply about somebody else may repeat the address
+  const delivered = after.events.find(({ type }) => type === "delivered");
+  expect(delivered?.recipient).toBe(bob);
+  expect(delivered).not.toHaveProperty("detail");
   expect(stage.sink.ledger.repliesTo(anna)).toHaveLength(1);
   expect(stage.sink.ledger.repliesTo("erased@erased.invalid")).toEqual([]);
   expect(await engine.sql`select 1 from due where workspace_id = ${ws.id}`).toEqual([]);
