@@ -102,6 +102,18 @@ test("rules do no I/O", () => {
   );
 });
 
+test("a type name has one meaning", () => {
+  const homes = new Map<string, string[]>();
+  for (const { path, text } of src)
+    for (const [, name] of text.matchAll(/^(?:export )?(?:abstract )?(?:type|class|interface) (\w+)/gm))
+      homes.set(name as string, [...(homes.get(name as string) ?? []), path]);
+  const shared = [...homes].filter(([, paths]) => paths.length > 1);
+  hold(
+    "Name each after what it is.",
+    shared.map(([name, paths]) => `${name}: ${paths.join(", ")}`),
+  );
+});
+
 test("no file is in a cycle of imports, types included", () => {
   hold("Move what both need into a file of its own.", cyclesIn([...src, ...bench, ...tests]));
 });

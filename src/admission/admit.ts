@@ -35,7 +35,7 @@ export type Caller = {
   readonly isSuspended: boolean;
 };
 
-type Arriving = {
+type WaitingRequest = {
   bearer: Bearer;
   requests: { resolve(admission: Admission | null): void; reject(error: unknown): void }[];
 };
@@ -84,7 +84,7 @@ export class Admitter {
   readonly #clock: Clock;
   readonly #loads = new Map<string, Promise<KeyRecord | null>>();
   /** Requests of this turn of the event loop, by the hash of their key. */
-  #arriving = new Map<string, Arriving>();
+  #arriving = new Map<string, WaitingRequest>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
     this.#redis = redis;

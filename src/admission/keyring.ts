@@ -22,7 +22,7 @@ import { hashOf, newHandle, newKey, shownPart } from "./bearer.ts";
 import { type Permission, toBits } from "./permissions.ts";
 
 /** The operator is the command line: who may run it owns the machine. */
-export type Role = "owner" | "admin" | "member" | "operator";
+export type MemberRole = "owner" | "admin" | "member" | "operator";
 
 export type KeyRefusal = { status: 402 | 403 | 404 | 422; message: string };
 export type KeyCreated = { id: string; key: string; shown: string };
@@ -68,7 +68,7 @@ export class Keyring {
   async createKey(
     workspaceId: string,
     wanted: { name: string; permissions: readonly Permission[]; audienceIds: string[] | null },
-    actor: Role,
+    actor: MemberRole,
   ): Promise<KeyCreated | KeyRefusal> {
     const { sql, serverSecret, clock } = this.#parts;
     if (!mayManage(actor)) return FORBIDDEN;
@@ -123,7 +123,7 @@ export class Keyring {
    */
   async revokeKey(
     id: string,
-    actor: Role,
+    actor: MemberRole,
   ): Promise<{ id: string; workspaceId: string; revoked: true } | KeyRefusal> {
     const { sql, clock } = this.#parts;
     if (!mayManage(actor)) return FORBIDDEN;
@@ -215,6 +215,6 @@ const UNKNOWN_WORKSPACE: KeyRefusal = {
   message: "There is no workspace with this id. `postrider workspace list` lists them.",
 };
 
-function mayManage(actor: Role): boolean {
+function mayManage(actor: MemberRole): boolean {
   return actor !== "member";
 }

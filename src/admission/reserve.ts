@@ -37,7 +37,7 @@ export type Grant =
   | { kind: "running" }
   | { kind: "conflict" };
 
-type Arriving = {
+type WaitingReservation = {
   asked: Asked;
   reload: () => Promise<unknown>;
   resolve(grant: Grant): void;
@@ -78,7 +78,7 @@ export class Reservations {
   readonly #clock: Clock;
   readonly #restores = new Map<string, Promise<void>>();
   /** Requests of this turn of the event loop, by the handle of their workspace. */
-  #arriving = new Map<string, Arriving[]>();
+  #arriving = new Map<string, WaitingReservation[]>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
     this.#redis = redis;
@@ -190,8 +190,8 @@ export class Reservations {
       );
   }
 
-  async #reserveTogether(group: readonly Arriving[]): Promise<Grant[]> {
-    const [{ asked: first, reload }] = group as [Arriving];
+  async #reserveTogether(group: readonly WaitingReservation[]): Promise<Grant[]> {
+    const [{ asked: first, reload }] = group as [WaitingReservation];
     if (group.length > 1) {
       const counted = group.reduce((sum, { asked }) => sum + asked.counted, 0);
       const weights = group.flatMap(({ asked }) => asked.weights);
@@ -251,7 +251,10 @@ export class Reservations {
 }
 
 /** What goes now are the first e-mails of them all, in the order of the requests. */
-function shareOut({ epoch, go }: { epoch: string; go: number }, group: readonly Arriving[]): Grant[] {
+function shareOut(
+  { epoch, go }: { epoch: string; go: number },
+  group: readonly WaitingReservation[],
+): Grant[] {
   let left = go;
   return group.map(({ asked: { weights } }) => {
     const own = Math.min(left, weights.length);

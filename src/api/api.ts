@@ -18,7 +18,7 @@ import { mailCommit } from "../record/mail/commit.ts";
 import type { Shortage } from "../record/mail/overload.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
-import { Shelf } from "../template/cache.ts";
+import { TemplateCache } from "../template/cache.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
@@ -92,7 +92,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       brake: parts.brake,
       onLag: onFault,
     },
-    shelf: new Shelf(reads, timeoutMs),
+    templates: new TemplateCache(reads, timeoutMs),
     owners: new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault }),
     links: new Links(parts.serverSecret, publicUrlOf(parts)),
     hashOf,
@@ -130,7 +130,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
 /** Shared by sends of callers and of the engine itself. */
 type Sending = {
   submit: SubmitParts;
-  shelf: Shelf;
+  templates: TemplateCache;
   owners: Owners;
   links: Links;
   hashOf: HashOf;
@@ -143,7 +143,7 @@ function publicUrlOf({ publicUrl, host, port }: ApiParts): string {
 
 function confirmationsBy(
   { reads, clock, mailFrom }: ApiParts,
-  { submit, shelf, owners, links, onFault }: Sending,
+  { submit, templates, owners, links, onFault }: Sending,
 ): Confirmations {
   return new Confirmations({
     sql: reads,
@@ -152,7 +152,7 @@ function confirmationsBy(
     from: mailFrom,
     write: ownSubmitter(submit),
     letter: (owed, confirmUrl) =>
-      confirmLetter({ shelf, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
+      confirmLetter({ templates, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
         onFault(error);
         return null;
       }),
@@ -161,13 +161,13 @@ function confirmationsBy(
 
 function routesOf(
   { reads, clock, timeoutMs }: ApiParts,
-  { submit, shelf, owners, hashOf, onFault }: Sending,
+  { submit, templates, owners, hashOf, onFault }: Sending,
   contacts: ContactCommit,
   events: EventCommit,
   confirmations: Confirmations,
 ): Route[] {
   return [
-    ...emailRoutes({ submit: submitter(submit), reads, shelf, owners, clock }),
+    ...emailRoutes({ submit: submitter(submit), reads, templates, owners, clock }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, clock }),

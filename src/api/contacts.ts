@@ -9,7 +9,7 @@ import { findAudience } from "../record/contacts/audiences.ts";
 import type { ContactCommit, ContactVerdict } from "../record/contacts/commit.ts";
 import { findContact, listContacts, type Who } from "../record/contacts/contacts.ts";
 import type { Sql } from "../record/db/connect.ts";
-import type { Change, Contact, Fields, GivenConsent, OptIn } from "../rules/contact.ts";
+import type { Contact, ContactChange, ContactFields, GivenConsent, OptIn } from "../rules/contact.ts";
 import { PROPERTIES_BYTES_MAX, TAGS_MAX } from "../rules/contact.ts";
 import { AUDIENCE_NAMES, audienceId, unknownAudience, visibleAudience } from "./audiences.ts";
 import { checker, missingField } from "./check.ts";
@@ -65,7 +65,7 @@ export const TagContact = Type.Object(
   { add: orNull(CallTags), remove: orNull(CallTags) },
   { $id: "TagContact" },
 );
-type GivenFields = Static<typeof EditContact>;
+type GivenContactFields = Static<typeof EditContact>;
 
 const checkAdd = checker(AddContact, { keepsNull: true });
 const checkEdit = checker(EditContact, { keepsNull: true });
@@ -245,7 +245,7 @@ async function commit(
   { caller, bodyBytes }: Call,
   audience: string,
   who: Who,
-  change: Change,
+  change: ContactChange,
 ): Promise<Extract<ContactVerdict, { kind: "changed" }>> {
   visibleAudience(caller, audience);
   const { workspaceId, keyId } = caller;
@@ -283,7 +283,13 @@ function checkSkipping({ body, caller }: Call): void {
   if (skips && !allows(caller.permissions, "full")) throw lacks("full");
 }
 
-function fieldsOf({ first_name, last_name, unsubscribed, properties, tags }: GivenFields): Fields {
+function fieldsOf({
+  first_name,
+  last_name,
+  unsubscribed,
+  properties,
+  tags,
+}: GivenContactFields): ContactFields {
   return {
     ...(first_name !== undefined && { firstName: first_name }),
     ...(last_name !== undefined && { lastName: last_name }),
@@ -293,7 +299,7 @@ function fieldsOf({ first_name, last_name, unsubscribed, properties, tags }: Giv
   };
 }
 
-function optInOf({ double_opt_in, consent }: GivenFields): OptIn {
+function optInOf({ double_opt_in, consent }: GivenContactFields): OptIn {
   if (double_opt_in === false && !consent) throw missingField("consent");
   return {
     ...(typeof double_opt_in === "boolean" && { doubleOptIn: double_opt_in }),

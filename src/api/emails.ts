@@ -13,7 +13,7 @@ import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record
 import type { HistoryEntry } from "../rules/email.ts";
 import { reasonOf } from "../rules/reason.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
-import type { Shelf } from "../template/cache.ts";
+import type { TemplateCache } from "../template/cache.ts";
 import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
 import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
@@ -28,7 +28,7 @@ import {
   refuseUnsupported,
   SendEmail,
   type Sender,
-  type Written,
+  type WrittenEmail,
 } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { Misspelt, type Warning } from "./misspelt.ts";
@@ -63,7 +63,13 @@ const BatchAnswer = Type.Object({
 const checkEmail = checker(SendEmail);
 const checkReschedule = checker(Reschedule);
 
-export type EmailParts = { submit: Submit; reads: Sql; shelf: Shelf; owners: Owners; clock: Clock };
+export type EmailParts = {
+  submit: Submit;
+  reads: Sql;
+  templates: TemplateCache;
+  owners: Owners;
+  clock: Clock;
+};
 
 type AskedClaim = { scope: string; key: string; digest: string };
 
@@ -135,7 +141,7 @@ async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
   const draft = draftLetter(checkItem(call.body, ""), senderOf(parts, call), "");
   const warnings = warningsFor([call.body], () => "");
   return unlessAnswered(parts, call, claim, async () => {
-    const written = await writeLetters(parts.shelf, [draft], (_, refusal) => {
+    const written = await writeLetters(parts.templates, [draft], (_, refusal) => {
       throw refusal;
     });
     await dropForeign(parts, call, written, (_, refusal) => {
@@ -161,7 +167,7 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
   const warnings = warningsFor(body, (n) => `[${n}].`);
   return unlessAnswered(parts, call, claim, async () => {
     const letters = await writeLetters(
-      parts.shelf,
+      parts.templates,
       drafts.map(({ draft }) => draft),
       (n, refusal) => errors.note(drafts[n]?.index ?? 0, refusal),
     );
@@ -237,9 +243,9 @@ async function unlessAnswered(
 async function dropForeign(
   { owners }: EmailParts,
   { caller }: Call,
-  written: readonly Written[],
-  onRefused: (one: Written, refusal: Refusal) => void,
-): Promise<readonly Written[]> {
+  written: readonly WrittenEmail[],
+  onRefused: (one: WrittenEmail, refusal: Refusal) => void,
+): Promise<readonly WrittenEmail[]> {
   let refused = owners.refused(
     caller,
     written.map(({ fromDomain }) => fromDomain),
@@ -257,7 +263,7 @@ async function dropForeign(
   });
 }
 
-function notVerified({ fromDomain, at }: Written): Refusal {
+function notVerified({ fromDomain, at }: WrittenEmail): Refusal {
   const where = at === "" ? "" : ` (the \`${at}from\` field)`;
   return refuse(
     "validation_error",
@@ -298,7 +304,7 @@ function warningsFor(
 async function send(
   { submit }: EmailParts,
   { caller }: Call,
-  written: readonly Written[],
+  written: readonly WrittenEmail[],
   answer: string,
   claim: AskedClaim | null,
 ): Promise<Answer> {

@@ -18,7 +18,7 @@ import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
 import type { BodyBudget } from "./bodybudget.ts";
 import { BodyMemory } from "./bodymemory.ts";
-import { type Head, readHead } from "./head.ts";
+import { type RequestHead, readHead } from "./head.ts";
 import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
@@ -37,7 +37,7 @@ export type BodyResult =
   | { kind: "gone" }
   | { kind: "no room" };
 
-export type Visitor = {
+export type PageVisitor = {
   address: string | null;
   forwardedFor: string;
   userAgent: string;
@@ -54,7 +54,7 @@ export class Exchange {
   readonly method: string;
   readonly path: string;
   readonly query: string;
-  readonly head: Head;
+  readonly head: RequestHead;
   readonly hasBody: boolean;
   /** Set once the caller is known; every answer after that carries them. */
   rateHeaders: readonly [string, string][] = [];
@@ -92,7 +92,7 @@ export class Exchange {
   }
 
   /** The visitor of a page; null once the client is gone. */
-  get visitor(): Visitor {
+  get visitor(): PageVisitor {
     const { forwardedFor, userAgent, origin, host } = this.head;
     return { address: this.#isGone ? null : addressOf(this.#res), forwardedFor, userAgent, origin, host };
   }

@@ -10,7 +10,7 @@
  */
 import type { HttpRequest } from "uWebSockets.js";
 
-export type Head = {
+export type RequestHead = {
   authorization: string;
   isFromBrowser: boolean;
   /** 0 where none is given. */
@@ -32,8 +32,8 @@ export type Head = {
   fault: string | null;
 };
 
-export function readHead(req: HttpRequest, method: string): Head {
-  const head: Head = {
+export function readHead(req: HttpRequest, method: string): RequestHead {
+  const head: RequestHead = {
     authorization: "",
     isFromBrowser: false,
     contentLength: 0,
@@ -105,14 +105,14 @@ export function readHead(req: HttpRequest, method: string): Head {
 /** The length of the body. Two of them, or two forms, could hide a request in it. */
 type Framing = { hasLength: boolean };
 
-function readLength(head: Head, framing: Framing, value: string): void {
+function readLength(head: RequestHead, framing: Framing, value: string): void {
   if (framing.hasLength) head.fault = "more than one `Content-Length` header";
   else if (!/^\d+$/.test(value)) head.fault = "a `Content-Length` header that is not a number";
   framing.hasLength = true;
   head.contentLength = Number(value);
 }
 
-function readEncoding(head: Head, value: string): void {
+function readEncoding(head: RequestHead, value: string): void {
   if (head.isChunked) head.fault = "more than one `Transfer-Encoding` header";
   else if (value.toLowerCase() !== "chunked")
     head.fault = "a `Transfer-Encoding` header other than `chunked`";

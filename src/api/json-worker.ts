@@ -1,11 +1,11 @@
 /** The thread that parses large request bodies. */
 import { parentPort } from "node:worker_threads";
 import { makeSlabs } from "./bodymemory.ts";
-import { doWork, type Memory, type Work } from "./jsonwork.ts";
+import { doWork, type ParseMemory, type ParseWork } from "./jsonwork.ts";
 
-parentPort?.postMessage({ kind: "memory", slabs: makeSlabs() } satisfies Memory);
+parentPort?.postMessage({ kind: "memory", slabs: makeSlabs() } satisfies ParseMemory);
 
-parentPort?.on("message", (work: Work) => {
+parentPort?.on("message", (work: ParseWork) => {
   const done = doWork(work);
   const items = done.kind === "json" ? done.items.map(({ buffer }) => buffer as ArrayBuffer) : [];
   // handed over, not copied

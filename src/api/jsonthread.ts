@@ -10,7 +10,7 @@ import { turn } from "../turn.ts";
 import { noteDecoded } from "./attachment.ts";
 import { giveSlabs } from "./bodymemory.ts";
 import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
-import type { Done, Memory, Reading, Work } from "./jsonwork.ts";
+import type { Done, ParseMemory, ParseWork, Reading } from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
 /** How long the main thread takes over parsed items before it gives the event loop a turn. */
@@ -32,7 +32,7 @@ export type Body = {
 
 export type ParsedBody = { kind: "json"; value: Json; digest(): string } | NotJson;
 
-type Job = { work: Work; resolve(done: Done): void; reject(error: unknown): void };
+type Job = { work: ParseWork; resolve(done: Done): void; reject(error: unknown): void };
 
 export class JsonParser {
   readonly #waiting = new Map<string, Job[]>();
@@ -95,7 +95,7 @@ export class JsonParser {
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
     });
     worker.unref();
-    worker.on("message", (said: Done | Memory) => {
+    worker.on("message", (said: Done | ParseMemory) => {
       if (said.kind === "memory") giveSlabs(said.slabs);
       else this.#ended((job) => job.resolve(said));
     });

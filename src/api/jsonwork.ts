@@ -19,10 +19,10 @@ export type Reading = {
   itemsMax: number;
 };
 
-export type Work = { chunks: Uint8Array[]; digestPrefix: string; reading: Reading };
+export type ParseWork = { chunks: Uint8Array[]; digestPrefix: string; reading: Reading };
 
 /** What the thread says first. */
-export type Memory = { kind: "memory"; slabs: SharedArrayBuffer[] };
+export type ParseMemory = { kind: "memory"; slabs: SharedArrayBuffer[] };
 
 /** Where a decoded attachment belongs. */
 export type DecodedAt = { item: number; attachment: number; decoded: Decoded };
@@ -39,9 +39,9 @@ export type Done =
     }
   | NotJson;
 
-type Fields = { [name: string]: Json };
+type KnownFields = { [name: string]: Json };
 
-export function doWork({ chunks, digestPrefix, reading }: Work): Done {
+export function doWork({ chunks, digestPrefix, reading }: ParseWork): Done {
   const bytes = Buffer.concat(chunks);
   const excess = findExcess(bytes);
   if (excess) return excess;
@@ -102,7 +102,7 @@ function isContent(value: Json | undefined): value is GivenContent {
   );
 }
 
-function isObject(value: Json | undefined): value is Fields {
+function isObject(value: Json | undefined): value is KnownFields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

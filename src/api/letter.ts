@@ -21,7 +21,7 @@ import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/ma
 import type { Head } from "../rules/email.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
 import { patterned } from "../schemafault.ts";
-import type { Letter } from "../template/render.ts";
+import type { RenderedEmail } from "../template/render.ts";
 import { decodedOf } from "./attachment.ts";
 import { missingField } from "./check.ts";
 import type { Json } from "./json.ts";
@@ -98,7 +98,7 @@ export const SendEmail = Type.Object(
 );
 export type SendEmail = Static<typeof SendEmail>;
 
-export type Written = {
+export type WrittenEmail = {
   email: NewEmail;
   attachments: NewAttachment[];
   counted: number;
@@ -151,7 +151,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
 }
 
 /** The rows to store; the draft's own from, subject and reply_to override the template's. */
-export function writeLetter(draft: Draft, fromTemplate: Letter | null): Written {
+export function writeLetter(draft: Draft, fromTemplate: RenderedEmail | null): WrittenEmail {
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
   const { from, domain: fromDomain } = readFrom(body.from ?? fromTemplate?.from ?? undefined, at);

@@ -3,11 +3,11 @@
  * templates of a request are loaded together and share one budget. The event loop gets a turn between two e-mails.
  */
 import { Unavailable } from "../admission/unavailable.ts";
-import type { Shelf, Shelved } from "../template/cache.ts";
+import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
-import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
+import { RenderBudget, type RenderedEmail, renderLetter } from "../template/render.ts";
 import { turn } from "../turn.ts";
-import { type Draft, type Written, writeLetter } from "./letter.ts";
+import { type Draft, type WrittenEmail, writeLetter } from "./letter.ts";
 import { Refusal, refuse } from "./problem.ts";
 
 /** Of those without a template, then others have their turn. */
@@ -15,13 +15,13 @@ const WRITE_MS_MAX = 10;
 
 /** `onRefused` hears which draft cannot be written; what it throws ends the request. */
 export async function writeLetters(
-  shelf: Pick<Shelf, "fetch">,
+  templates: Pick<TemplateCache, "fetch">,
   drafts: readonly Draft[],
   onRefused: (n: number, refusal: Refusal) => void,
-): Promise<Written[]> {
+): Promise<WrittenEmail[]> {
   const budget = new RenderBudget(drafts[0]?.sender.now ?? 0);
-  const versions = await fetchVersions(shelf, drafts, budget);
-  const written: Written[] = [];
+  const versions = await fetchVersions(templates, drafts, budget);
+  const written: WrittenEmail[] = [];
   let until = performance.now() + WRITE_MS_MAX;
   for (const [n, draft] of drafts.entries()) {
     try {
@@ -38,7 +38,7 @@ export async function writeLetters(
 }
 
 async function fetchVersions(
-  shelf: Pick<Shelf, "fetch">,
+  templates: Pick<TemplateCache, "fetch">,
   drafts: readonly Draft[],
   budget: RenderBudget,
 ): Promise<Map<string, Shelved>> {
@@ -46,7 +46,7 @@ async function fetchVersions(
   const [first] = drafts;
   if (refs.length === 0 || !first) return new Map();
   try {
-    return await shelf.fetch(first.sender.workspaceId, refs, budget);
+    return await templates.fetch(first.sender.workspaceId, refs, budget);
   } catch (error) {
     throw new Unavailable("postgres", "Postgres did not answer", error);
   }
@@ -56,7 +56,7 @@ function fill(
   { body: { template }, at }: Draft,
   versions: Map<string, Shelved>,
   budget: RenderBudget,
-): Letter | null {
+): RenderedEmail | null {
   if (!template) return null;
   const version = versions.get(template.id);
   if (!version)

@@ -14,7 +14,7 @@ const COMPARED_MAX = 200;
 const NAME = /^[\w-]{1,24}$/;
 const WRONG_LETTERS_MAX = 2;
 
-type Schema = { properties?: Record<string, TSchema>; items?: TSchema };
+type FieldSchema = { properties?: Record<string, TSchema>; items?: TSchema };
 
 /** Finds the known name that each unknown one was probably meant to be. */
 export class Spelling {
@@ -45,7 +45,7 @@ export class Spelling {
 export class Misspelt {
   readonly warnings: Warning[] = [];
   readonly #alsoRead: readonly string[];
-  readonly #spellings = new Map<Schema, Spelling>();
+  readonly #spellings = new Map<FieldSchema, Spelling>();
 
   /** Those fields are read besides the ones that the schema names. */
   constructor(alsoRead: readonly string[]) {
@@ -54,7 +54,7 @@ export class Misspelt {
 
   /** `at` stands before the path of every field: `[3].`, or nothing. */
   look(value: Json | undefined, schema: TSchema, at: string): void {
-    const { properties, items } = schema as Schema;
+    const { properties, items } = schema as FieldSchema;
     if (Array.isArray(value)) {
       if (items) for (const [n, item] of value.entries()) this.look(item, items, `${at.slice(0, -1)}[${n}].`);
       return;
@@ -64,7 +64,7 @@ export class Misspelt {
       if (this.warnings.length >= WARNINGS_MAX) return;
       const below = Object.hasOwn(properties, name) ? properties[name] : undefined;
       if (below && typeof value[name] === "object") this.look(value[name], below, `${at}${name}.`);
-      else if (!below) this.#spell(name, this.#spellingOf(schema as Schema), at);
+      else if (!below) this.#spell(name, this.#spellingOf(schema as FieldSchema), at);
     }
   }
 
@@ -75,7 +75,7 @@ export class Misspelt {
     this.warnings.push({ path: `${at}${name}`, message });
   }
 
-  #spellingOf(schema: Schema): Spelling {
+  #spellingOf(schema: FieldSchema): Spelling {
     const known = this.#spellings.get(schema);
     if (known) return known;
     const spelling = new Spelling([...Object.keys(schema.properties ?? {}), ...this.#alsoRead]);

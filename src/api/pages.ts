@@ -5,10 +5,10 @@
  * link cannot submit the form for a visitor, nor show the page in a frame.
  */
 import { Unavailable } from "../admission/unavailable.ts";
-import type { Addressee, Links } from "../audience/links.ts";
+import type { Links, LinkTarget } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
 import type { ContactCommit, ContactVerdict } from "../record/contacts/commit.ts";
-import type { Change, Visitor } from "../rules/contact.ts";
+import type { ContactChange, LinkVisitor } from "../rules/contact.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Answer } from "./routes.ts";
 
@@ -94,8 +94,8 @@ async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
 async function act(
   { commit, clock }: PageParts,
   exchange: Exchange,
-  { workspaceId, audienceId, contactId }: Addressee,
-  change: Change,
+  { workspaceId, audienceId, contactId }: LinkTarget,
+  change: ContactChange,
 ): Promise<ContactVerdict> {
   // the body is read and ignored: a mail program's says nothing more
   if (exchange.hasBody) await exchange.body(FORM_BYTES_MAX);
@@ -122,7 +122,7 @@ function isFromElsewhere({ publicUrl }: PageParts, { visitor: { origin, host } }
   return !URL.canParse(origin) || new URL(origin).host !== host.toLowerCase();
 }
 
-function visitorOf({ trustProxy }: PageParts, { visitor }: Exchange): Visitor {
+function visitorOf({ trustProxy }: PageParts, { visitor }: Exchange): LinkVisitor {
   const forwarded = visitor.forwardedFor.split(",").at(-1)?.trim() ?? "";
   const { address, userAgent } = visitor;
   return {

@@ -172,9 +172,9 @@ async function removeBatch(parts: SuppressionParts, { caller, body }: Call): Pro
   return { status: 200, body: JSON.stringify({ data }) };
 }
 
-type Terms = { reason?: string; scope?: string; evidence?: string };
+type SuppressionTerms = { reason?: string; scope?: string; evidence?: string };
 
-function termsOf({ reason = "manual", scope = "", evidence = "" }: Terms) {
+function termsOf({ reason = "manual", scope = "", evidence = "" }: SuppressionTerms) {
   const domain = scope.toLowerCase();
   if (domain !== "" && !SCOPE.test(domain))
     throw refuse("validation_error", "The `scope` field must be a domain, as `example.com`.");

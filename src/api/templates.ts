@@ -64,7 +64,7 @@ export const PutTemplate = Type.Object({ ...fields, html: Html }, { $id: "PutTem
 const alias = Type.Optional(Type.String({ description: "the external id" }));
 export const CreateTemplate = Type.Object({ ...fields, html: Html, alias }, { $id: "CreateTemplate" });
 export const UpdateTemplate = Type.Object({ ...fields, alias }, { $id: "UpdateTemplate" });
-type GivenFields = Static<typeof UpdateTemplate>;
+type GivenTemplateFields = Static<typeof UpdateTemplate>;
 
 const checkPut = checker(PutTemplate);
 const checkCreate = checker(CreateTemplate);
@@ -214,7 +214,7 @@ async function remove({ reads }: TemplateParts, { caller, params }: Call): Promi
 }
 
 /** What was given over what is there, compiled to see that it can be sent. */
-function contentOf(given: GivenFields, last: TemplateContent): TemplateContent {
+function contentOf(given: GivenTemplateFields, last: TemplateContent): TemplateContent {
   const content = {
     name: given.name ?? last.name,
     subject: given.subject === undefined ? last.subject : checkSubject(given.subject, ""),

@@ -6,7 +6,7 @@
 import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Owners } from "../domain/owners.ts";
 import type { OwedConfirmation } from "../record/contacts/confirmations.ts";
-import type { Shelf } from "../template/cache.ts";
+import type { TemplateCache } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderLetter } from "../template/render.ts";
 import type { OwnLetter } from "./confirm.ts";
@@ -15,14 +15,14 @@ const EXTERNAL_ID = "confirm-subscription";
 
 /** null when there is no template; throws when there is one that cannot be used. */
 export async function confirmLetter(
-  { shelf, owners }: { shelf: Shelf; owners: Owners },
+  { templates, owners }: { templates: TemplateCache; owners: Owners },
   owed: OwedConfirmation,
   confirmUrl: string,
   now: number,
 ): Promise<OwnLetter | null> {
   const { workspaceId, audienceId, audienceName } = owed;
   const refs = [`${EXTERNAL_ID}:${audienceId}`, EXTERNAL_ID];
-  const versions = await shelf.fetch(workspaceId, refs);
+  const versions = await templates.fetch(workspaceId, refs);
   const version = refs.flatMap((ref) => versions.get(ref) ?? [])[0];
   if (!version) return null;
   if (version instanceof TemplateFault) throw version;

@@ -12,7 +12,7 @@ import { identity, parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { ContactCommit, ContactEntry } from "../record/contacts/commit.ts";
-import type { Fields, GivenConsent } from "../rules/contact.ts";
+import type { ContactFields, GivenConsent } from "../rules/contact.ts";
 import type { CsvRecord } from "./csv.ts";
 
 /** In one commit: of more, what is collected outlives young garbage and costs a tenth more. */
@@ -53,7 +53,7 @@ export type ImportParts = {
 export type Skipped = { record: CsvRecord; reason: string };
 
 /** So far: everything before `end` is committed or skipped; 0 where nothing was read. */
-export type Progress = { imported: number; skipped: number; end: number; line: number };
+export type ImportProgress = { imported: number; skipped: number; end: number; line: number };
 
 /** The names of the columns, or what is wrong with them. */
 export function columnsOf(header: CsvRecord): string[] {
@@ -73,12 +73,12 @@ export async function* importContacts(
   columns: readonly string[],
   parts: ImportParts,
   onSkip: (skipped: Skipped) => void,
-): AsyncGenerator<Progress> {
-  const progress: Progress = { imported: 0, skipped: 0, end: 0, line: 0 };
+): AsyncGenerator<ImportProgress> {
+  const progress: ImportProgress = { imported: 0, skipped: 0, end: 0, line: 0 };
   const isExported = EXPORTED_COLUMNS.every((name) => columns.includes(name));
   let group = emptyGroup();
-  let underWay: Promise<Group> | null = null;
-  const note = ({ imported, skipped, end, line }: Group): Progress => {
+  let underWay: Promise<ImportGroup> | null = null;
+  const note = ({ imported, skipped, end, line }: ImportGroup): ImportProgress => {
     for (const one of skipped) onSkip(one);
     progress.imported += imported;
     progress.skipped += skipped.length;
@@ -104,7 +104,7 @@ export async function* importContacts(
   yield note(await commit(group, parts));
 }
 
-type Group = {
+type ImportGroup = {
   entries: { record: CsvRecord; entry: ContactEntry }[];
   skipped: Skipped[];
   chars: number;
@@ -114,11 +114,11 @@ type Group = {
   line: number;
 };
 
-function emptyGroup(): Group {
+function emptyGroup(): ImportGroup {
   return { entries: [], skipped: [], chars: 0, imported: 0, end: 0, line: 0 };
 }
 
-async function commit(group: Group, parts: ImportParts): Promise<Group> {
+async function commit(group: ImportGroup, parts: ImportParts): Promise<ImportGroup> {
   const verdicts = await Promise.all(group.entries.map(({ entry }) => parts.commit.submit(entry)));
   for (const [n, verdict] of verdicts.entries()) {
     const { record } = group.entries[n] as { record: CsvRecord };
@@ -172,8 +172,8 @@ function entryOf(
   };
 }
 
-function readFields(given: ReadonlyMap<string, string>, isExported: boolean): Fields | string {
-  const fields: Fields = {};
+function readFields(given: ReadonlyMap<string, string>, isExported: boolean): ContactFields | string {
+  const fields: ContactFields = {};
   const properties: [string, unknown][] = [];
   for (const [name, value] of given) {
     if (value === "" || name === "email") continue;

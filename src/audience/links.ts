@@ -9,8 +9,8 @@ const UUID_BYTES = 16;
 const TIME_BYTES = 6;
 const TOKEN_CHARS_MAX = 120;
 
-export type Addressee = { workspaceId: string; audienceId: string; contactId: string };
-export type Invitation = Addressee & { askedAt: number };
+export type LinkTarget = { workspaceId: string; audienceId: string; contactId: string };
+export type Invitation = LinkTarget & { askedAt: number };
 
 export class Links {
   readonly #secret: string;
@@ -21,7 +21,7 @@ export class Links {
     this.#publicUrl = publicUrl.replace(/\/+$/, "");
   }
 
-  unsubscribeUrl(addressee: Addressee): string {
+  unsubscribeUrl(addressee: LinkTarget): string {
     return `${this.#publicUrl}/u/${this.#token("unsubscribe", bytesOf(addressee))}`;
   }
 
@@ -31,7 +31,7 @@ export class Links {
     return `${this.#publicUrl}/confirm/${this.#token("confirm", Buffer.concat([bytesOf(invitation), time]))}`;
   }
 
-  readUnsubscribe(token: string): Addressee | null {
+  readUnsubscribe(token: string): LinkTarget | null {
     const body = this.#read("unsubscribe", token, 3 * UUID_BYTES);
     return body && addresseeOf(body);
   }
@@ -67,13 +67,13 @@ export function addressHasher(serverSecret: string): (identity: string) => Buffe
   return (identity) => createHmac("sha256", serverSecret).update("address\n").update(identity).digest();
 }
 
-function bytesOf({ workspaceId, audienceId, contactId }: Addressee): Buffer {
+function bytesOf({ workspaceId, audienceId, contactId }: LinkTarget): Buffer {
   return Buffer.concat(
     [workspaceId, audienceId, contactId].map((id) => Buffer.from(id.replaceAll("-", ""), "hex")),
   );
 }
 
-function addresseeOf(body: Buffer): Addressee {
+function addresseeOf(body: Buffer): LinkTarget {
   const id = (n: number): string => {
     const hex = body.toString("hex", n * UUID_BYTES, (n + 1) * UUID_BYTES);
     return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");

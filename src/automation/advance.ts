@@ -10,13 +10,19 @@ import { createHash } from "node:crypto";
 import { DAY_MS } from "../clock.ts";
 import { type Happening, holdsAll, type Person } from "../rules/filters.ts";
 import { momentAfter, parseSpan } from "../rules/spans.ts";
-import { type Automation, RUN_AGE_DAYS_MAX, type Send, type Step, type TagChange } from "./document.ts";
+import {
+  type Automation,
+  type AutomationStep,
+  RUN_AGE_DAYS_MAX,
+  type SendStep,
+  type TagChange,
+} from "./document.ts";
 
 export const START = "0";
 export const END = "end";
 const RUN_AGE_MS_MAX = RUN_AGE_DAYS_MAX * DAY_MS;
 
-export type Traveller = {
+export type RunState = {
   automationId: string;
   startedAt: number;
   /** null: erased. */
@@ -28,19 +34,19 @@ export type Skip = "unsubscribed" | "pending" | "archived";
 
 export type Move =
   | { kind: "wait"; until: number; next: string }
-  | { kind: "send"; send: Send; contact: Person; next: string }
+  | { kind: "send"; send: SendStep; contact: Person; next: string }
   | { kind: "tag"; tag: TagChange; next: string }
   | { kind: "branch"; label: string | null; next: string }
   | { kind: "skip"; step: "send" | "tag"; reason: Skip; next: string }
   | { kind: "finish" }
   | { kind: "stop"; reason: string };
 
-export function moveFrom(automation: Automation, position: string, traveller: Traveller, now: number): Move {
-  const { contact } = traveller;
+export function moveFrom(automation: Automation, position: string, run: RunState, now: number): Move {
+  const { contact } = run;
   if (!contact) return { kind: "stop", reason: "contact erased" };
   const step = stepAt(automation.steps, position);
   if (!step) return { kind: "finish" };
-  if (now - traveller.startedAt > RUN_AGE_MS_MAX) return { kind: "stop", reason: "older than a year" };
+  if (now - run.startedAt > RUN_AGE_MS_MAX) return { kind: "stop", reason: "older than a year" };
   const next = after(automation.steps, position);
   switch (step.kind) {
     case "wait":
@@ -55,14 +61,14 @@ export function moveFrom(automation: Automation, position: string, traveller: Tr
       return { kind: "tag", tag: step.tag, next };
     case "split":
     case "share": {
-      const label = branchOf(step, position, { ...traveller, contact });
+      const label = branchOf(step, position, { ...run, contact });
       return { kind: "branch", label, next: label === null ? next : into(automation.steps, position, label) };
     }
   }
 }
 
 /** The step a position leads to; null behind the last one. */
-export function stepAt(steps: readonly Step[], position: string): Step | null {
+export function stepAt(steps: readonly AutomationStep[], position: string): AutomationStep | null {
   if (position === END) return null;
   const [index, label, ...rest] = position.split(".");
   const step = steps[Number(index)] ?? null;
@@ -71,12 +77,13 @@ export function stepAt(steps: readonly Step[], position: string): Step | null {
 }
 
 /** Where a run goes on behind a step: the next beside it, else behind the step that holds its branch. */
-function after(steps: readonly Step[], position: string): string {
+function after(steps: readonly AutomationStep[], position: string): string {
   const path = position.split(".");
   while (path.length > 0) {
     const index = Number(path.pop());
     const holder = path.slice(0, -1).join(".");
-    const beside = path.length === 0 ? steps : stepsOf(stepAt(steps, holder) as Step, path.at(-1) as string);
+    const beside =
+      path.length === 0 ? steps : stepsOf(stepAt(steps, holder) as AutomationStep, path.at(-1) as string);
     if (index + 1 < beside.length) return [...path, index + 1].join(".");
     path.pop();
   }
@@ -84,20 +91,20 @@ function after(steps: readonly Step[], position: string): string {
 }
 
 /** The first step of a branch; an empty one leads on behind its split. */
-function into(steps: readonly Step[], position: string, label: string): string {
-  const inside = stepsOf(stepAt(steps, position) as Step, label);
+function into(steps: readonly AutomationStep[], position: string, label: string): string {
+  const inside = stepsOf(stepAt(steps, position) as AutomationStep, label);
   return inside.length > 0 ? `${position}.${label}.0` : after(steps, position);
 }
 
-function stepsOf(step: Step, label: string): readonly Step[] {
+function stepsOf(step: AutomationStep, label: string): readonly AutomationStep[] {
   const branches = "branches" in step ? step.branches : [];
   return branches.find((branch) => branch.label === label)?.steps ?? [];
 }
 
 function branchOf(
-  step: Step & { kind: "split" | "share" },
+  step: AutomationStep & { kind: "split" | "share" },
   position: string,
-  { automationId, contact, event }: Traveller & { contact: Person },
+  { automationId, contact, event }: RunState & { contact: Person },
 ): string | null {
   if (step.kind === "split") {
     const taken = step.branches.find(({ filters }) => filters === null || holdsAll(filters, contact, event));

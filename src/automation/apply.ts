@@ -1,16 +1,21 @@
 /** Applying a document: checked as a whole, letters included, before anything of it is kept. */
 import { newId } from "../ids.ts";
-import { type Applied, applyAutomation } from "../record/automations/automations.ts";
+import { type AppliedVersion, applyAutomation } from "../record/automations/automations.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { currentVersions } from "../record/mail/templates.ts";
-import { type Automation, checkDocument, type Step } from "./document.ts";
+import { type Automation, type AutomationStep, checkDocument } from "./document.ts";
 import { compileOwn } from "./letter.ts";
 
 /** `missingTemplates` are named by send steps and do not exist: these steps are skipped until they do. */
-export type Result = { applied: Applied; missingTemplates: string[] };
+export type ApplyResult = { applied: AppliedVersion; missingTemplates: string[] };
 
 /** Throws a DocumentError when the document is not right. */
-export async function apply(sql: Sql, workspaceId: string, document: unknown, now: number): Promise<Result> {
+export async function apply(
+  sql: Sql,
+  workspaceId: string,
+  document: unknown,
+  now: number,
+): Promise<ApplyResult> {
   const automation = checkDocument(document);
   await compileOwn(automation);
   const { name, audience_id, event, entry, filters } = automation;
@@ -29,7 +34,7 @@ async function missingTemplates(sql: Sql, workspaceId: string, { steps }: Automa
   );
 }
 
-function templatesOf(steps: readonly Step[]): string[] {
+function templatesOf(steps: readonly AutomationStep[]): string[] {
   return steps.flatMap((step) => {
     if (step.kind === "send") return step.send.template ?? [];
     return "branches" in step ? step.branches.flatMap((branch) => templatesOf(branch.steps)) : [];

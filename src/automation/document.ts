@@ -27,9 +27,9 @@ const UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 const FIELD =
   /^(event\.name|event\.properties(\.[^.]{1,100})+|contact\.properties(\.[^.]{1,100})+|contact\.[a-z_]+)$/;
 
-export type Entry = "once" | "one_active" | "every" | { cooldown: string };
+export type EntryRule = "once" | "one_active" | "every" | { cooldown: string };
 export type Wait = string | { until: string; timezone?: string };
-export type Send = {
+export type SendStep = {
   template?: string;
   from?: string;
   subject?: string;
@@ -39,11 +39,11 @@ export type Send = {
 };
 export type TagChange = { add: string[]; remove: string[] };
 /** Filters of null hold for everybody: the branch for the rest. */
-export type Branch = { label: string; filters: Filter[] | null; steps: Step[] };
-export type Share = { label: string; percent: number; steps: Step[] };
-export type Step =
+export type Branch = { label: string; filters: Filter[] | null; steps: AutomationStep[] };
+export type Share = { label: string; percent: number; steps: AutomationStep[] };
+export type AutomationStep =
   | { kind: "wait"; wait: Wait }
-  | { kind: "send"; send: Send }
+  | { kind: "send"; send: SendStep }
   | { kind: "tag"; tag: TagChange }
   | { kind: "split"; branches: Branch[] }
   | { kind: "share"; branches: Share[] };
@@ -52,9 +52,9 @@ export type Automation = {
   name: string;
   audience_id: string;
   event: string;
-  entry: Entry;
+  entry: EntryRule;
   filters: Filter[];
-  steps: Step[];
+  steps: AutomationStep[];
 };
 
 /** What is wrong with a document, in words that begin with the path. */
@@ -140,7 +140,7 @@ export function checkDocument(json: unknown): Automation {
 /** What may still be used of the limits that hold for the document as a whole. */
 type Budget = { steps: number; conditions: number };
 
-function checkEntry(json: unknown): Entry {
+function checkEntry(json: unknown): EntryRule {
   if (json === "once" || json === "one_active" || json === "every") return json;
   if (typeof json !== "object")
     throw new DocumentError('entry must be "once", "one_active", "every" or {"cooldown": "7d"}.');
@@ -149,7 +149,7 @@ function checkEntry(json: unknown): Entry {
   return { cooldown };
 }
 
-function checkSteps(json: unknown, path: string, depth: number, budget: Budget): Step[] {
+function checkSteps(json: unknown, path: string, depth: number, budget: Budget): AutomationStep[] {
   const steps = list(json, path);
   if (depth > STEP_DEPTH_MAX)
     throw new DocumentError(`${path} is nested deeper than ${STEP_DEPTH_MAX} levels of steps.`);
@@ -159,7 +159,7 @@ function checkSteps(json: unknown, path: string, depth: number, budget: Budget):
   });
 }
 
-function checkStep(json: unknown, path: string, depth: number, budget: Budget): Step {
+function checkStep(json: unknown, path: string, depth: number, budget: Budget): AutomationStep {
   const [kind, value] = only(json, path, ["wait", "send", "tag", "split"]);
   const at = `${path}.${kind}`;
   switch (kind) {
@@ -192,7 +192,7 @@ function checkWait(json: unknown, path: string): Wait {
   return timezone === undefined ? { until } : { until, timezone };
 }
 
-function checkSend(json: unknown, path: string): Send {
+function checkSend(json: unknown, path: string): SendStep {
   const { reply_to, ...shape } = checkSendShape(json, path);
   const { template, from, subject, html, text } = shape;
   const hasBody = html !== undefined || text !== undefined;

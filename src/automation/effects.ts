@@ -13,11 +13,11 @@ import type { ContactCommit } from "../record/contacts/commit.ts";
 import type { NewEmail } from "../record/mail/emails.ts";
 import type { Happening } from "../rules/filters.ts";
 import type { SubmitOwn } from "../submit.ts";
-import type { Shelf, Shelved } from "../template/cache.ts";
+import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { turn } from "../turn.ts";
 import type { Move } from "./advance.ts";
 import { writeLetter } from "./letter.ts";
-import type { Plan } from "./plans.ts";
+import type { CompiledAutomation } from "./plans.ts";
 
 const TAG_ENTRY_BYTES = 500;
 /** How long letters are written before others get their turn on this thread. */
@@ -27,7 +27,7 @@ const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
 export type EffectParts = {
   submitOwn: SubmitOwn;
   contacts: ContactCommit;
-  shelf: Shelf;
+  templates: TemplateCache;
   owners: Owners;
   links: Links;
   clock: Clock;
@@ -35,16 +35,16 @@ export type EffectParts = {
 };
 
 /** A run, what started it, and what it follows. */
-export type Traveller = { run: ClaimedRun; event: Happening; plan: Plan };
-export type Step = { traveller: Traveller; move: Move };
-export type Result = { result: string; detail: string | null };
+export type RunInHand = { run: ClaimedRun; event: Happening; plan: CompiledAutomation };
+export type StepToTake = { runInHand: RunInHand; move: Move };
+export type EffectResult = { result: string; detail: string | null };
 /** Steps that have to be tried again are missing. */
-type Results = Map<ClaimedRun, Result>;
+type Results = Map<ClaimedRun, EffectResult>;
 export type Happened = { results: Results; isRefused: boolean };
 
-type Letter = { run: ClaimedRun; email: NewEmail; fromDomain: string };
-type Send = { traveller: Traveller; move: Extract<Move, { kind: "send" }> };
-type Tag = { traveller: Traveller; move: Extract<Move, { kind: "tag" }> };
+type StepEmail = { run: ClaimedRun; email: NewEmail; fromDomain: string };
+type SendEffect = { runInHand: RunInHand; move: Extract<Move, { kind: "send" }> };
+type Tag = { runInHand: RunInHand; move: Extract<Move, { kind: "tag" }> };
 
 export class Effects {
   readonly #parts: EffectParts;
@@ -54,17 +54,17 @@ export class Effects {
   }
 
   /** `isRefused`: mail is not taken for now, and whoever is next need not hurry. */
-  async happen(steps: readonly Step[]): Promise<Happened> {
+  async happen(steps: readonly StepToTake[]): Promise<Happened> {
     const results: Results = new Map();
-    const sends = new Map<string, Send[]>();
+    const sends = new Map<string, SendEffect[]>();
     const tags: Tag[] = [];
-    for (const { traveller, move } of steps) {
-      const { workspaceId } = traveller.run;
-      if (move.kind === "tag") tags.push({ traveller, move });
+    for (const { runInHand, move } of steps) {
+      const { workspaceId } = runInHand.run;
+      if (move.kind === "tag") tags.push({ runInHand, move });
       if (move.kind !== "send") continue;
       const some = sends.get(workspaceId);
-      if (some) some.push({ traveller, move });
-      else sends.set(workspaceId, [{ traveller, move }]);
+      if (some) some.push({ runInHand, move });
+      else sends.set(workspaceId, [{ runInHand, move }]);
     }
     let isRefused = false;
     const refused = (error: unknown) => {
@@ -79,11 +79,11 @@ export class Effects {
   }
 
   /** The mails of one workspace are submitted together, as far as they fit into memory. */
-  async #send(workspaceId: string, sends: readonly Send[], results: Results): Promise<void> {
+  async #send(workspaceId: string, sends: readonly SendEffect[], results: Results): Promise<void> {
     const refs = sends.flatMap(({ move }) => move.send.template ?? []);
     const saved =
-      refs.length === 0 ? new Map<string, Shelved>() : await this.#parts.shelf.fetch(workspaceId, refs);
-    let written: Letter[] = [];
+      refs.length === 0 ? new Map<string, Shelved>() : await this.#parts.templates.fetch(workspaceId, refs);
+    let written: StepEmail[] = [];
     let bytes = 0;
     let began = performance.now();
     for (const send of sends) {
@@ -91,7 +91,7 @@ export class Effects {
         await turn();
         began = performance.now();
       }
-      const { run } = send.traveller;
+      const { run } = send.runInHand;
       const letter = this.#write(send, saved);
       if ("reason" in letter) {
         results.set(run, { result: "skipped", detail: letter.reason });
@@ -106,7 +106,7 @@ export class Effects {
     if (written.length > 0) await this.#submit(workspaceId, written, results);
   }
 
-  async #submit(workspaceId: string, written: readonly Letter[], results: Results): Promise<void> {
+  async #submit(workspaceId: string, written: readonly StepEmail[], results: Results): Promise<void> {
     const { owners, submitOwn } = this.#parts;
     const domains = written.map(({ fromDomain }) => fromDomain);
     const foreign = await owners.refused({ workspaceId, version: 0 }, domains);
@@ -125,7 +125,7 @@ export class Effects {
     for (const { run, email } of own) results.set(run, { result: "done", detail: email.id });
   }
 
-  #write({ traveller: { run, event, plan }, move }: Send, saved: ReadonlyMap<string, Shelved>) {
+  #write({ runInHand: { run, event, plan }, move }: SendEffect, saved: ReadonlyMap<string, Shelved>) {
     const { links, clock, onFault } = this.#parts;
     const { send, contact } = move;
     const own = ("own" in plan && plan.own.get(send)) || null;
@@ -138,7 +138,7 @@ export class Effects {
     }
   }
 
-  async #tag({ traveller: { run }, move }: Tag, results: Results): Promise<void> {
+  async #tag({ runInHand: { run }, move }: Tag, results: Results): Promise<void> {
     const { contacts, clock, onFault } = this.#parts;
     const { workspaceId, audienceId, contactId } = run;
     const verdict = await contacts.submit({

@@ -16,9 +16,9 @@ import type { Shelved } from "../template/cache.ts";
 import { type Compiled, compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { LETTER_UNITS_MAX } from "../template/meter.ts";
-import { type Letter, RenderBudget, renderLetter } from "../template/render.ts";
+import { RenderBudget, type RenderedEmail, renderLetter } from "../template/render.ts";
 import { turn } from "../turn.ts";
-import { type Automation, DocumentError, type Send, type Step } from "./document.ts";
+import { type Automation, type AutomationStep, DocumentError, type SendStep } from "./document.ts";
 
 const SUBJECT_CHARS_MAX = 998;
 
@@ -26,19 +26,19 @@ const SUBJECT_CHARS_MAX = 998;
 type Letters = { saved: Shelved | null; own: Compiled | null };
 
 /** Its domain must be one that the workspace may write from. */
-type Written = { email: NewEmail; fromDomain: string };
+type WrittenStepEmail = { email: NewEmail; fromDomain: string };
 
 /** Why a mail was not written; goes into the history of the run. */
 type Unwritten = { reason: string };
 
 export function writeLetter(
   run: ClaimedRun,
-  send: Send,
+  send: SendStep,
   { contact, event }: { contact: Person; event: Happening },
   { saved, own }: Letters,
   links: Links,
   now: number,
-): Written | Unwritten {
+): WrittenStepEmail | Unwritten {
   const body = send.template === undefined ? own : saved;
   if (!body) return { reason: `there is no template ${send.template}` };
   const { workspaceId, audienceId, contactId } = run;
@@ -90,7 +90,7 @@ export function writeLetter(
 }
 
 /** On one line, whatever its variables brought along; not cut in the middle of a character. */
-function subjectOf({ subject }: Letter): string {
+function subjectOf({ subject }: RenderedEmail): string {
   const line = withoutDirectionMarks(subject ?? "")
     .replace(/[\p{Cc}\s]+/gu, " ")
     .trim();
@@ -103,8 +103,8 @@ function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string
 }
 
 /** What a document brings of letters itself, parsed; one that does not parse refuses the document. */
-export async function compileOwn({ steps }: Automation): Promise<Map<Send, Compiled>> {
-  const compiled = new Map<Send, Compiled>();
+export async function compileOwn({ steps }: Automation): Promise<Map<SendStep, Compiled>> {
+  const compiled = new Map<SendStep, Compiled>();
   for (const send of sendsOf(steps)) {
     if (send.template !== undefined && send.subject === undefined) continue;
     compiled.set(send, compileSend(send));
@@ -113,14 +113,14 @@ export async function compileOwn({ steps }: Automation): Promise<Map<Send, Compi
   return compiled;
 }
 
-function sendsOf(steps: readonly Step[]): Send[] {
+function sendsOf(steps: readonly AutomationStep[]): SendStep[] {
   return steps.flatMap((step) => {
     if (step.kind === "send") return step.send;
     return "branches" in step ? step.branches.flatMap((branch) => sendsOf(branch.steps)) : [];
   });
 }
 
-function compileSend({ subject, html, text, from, reply_to }: Send): Compiled {
+function compileSend({ subject, html, text, from, reply_to }: SendStep): Compiled {
   try {
     return compile({
       subject: subject ?? null,
@@ -142,7 +142,7 @@ function rendered(
   template: Shelved,
   variables: Record<string, unknown>,
   budget: RenderBudget,
-): Letter | Unwritten {
+): RenderedEmail | Unwritten {
   try {
     if (template instanceof TemplateFault) throw template;
     return renderLetter(template, variables, budget);

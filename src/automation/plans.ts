@@ -3,25 +3,25 @@ import { readDocuments, type VersionKey } from "../record/automations/automation
 import type { Sql } from "../record/db/connect.ts";
 import type { Compiled } from "../template/compile.ts";
 import { turn } from "../turn.ts";
-import { type Automation, checkDocument, DocumentError, type Send } from "./document.ts";
+import { type Automation, checkDocument, DocumentError, type SendStep } from "./document.ts";
 import { compileOwn } from "./letter.ts";
 
 const KEPT_MAX = 100;
 
 /** With the letters that the document brings itself; or why it cannot be followed. */
-export type Plan = { automation: Automation; own: Map<Send, Compiled> } | { fault: string };
+export type CompiledAutomation = { automation: Automation; own: Map<SendStep, Compiled> } | { fault: string };
 
 export class Plans {
   readonly #sql: Sql;
   /** The one used last comes last. */
-  readonly #kept = new Map<string, Plan>();
+  readonly #kept = new Map<string, CompiledAutomation>();
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
   /** The plan of each of these versions. */
-  async of(versions: readonly VersionKey[]): Promise<(version: VersionKey) => Plan> {
+  async of(versions: readonly VersionKey[]): Promise<(version: VersionKey) => CompiledAutomation> {
     const wanted = new Map(versions.map((version) => [keyOf(version), version]));
     const plans = new Map([...this.#kept].filter(([key]) => wanted.has(key)));
     const missing = [...wanted.values()].filter((version) => !plans.has(keyOf(version)));
@@ -34,7 +34,7 @@ export class Plans {
     return (version) => plans.get(keyOf(version)) ?? { fault: "its version is gone" };
   }
 
-  #keep(plans: ReadonlyMap<string, Plan>): void {
+  #keep(plans: ReadonlyMap<string, CompiledAutomation>): void {
     for (const [key, plan] of plans) {
       this.#kept.delete(key);
       this.#kept.set(key, plan);
@@ -47,7 +47,7 @@ export class Plans {
 }
 
 /** A document was right when it was applied; one that no longer is must not hold up the others. */
-async function planOf(document: unknown): Promise<Plan> {
+async function planOf(document: unknown): Promise<CompiledAutomation> {
   try {
     const automation = checkDocument(document);
     return { automation, own: await compileOwn(automation) };

@@ -23,7 +23,7 @@ import {
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import { END, type Move, moveFrom } from "./advance.ts";
-import { type EffectParts, Effects, type Result, type Traveller } from "./effects.ts";
+import { type EffectParts, type EffectResult, Effects, type RunInHand } from "./effects.ts";
 import { Plans } from "./plans.ts";
 
 const RUNS_MAX = 500;
@@ -41,21 +41,21 @@ const CLAIMS_MAX = 10;
 /** A run that was taken up more often, and of which nothing was heard, is led alone. */
 const SHARED_CLAIMS_MAX = 2;
 
-export type WorkParts = EffectParts & {
+export type RunWorkerParts = EffectParts & {
   sql: Sql;
   /** E-mail rows live so long: an older step cannot have written one that is still there. */
   retentionDays: number;
 };
 
 export class Worker {
-  readonly #parts: WorkParts;
+  readonly #parts: RunWorkerParts;
   readonly #plans: Plans;
   readonly #effects: Effects;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   #isStopped = false;
 
-  constructor(parts: WorkParts) {
+  constructor(parts: RunWorkerParts) {
     this.#parts = parts;
     this.#plans = new Plans(parts.sql);
     this.#effects = new Effects(parts);
@@ -96,12 +96,12 @@ export class Worker {
     let left = [...runs];
     let isRefused = false;
     try {
-      let travellers = await this.#travellers(runs);
-      while (travellers.length > 0 && performance.now() < until && !this.#isStopped) {
-        const stepped = await this.#step(travellers);
-        travellers = stepped.travellers;
+      let runsInHand = await this.#runsInHand(runs);
+      while (runsInHand.length > 0 && performance.now() < until && !this.#isStopped) {
+        const stepped = await this.#step(runsInHand);
+        runsInHand = stepped.runsInHand;
         isRefused ||= stepped.isRefused;
-        left = travellers.map(({ run }) => run);
+        left = runsInHand.map(({ run }) => run);
       }
       if (left.length > 0) await this.#putOff(left, 0);
     } catch (error) {
@@ -114,7 +114,7 @@ export class Worker {
   }
 
   /** With the event that started it and the version it follows. */
-  async #travellers(runs: readonly ClaimedRun[]): Promise<Traveller[]> {
+  async #runsInHand(runs: readonly ClaimedRun[]): Promise<RunInHand[]> {
     const [events, planOf] = await Promise.all([readEvents(this.#parts.sql, runs), this.#plans.of(runs)]);
     const byId = new Map(events.map((event) => [event.workspaceId + event.id, event]));
     return runs.map((run) => {
@@ -125,31 +125,31 @@ export class Worker {
   }
 
   /** One step of each run; hands back those that go on at once. */
-  async #step(travellers: readonly Traveller[]): Promise<{ travellers: Traveller[]; isRefused: boolean }> {
+  async #step(runsInHand: readonly RunInHand[]): Promise<{ runsInHand: RunInHand[]; isRefused: boolean }> {
     const { clock, sql } = this.#parts;
     const contacts = await readContacts(
       sql,
-      travellers.map(({ run }) => run),
+      runsInHand.map(({ run }) => run),
     );
     const contactOf = new Map(contacts.map((contact) => [contact.workspaceId + contact.id, contact]));
     const now = clock.now();
-    const steps = travellers.map((traveller) => {
-      const { workspaceId, contactId } = traveller.run;
-      return { traveller, move: decide(traveller, contactOf.get(workspaceId + contactId) ?? null, now) };
+    const steps = runsInHand.map((runInHand) => {
+      const { workspaceId, contactId } = runInHand.run;
+      return { runInHand, move: decide(runInHand, contactOf.get(workspaceId + contactId) ?? null, now) };
     });
     const { results, isRefused } = await this.#effects.happen(steps);
     const at = clock.now();
-    const moves = steps.map(({ traveller: { run }, move }) =>
+    const moves = steps.map(({ runInHand: { run }, move }) =>
       moveOf(run, move, results.get(run) ?? null, at),
     );
     const moved = await moveRuns(sql, moves);
-    const going = travellers.flatMap(({ run, ...rest }, n) => {
+    const going = runsInHand.flatMap(({ run, ...rest }, n) => {
       const { to } = moves[n] as RunMove;
       if (to.kind !== "on" || !moved.has(run.id)) return [];
       const next = { ...run, position: to.position, seq: run.seq + 1, claims: 0, steppedAt: new Date(at) };
       return [{ run: next, ...rest }];
     });
-    return { travellers: going, isRefused };
+    return { runsInHand: going, isRefused };
   }
 
   async #putOff(runs: readonly ClaimedRun[], ms: number): Promise<void> {
@@ -187,19 +187,19 @@ export class Worker {
   }
 }
 
-function decide({ run, event, plan }: Traveller, contact: ContactOfRun | null, now: number): Move {
+function decide({ run, event, plan }: RunInHand, contact: ContactOfRun | null, now: number): Move {
   const { automationId, createdAt, claims, position } = run;
   if (claims > CLAIMS_MAX) return { kind: "stop", reason: `given up after ${CLAIMS_MAX} tries` };
   if ("fault" in plan) return { kind: "stop", reason: plan.fault };
-  const traveller = { automationId, startedAt: createdAt.getTime(), contact, event };
-  return moveFrom(plan.automation, position, traveller, now);
+  const runInHand = { automationId, startedAt: createdAt.getTime(), contact, event };
+  return moveFrom(plan.automation, position, runInHand, now);
 }
 
 const FINISHED = { kind: "end", state: "finished", reason: null } as const;
 
 /** A step without a result stays where it is for now. */
-function moveOf(run: ClaimedRun, move: Move, result: Result | null, at: number): RunMove {
-  const on = (kind: string, done: Result, position: string): RunMove => ({
+function moveOf(run: ClaimedRun, move: Move, result: EffectResult | null, at: number): RunMove {
+  const on = (kind: string, done: EffectResult, position: string): RunMove => ({
     run,
     at,
     note: { kind, ...done },

@@ -129,7 +129,7 @@ async function judgeOne(
   return decide(sql, policy, row, next, changes, now);
 }
 
-type Why = Pick<CapChange, "reason" | "by" | "counts">;
+type ChangeReason = Pick<CapChange, "reason" | "by" | "counts">;
 type Next = { state: CapState; override: Override | null };
 
 async function decide(
@@ -137,7 +137,7 @@ async function decide(
   policy: Policy,
   row: CapacityRow,
   next: Next,
-  changes: readonly Why[],
+  changes: readonly ChangeReason[],
   now: number,
 ): Promise<Saved> {
   const caps = capsOf(row, policy, next, now);

@@ -107,9 +107,9 @@ export function replay(policy: Policy, plan: Plan, days: readonly DayCounts[]): 
 const FINE = { delivered: 1, bounced: 0, blocked: 0, complained: 0, fblDelivered: 0 };
 
 /** Of the last days that had mail: how much was asked for, and the shares of what became of it. */
-type Pattern = { demand: number; shares: Omit<DayCounts, "day" | "attempted" | "used" | "delayed"> };
+type DemandPattern = { demand: number; shares: Omit<DayCounts, "day" | "attempted" | "used" | "delayed"> };
 
-function patternOf(days: readonly DayCounts[], today: string): Pattern {
+function patternOf(days: readonly DayCounts[], today: string): DemandPattern {
   const recent = days.filter(({ day }) => day < today && day >= dayPlus(today, -RECENT_DAYS));
   const known = recent.length > 0 ? recent : days.slice(-1);
   const total = (name: Exclude<keyof DayCounts, "day">) => known.reduce((sum, one) => sum + one[name], 0);
@@ -138,7 +138,7 @@ type Outset = {
   override: Override | null;
   now: number;
   horizonDays: number;
-  pattern: Pattern;
+  pattern: DemandPattern;
 };
 
 function ahead(
@@ -176,7 +176,7 @@ function ahead(
   return path;
 }
 
-function dayOfMail(day: string, used: number, delayed: number, { shares }: Pattern): DayCounts {
+function dayOfMail(day: string, used: number, delayed: number, { shares }: DemandPattern): DayCounts {
   const of = (share: number) => Math.round(used * share);
   return {
     day,

@@ -1,5 +1,5 @@
 /** Simulated mail of one class that waits for a cap, oldest first: not e-mails, but how many of which stream arrived when. */
-export class Line {
+export class SimulatedBacklog {
   private readonly bins: number[] = [];
   private readonly streams: number[] = [];
   private readonly counts: number[] = [];

@@ -12,7 +12,7 @@ export type Measures = Record<MeasureName, Measured>;
 const PERCENTILES = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
 const HOUR_BINS = 60 / BIN_MINUTES;
 
-type Kind = keyof Run["delays"];
+type MeasureKind = keyof Run["delays"];
 type Delays = ArrayLike<number>;
 
 /** In the order of the table; `of` one run, or `pooled` over all of them for what one run cannot tell. */
@@ -90,7 +90,7 @@ export function capBand(runs: readonly Run[]): { low: number; middle: number; hi
 }
 
 /** All mail of a kind over all runs, by how many bins it waited. */
-export function pooledDelays(runs: readonly Run[], kind: Kind): number[] {
+export function pooledDelays(runs: readonly Run[], kind: MeasureKind): number[] {
   const pooled: number[] = [];
   for (const run of runs) add(pooled, run.delays[kind]);
   return pooled;
@@ -106,7 +106,7 @@ export function shareOver(delays: Delays, bins: number): number {
   return total === 0 ? 0 : over / total;
 }
 
-function delay(kind: Kind | "all", percentile: keyof typeof PERCENTILES): Question {
+function delay(kind: MeasureKind | "all", percentile: keyof typeof PERCENTILES): Question {
   const hours = (delays: Delays) => quantile(delays, PERCENTILES[percentile]) / HOUR_BINS;
   const pool = (runs: readonly Run[]) =>
     kind === "all" ? runs.map(allOf) : runs.map((run) => run.delays[kind]);

@@ -24,7 +24,7 @@ import {
   findHarm,
   type Harm,
   isClean,
-  type Judged,
+  type JudgedEvidence,
   type Measure,
   percent,
 } from "./policy/evidence.ts";
@@ -58,7 +58,7 @@ export type CapState = {
   /** When automation mail was paused, as long as that slows growth and the way back. */
   pausedAt: number[];
   /** The counts that the last step was taken on. */
-  judged: Judged[];
+  judged: JudgedEvidence[];
 };
 
 /** What a person set, until it runs out. */
@@ -153,10 +153,10 @@ type Circumstances = {
   override: Override | null;
   now: number;
 };
-type Step = { state: CapState; reasons: string[] };
+type PolicyStep = { state: CapState; reasons: string[] };
 
 /** Lives through every UTC day that has ended since the last daily evaluation. */
-function turnDays(about: Circumstances, state: CapState, today: string): Step {
+function turnDays(about: Circumstances, state: CapState, today: string): PolicyStep {
   if (state.evaluatedOn === today) return { state, reasons: [] };
   const { policy, plan, days, override, now } = about;
   const used = effective(policy, plan, state, override, now).day;
@@ -274,7 +274,7 @@ function applyHarm(
   harm: Harm,
   today: string,
   now: number,
-): Step | null {
+): PolicyStep | null {
   if (!harm.pauses && !harm.shrinks) return freeze(policy, state, harm);
   const wasPaused = state.level === "paused";
   // a pause spares the mail that people wait for: the cap of all mail shrinks if harm goes on all the same
@@ -310,7 +310,7 @@ function applyHarm(
 }
 
 /** Nothing is taken away, and the way back begins anew. */
-function freeze(policy: Policy, state: CapState, harm: Harm): Step | null {
+function freeze(policy: Policy, state: CapState, harm: Harm): PolicyStep | null {
   if (state.level !== "normal")
     return state.cleanDays === 0 ? null : { state: { ...state, cleanDays: 0 }, reasons: [] };
   return {
@@ -336,7 +336,7 @@ function wording({ measure, days, sample, atLeast }: Harm, limit: Record<Measure
 }
 
 /** The days that a rate may still be taken over, as they are now. */
-function within(policy: Policy, days: readonly DayCounts[], to: string): Judged[] {
+function within(policy: Policy, days: readonly DayCounts[], to: string): JudgedEvidence[] {
   const from = dayPlus(to, 1 - policy.window_days);
   return days
     .filter(({ day }) => day >= from && day <= to)

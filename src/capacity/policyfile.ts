@@ -9,14 +9,14 @@ import { checkPolicy, DEFAULT_POLICY, type Policy } from "./policy.ts";
 const LOOK_EVERY_MS = 2_000;
 
 /** The shipped policy was beside package.json before it was in caps/: a setting that names it there still finds it. */
-function placeOf(path: string): string {
+function pathOfPolicy(path: string): string {
   const moved = join(dirname(path), "caps", basename(path));
   return !existsSync(path) && basename(path) === "policy.json" && existsSync(moved) ? moved : path;
 }
 
 /** Throws with the reason when the file cannot be used. */
 export function readPolicy(named: string): Policy {
-  const path = placeOf(named);
+  const path = pathOfPolicy(named);
   const text = readFileSync(path, "utf8");
   try {
     return checkPolicy(JSON.parse(text));
@@ -37,7 +37,7 @@ export class PolicyInForce {
     this.#onRefused = onRefused;
     this.#policy = path === null ? DEFAULT_POLICY : readPolicy(path);
     this.#feedback = new Set(this.#policy.feedback_domains);
-    this.#changedAt = path === null ? 0 : statSync(placeOf(path)).mtimeMs;
+    this.#changedAt = path === null ? 0 : statSync(pathOfPolicy(path)).mtimeMs;
     this.#timer = path === null ? null : setInterval(() => this.#look(path), LOOK_EVERY_MS);
   }
 
@@ -56,7 +56,7 @@ export class PolicyInForce {
 
   #look(path: string): void {
     try {
-      const { mtimeMs } = statSync(placeOf(path));
+      const { mtimeMs } = statSync(pathOfPolicy(path));
       if (mtimeMs === this.#changedAt) return;
       this.#changedAt = mtimeMs;
       this.#policy = readPolicy(path);

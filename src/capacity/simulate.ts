@@ -10,7 +10,7 @@
 import { DAY_MS } from "../clock.ts";
 import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
 import { RESERVED_SHARE } from "../rules/plans.ts";
-import { Line } from "./line.ts";
+import { SimulatedBacklog } from "./line.ts";
 import { dayOf, findHarm } from "./policy/evidence.ts";
 import {
   type CapState,
@@ -32,7 +32,13 @@ const FIRST_MS = Date.UTC(2026, 0, 5);
 const SEED_STRIDE = 0x9e3779b1;
 const SEVERITY: Record<Level, number> = { normal: 0, frozen: 1, shrunk: 2, paused: 3 };
 
-export type Change = { bin: number; capDay: number; capHour: number; level: Level; reason: string };
+export type SimulatedCapChange = {
+  bin: number;
+  capDay: number;
+  capHour: number;
+  level: Level;
+  reason: string;
+};
 
 /** A day as a chart shows it: the largest cap in force, what arrived, and what waited when it ended. */
 export type SimulatedDay = DayCounts & { cap: number; demand: number; waiting: number };
@@ -40,7 +46,7 @@ export type SimulatedDay = DayCounts & { cap: number; demand: number; waiting: n
 export type Run = {
   seed: number;
   days: SimulatedDay[];
-  changes: Change[];
+  changes: SimulatedCapChange[];
   /** Good mail by how many bins it waited; mail that still waits at the end, by how long it has. */
   delays: { transactional: Float64Array; automation: Float64Array };
   sent: number;
@@ -76,7 +82,7 @@ type World = {
   news: boolean;
   evaluatorDown: boolean;
   blockedShare: number;
-  lines: { transactional: Line; automation: Line };
+  lines: { transactional: SimulatedBacklog; automation: SimulatedBacklog };
   /** In this bin. */
   arrived: { transactional: number; automation: number };
   late: { bounces: Uint32Array; complaints: Uint32Array };
@@ -148,7 +154,7 @@ function worldOf(policy: Policy, scenario: Scenario, days: number, seed: number)
     news: true,
     evaluatorDown: false,
     blockedShare: 0,
-    lines: { transactional: new Line(), automation: new Line() },
+    lines: { transactional: new SimulatedBacklog(), automation: new SimulatedBacklog() },
     arrived: { transactional: 0, automation: 0 },
     late: { bounces: new Uint32Array(bins), complaints: new Uint32Array(bins) },
     badBegins: firstBadBin(scenario),
@@ -247,7 +253,7 @@ function release(world: World, bin: number): void {
   run.waitingMost = Math.max(run.waitingMost, today.waiting);
 }
 
-function serve(world: World, bin: number, line: Line, bulk: boolean): void {
+function serve(world: World, bin: number, line: SimulatedBacklog, bulk: boolean): void {
   if (line.waiting === 0) return;
   const room = roomNow(world.ledger, world.allowance, bulk);
   if (room === 0) return;

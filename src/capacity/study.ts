@@ -21,7 +21,7 @@ export type Setup = {
   runs: number;
 };
 
-export type Outcome = {
+export type StudyResult = {
   name: string;
   version: string;
   policy: Policy;
@@ -40,19 +40,19 @@ export type SweepPoint = { value: number; measures: Measures };
 export type TradeOff = { name: string; points: { factor: number; badSent: number; delayedShare: number }[] };
 
 export type Study = Setup & {
-  outcomes: Outcome[];
+  outcomes: StudyResult[];
   sweep: { parameter: string; points: SweepPoint[] } | null;
   tradeOff: TradeOff[] | null;
 };
 
 /** Says how much of the work is done, between 0 and 1. */
-export type Progress = (share: number) => void;
+export type StudyProgress = (share: number) => void;
 
 export function study(
   setup: Setup,
   sweep: Sweep | null,
   tradeOff: { good: Scenario; bad: Scenario } | null,
-  progress: Progress,
+  progress: StudyProgress,
 ): Study {
   const { policies, scenario, days, seed, runs } = setup;
   const hasTarget = scenario.value.target !== undefined;
@@ -74,7 +74,7 @@ export function study(
       return run;
     });
 
-  const outcomes = policies.map(({ name, value: policy }): Outcome => {
+  const outcomes = policies.map(({ name, value: policy }): StudyResult => {
     const all = many(policy, scenario.value, days, runs);
     return {
       name,
@@ -145,10 +145,10 @@ export function withParameter(policy: Policy, parameter: string, value: number):
   }
 }
 
-type Schema = { type?: string; properties?: Record<string, Schema> };
+type ParameterSchema = { type?: string; properties?: Record<string, ParameterSchema> };
 
-function schemaOf(parameter: string): Schema | undefined {
-  let schema: Schema | undefined = PolicyFile;
+function schemaOf(parameter: string): ParameterSchema | undefined {
+  let schema: ParameterSchema | undefined = PolicyFile;
   for (const name of parameter.split(".")) schema = schema?.properties?.[name];
   return schema;
 }

@@ -2,10 +2,10 @@
 import { Command } from "commander";
 import { newId } from "../ids.ts";
 import { insertAudience } from "../record/contacts/audiences.ts";
-import { type Context, type Output, say, unknownWorkspace, withContext } from "./context.ts";
+import { type Context, type OutputOptions, say, unknownWorkspace, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
-type CreateOptions = Output & { workspace: string; name: string; doubleOptIn?: boolean };
+type CreateAudienceOptions = OutputOptions & { workspace: string; name: string; doubleOptIn?: boolean };
 
 export function audienceCommand(): Command {
   const command = new Command("audience").description("create audiences of a workspace");
@@ -16,11 +16,11 @@ export function audienceCommand(): Command {
     .requiredOption("--name <name>", "a name for people")
     .option("--double-opt-in", "new contacts must confirm by e-mail (double opt-in)")
     .option("--json", "print JSON")
-    .action((options: CreateOptions) => withContext((context) => create(context, options)));
+    .action((options: CreateAudienceOptions) => withContext((context) => create(context, options)));
   return command;
 }
 
-async function create({ sql, clock }: Context, options: CreateOptions) {
+async function create({ sql, clock }: Context, options: CreateAudienceOptions) {
   const now = clock.now();
   const id = newId(now);
   const { workspace: workspaceId, name, doubleOptIn = false } = options;

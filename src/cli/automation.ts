@@ -18,12 +18,12 @@ import {
   type RunRow,
   stopRuns,
 } from "../record/automations/runs.ts";
-import { CommandError, type Context, type Output, say, table, time, withContext } from "./context.ts";
+import { CommandError, type Context, type OutputOptions, say, table, time, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
 const RUNS_SHOWN = 50;
 
-type InWorkspace = Output & { workspace: string };
+type InWorkspace = OutputOptions & { workspace: string };
 
 export function automationCommand(): Command {
   const command = new Command("automation").description("automations of a workspace and their runs");

@@ -23,7 +23,7 @@ import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   say,
   table,
   time,
@@ -38,10 +38,10 @@ const FORECAST_DAYS_MAX = 365;
 const REPLAYED_DAYS_MAX = 400;
 const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 };
 
-type Of = Output & { workspace: string };
-type ForecastOptions = Of & { days: number; policy?: Policy };
-type ReplayOptions = Of & { policy: Policy };
-type SetOptions = Of & {
+type CapsOf = OutputOptions & { workspace: string };
+type ForecastOptions = CapsOf & { days: number; policy?: Policy };
+type ReplayOptions = CapsOf & { policy: Policy };
+type SetOptions = CapsOf & {
   minimum?: number;
   maximum?: number;
   fixed?: number;
@@ -61,7 +61,7 @@ export function capsCommand(): Command {
     .requiredOption("--workspace <id>", "the workspace", readId)
     .option("--json", "print JSON")
     .description("show the caps, how much of them is used, and how many e-mails wait")
-    .action((options: Of) => withContext((context) => show(context, options)));
+    .action((options: CapsOf) => withContext((context) => show(context, options)));
   command
     .command("set")
     .requiredOption("--workspace <id>", "the workspace", readId)
@@ -81,7 +81,7 @@ export function capsCommand(): Command {
     .requiredOption("--workspace <id>", "the workspace", readId)
     .option("--json", "print JSON")
     .description("list every change with its reason, newest first")
-    .action((options: Of) => withContext((context) => history(context, options)));
+    .action((options: CapsOf) => withContext((context) => history(context, options)));
   command
     .command("forecast")
     .requiredOption("--workspace <id>", "the workspace", readId)
@@ -100,7 +100,7 @@ export function capsCommand(): Command {
   return command.addCommand(simulateCommand());
 }
 
-async function show(context: Context, options: Of) {
+async function show(context: Context, options: CapsOf) {
   const { sql, clock, config } = context;
   const now = clock.now();
   const hearsReports = config.bounceDomain !== null;
@@ -176,7 +176,7 @@ function overrideIn(
   };
 }
 
-async function history({ sql }: Context, options: Of) {
+async function history({ sql }: Context, options: CapsOf) {
   const rows = await listCapChanges(sql, options.workspace, HISTORY_SHOWN);
   const text = table(
     rows.map((row) => [

@@ -22,8 +22,8 @@ import {
   columnsOf,
   EXPORTED_COLUMNS,
   type ImportParts,
+  type ImportProgress,
   importContacts,
-  type Progress,
   type Skipped,
   tagsText,
 } from "../audience/import.ts";
@@ -37,7 +37,7 @@ import type { Consent, Contact, GivenConsent } from "../rules/contact.ts";
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   requireSecret,
   say,
   table,
@@ -52,9 +52,9 @@ const PAGE = 1_000;
 const SKIPS_SHOWN = 20;
 const HEAD_BYTES = 64 * 1024;
 
-type Of = { audience: string };
-type ExportOptions = Of & { excelSafe?: boolean };
-type ImportOptions = Of & { consent?: string; restart?: boolean; skipped?: string };
+type ContactOf = { audience: string };
+type ExportOptions = ContactOf & { excelSafe?: boolean };
+type ImportOptions = ContactOf & { consent?: string; restart?: boolean; skipped?: string };
 
 export function contactCommand(): Command {
   const command = new Command("contact").description("show, import and export contacts");
@@ -64,7 +64,9 @@ export function contactCommand(): Command {
     .requiredOption("--audience <id>", "the audience", readId)
     .option("--json", "print JSON")
     .description("show a contact and the history of its consent")
-    .action((who, options: Of & Output) => withContext((context) => show(context, who, options)));
+    .action((who, options: ContactOf & OutputOptions) =>
+      withContext((context) => show(context, who, options)),
+    );
   command
     .command("import")
     .argument("<file>", "a CSV file; its first line names the columns, one of them `email`")
@@ -88,7 +90,11 @@ export function contactCommand(): Command {
   return command;
 }
 
-async function show(context: Context, who: { identity: string } | { id: string }, options: Of & Output) {
+async function show(
+  context: Context,
+  who: { identity: string } | { id: string },
+  options: ContactOf & OutputOptions,
+) {
   const { sql } = context;
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
   // archived ones too: what they agreed to is kept
@@ -155,7 +161,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
     const from = before?.end ?? columns.end;
     const line = before?.line ?? columns.line;
     const records = csvRecords(createReadStream(file, { start: from }), from, line);
-    let last: Progress = { imported: 0, skipped: 0, end: from, line };
+    let last: ImportProgress = { imported: 0, skipped: 0, end: from, line };
     for await (const progress of importContacts(records, columns.names, parts, (one) => skips.add(one))) {
       last = progress;
       // what is skipped is on file before the mark says that it was dealt with
@@ -277,7 +283,7 @@ function readWho(text: string): { identity: string } | { id: string } {
   return { identity: identity(mailbox.address) };
 }
 
-type Marked = { audienceId: string; size: number; head: string };
+type MarkedContact = { audienceId: string; size: number; head: string };
 
 /**
  * How far an import got, beside its file: only for the same file, by its size and how it begins, into the same audience.
@@ -285,14 +291,14 @@ type Marked = { audienceId: string; size: number; head: string };
  */
 class Bookmark {
   readonly #path: string;
-  readonly #of: Marked;
+  readonly #of: MarkedContact;
 
-  constructor(path: string, of: Marked) {
+  constructor(path: string, of: MarkedContact) {
     this.#path = path;
     this.#of = of;
   }
 
-  read(): Progress | null {
+  read(): ImportProgress | null {
     if (!existsSync(this.#path)) return null;
     const mark = progressOf(readFileSync(this.#path, "utf8"));
     if (!mark) complain(`${this.#path} cannot be read: the import starts from the first line.`);
@@ -301,7 +307,7 @@ class Bookmark {
     return size === this.#of.size && head === this.#of.head ? progress : null;
   }
 
-  write(progress: Progress): void {
+  write(progress: ImportProgress): void {
     const fresh = `${this.#path}.new`;
     writeFileSync(fresh, JSON.stringify({ ...this.#of, ...progress }));
     renameSync(fresh, this.#path);
@@ -312,7 +318,7 @@ class Bookmark {
   }
 }
 
-function progressOf(text: string): (Marked & Progress) | null {
+function progressOf(text: string): (MarkedContact & ImportProgress) | null {
   try {
     const { audienceId, size, head, imported, skipped, end, line } = JSON.parse(text);
     const counts = [size, imported, skipped, end, line];
@@ -373,12 +379,12 @@ class Bar {
   readonly #from: number;
   readonly #began = performance.now();
 
-  constructor(size: number, before: Progress | null) {
+  constructor(size: number, before: ImportProgress | null) {
     this.#size = size;
     this.#from = before?.end ?? 0;
   }
 
-  show({ end, imported, skipped }: Progress): void {
+  show({ end, imported, skipped }: ImportProgress): void {
     if (!process.stderr.isTTY) return;
     const share = this.#size === 0 ? 1 : end / this.#size;
     const filled = Math.round(share * 30);

@@ -32,7 +32,12 @@ export type Context = {
   clock: Clock;
 };
 
-type Ready = { database_url: string; redis_url: string; smtp_url: string | null; bounce_domain?: string };
+type ReadyContext = {
+  database_url: string;
+  redis_url: string;
+  smtp_url: string | null;
+  bounce_domain?: string;
+};
 
 /** The settings, with what a running `npm start` says where the environment says nothing. */
 export function settings(): Config {
@@ -40,7 +45,7 @@ export function settings(): Config {
   const home = homeFolder(config);
   const readyFile = join(home, "ready.json");
   const secretFile = join(home, "secret");
-  const ready = existsSync(readyFile) ? (JSON.parse(readFileSync(readyFile, "utf8")) as Ready) : null;
+  const ready = existsSync(readyFile) ? (JSON.parse(readFileSync(readyFile, "utf8")) as ReadyContext) : null;
   return {
     ...config,
     databaseUrl: config.databaseUrl ?? ready?.database_url ?? null,
@@ -106,10 +111,10 @@ export function unknownWorkspace(id: string): CommandError {
   return new CommandError(`There is no workspace ${id}. \`postrider workspace list\` lists them.`);
 }
 
-export type Output = { json?: boolean };
+export type OutputOptions = { json?: boolean };
 
 /** `text` is what people see; programs get `value`. */
-export function say({ json }: Output, value: unknown, text: string): void {
+export function say({ json }: OutputOptions, value: unknown, text: string): void {
   if (json) printJson(value);
   else print(text);
 }

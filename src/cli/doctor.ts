@@ -4,8 +4,8 @@ import { statfs } from "node:fs/promises";
 import { Command } from "commander";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
-import { doubtAboutUs } from "../delivery/namecheck.ts";
-import { knock } from "../delivery/smarthostcheck.ts";
+import { ownNameTrouble } from "../delivery/namecheck.ts";
+import { smarthostTrouble } from "../delivery/smarthostcheck.ts";
 import { hostsOf } from "../domain/returnpath.ts";
 import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
 import { postgresAt, redisAt, type Store, unreachable } from "../process/unreachable.ts";
@@ -15,21 +15,21 @@ import { clockTime } from "../record/db/time.ts";
 import { majorVersion } from "../record/db/version.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { connectRedis } from "../redis/connect.ts";
-import { CommandError, type Output, say, settings, table } from "./context.ts";
+import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
 
 const ASK_MS_MAX = 5_000;
 const SKEW_MS_WARN = 1_000;
 const POSTGRES_MIN = 15;
 
-type Finding = { what: string; state: "ok" | "warn" | "fail"; detail: string };
+type CheckResult = { what: string; state: "ok" | "warn" | "fail"; detail: string };
 /** Of a store, and how far its clock is ahead of this machine's, in ms; null when it could not be asked. */
-type Examined = { findings: Finding[]; aheadMs: number | null };
+type Examined = { findings: CheckResult[]; aheadMs: number | null };
 
 export function doctorCommand(): Command {
   return new Command("doctor")
     .description("check this machine, Postgres, Redis and the way mail leaves")
     .option("--json", "print JSON")
-    .action(async (options: Output) => {
+    .action(async (options: OutputOptions) => {
       const config = settings();
       const [ofNode, binary, ofPostgres, ofRedis, ...others] = await Promise.all([
         node(),
@@ -49,7 +49,7 @@ export function doctorCommand(): Command {
     });
 }
 
-function node(): Finding {
+function node(): CheckResult {
   const major = Number(process.versions.node.split(".")[0]);
   return {
     what: "Node",
@@ -58,7 +58,7 @@ function node(): Finding {
   };
 }
 
-async function native(): Promise<Finding> {
+async function native(): Promise<CheckResult> {
   const what = "uWebSockets.js";
   try {
     const binary = checkServerBinary();
@@ -88,7 +88,7 @@ async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promis
     const version = await inTime(majorVersion(sql));
     const isMigratedNow = await isMigrated(sql).catch(() => false);
     const aheadMs = await aheadOfUs(() => clockTime(sql));
-    const findings: Finding[] = [
+    const findings: CheckResult[] = [
       {
         what: "Postgres",
         state: version >= POSTGRES_MIN ? "ok" : "fail",
@@ -110,7 +110,10 @@ async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promis
 }
 
 /** Who may write as whom. */
-function senders({ domains, without }: { domains: number; without: number }, isRequired: boolean): Finding {
+function senders(
+  { domains, without }: { domains: number; without: number },
+  isRequired: boolean,
+): CheckResult {
   const what = "senders";
   if (!isRequired)
     return {
@@ -138,7 +141,7 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
       const [seconds, micros] = (await client.time()).map(Number) as [number, number];
       return seconds * 1000 + micros / 1000;
     });
-    const findings: Finding[] = [
+    const findings: CheckResult[] = [
       {
         what: "Redis",
         state: Number.parseFloat(version) >= 6.2 ? "ok" : "warn",
@@ -161,11 +164,11 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
   }
 }
 
-async function courier(config: Config): Promise<Finding> {
+async function courier(config: Config): Promise<CheckResult> {
   return config.courier === "relay" ? smarthost(config) : ourName(config);
 }
 
-async function ourName(config: Config): Promise<Finding> {
+async function ourName(config: Config): Promise<CheckResult> {
   const what = "EHLO name";
   if (config.smtpUrl !== null)
     return {
@@ -173,18 +176,18 @@ async function ourName(config: Config): Promise<Finding> {
       state: "fail",
       detail: "COURIER=direct uses no smarthost, but SMTP_URL is set: unset one of them",
     };
-  const doubt = await doubtAboutUs(config);
+  const doubt = await ownNameTrouble(config);
   return doubt === null
     ? { what, state: "ok", detail: "the PTR record of its address points back to it" }
     : { what, state: "warn", detail: doubt };
 }
 
-async function smarthost(config: Config): Promise<Finding> {
+async function smarthost(config: Config): Promise<CheckResult> {
   const what = "smarthost";
   if (config.smtpUrl === null)
     return { what, state: "warn", detail: "SMTP_URL is not set: mail cannot leave" };
   try {
-    const refusal = await knock(config.smtpUrl, config, ASK_MS_MAX);
+    const refusal = await smarthostTrouble(config.smtpUrl, config, ASK_MS_MAX);
     return refusal
       ? { what, state: "fail", detail: `${refusal.phase}: ${refusal.text}` }
       : { what, state: "ok", detail: "accepts our connection and login" };
@@ -194,7 +197,7 @@ async function smarthost(config: Config): Promise<Finding> {
 }
 
 /** Whether receivers can tell us what became of mail that they took. */
-async function returnPath({ bounceDomain, dnsServers }: Config): Promise<Finding> {
+async function returnPath({ bounceDomain, dnsServers }: Config): Promise<CheckResult> {
   const what = "return path";
   if (bounceDomain === null)
     return {
@@ -212,7 +215,7 @@ async function returnPath({ bounceDomain, dnsServers }: Config): Promise<Finding
     : { what, state: "ok", detail: `reports to ${bounceDomain} go to ${hosts.join(", ")}` };
 }
 
-async function disk(config: Config): Promise<Finding> {
+async function disk(config: Config): Promise<CheckResult> {
   const folder = config.postgresDataFolder ?? homeFolder(config);
   const stats = await statfs(folder).catch(() => statfs("."));
   const freeMb = Math.round((stats.bavail * stats.bsize) / 1048576);
@@ -234,13 +237,13 @@ async function aheadOfUs(ask: () => Promise<number>): Promise<number> {
 }
 
 /** Postgres' clock is the measure, because everyone follows it. */
-function clockFindings(postgresMs: number | null, redisMs: number | null): Finding[] {
+function clockFindings(postgresMs: number | null, redisMs: number | null): CheckResult[] {
   if (postgresMs === null) return [];
   const ours = clockFinding("clock", -postgresMs);
   return redisMs === null ? [ours] : [ours, clockFinding("clock of Redis", redisMs - postgresMs)];
 }
 
-function clockFinding(what: string, aheadMs: number): Finding {
+function clockFinding(what: string, aheadMs: number): CheckResult {
   const detail = apart(aheadMs, "Postgres");
   const ms = Math.abs(aheadMs);
   if (ms <= SKEW_MS_WARN) return { what, state: "ok", detail };

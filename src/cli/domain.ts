@@ -20,7 +20,7 @@ import {
 import { judgeProof, lookUpOwnership, ownershipName, ownershipText } from "../domain/ownership.ts";
 import {
   type AskTxt,
-  type Finding,
+  type DnsFinding,
   lookUp,
   publicKeyOf,
   recordName,
@@ -47,7 +47,7 @@ import type { Algorithm } from "../rules/signing.ts";
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   requireSecret,
   say,
   table,
@@ -62,8 +62,8 @@ const ASK_TRIES = 2;
 /** Workers look at the record again within this time. */
 const IN_FORCE = "within 10 seconds";
 
-type Of = Output & { workspace: string };
-type NewOptions = Of & { selector?: string; key?: PrivateKey; algorithm?: Algorithm; now?: boolean };
+type DomainOf = OutputOptions & { workspace: string };
+type NewOptions = DomainOf & { selector?: string; key?: PrivateKey; algorithm?: Algorithm; now?: boolean };
 
 export function domainCommand(): Command {
   const command = new Command("domain").description("sender domains of a workspace and their DKIM keys");
@@ -200,7 +200,7 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
   say(options, shown(context, made, claim), words.join("\n"));
 }
 
-async function list(context: Context, options: Of): Promise<void> {
+async function list(context: Context, options: DomainOf): Promise<void> {
   const { sql } = context;
   const claims = new Map((await listDomains(sql, options.workspace)).map((claim) => [claim.domain, claim]));
   const keys = (await listDomainKeys(sql, options.workspace)).map((key) =>
@@ -218,7 +218,7 @@ async function list(context: Context, options: Of): Promise<void> {
   say(options, keys, table(rows, ["domain", "verified", "selector", "algorithm", "bits", "state", "made"]));
 }
 
-async function show(context: Context, domain: string, options: Of): Promise<void> {
+async function show(context: Context, domain: string, options: DomainOf): Promise<void> {
   const keys = await someKeysOf(context, domain, options);
   const claim = await claimOf(context, domain, options);
   const words = keys.flatMap((key) => [
@@ -259,7 +259,11 @@ const STATE_WORDS = {
   retired: "no longer signs; keep it in DNS for a week, for e-mails under way",
 };
 
-async function verify(context: Context, domain: string, options: Of & { resolver?: string }): Promise<void> {
+async function verify(
+  context: Context,
+  domain: string,
+  options: DomainOf & { resolver?: string },
+): Promise<void> {
   const keys = await someKeysOf(context, domain, options);
   const claim = await claimOf(context, domain, options);
   const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: ASK_TRIES });
@@ -298,15 +302,15 @@ async function returnPathOf(
   { sql, clock, config: { bounceDomain } }: Context,
   claim: SenderDomain,
   resolver: Resolver,
-): Promise<Finding | null> {
+): Promise<DnsFinding | null> {
   if (bounceDomain === null) return null;
   const askMx = (name: string) => resolver.resolveMx(name);
   return checkReturnPath(sql, { bounceDomain, askMx }, claim, clock.now());
 }
 
-type Verdict = { isOwn: boolean; says: string };
+type DomainVerdict = { isOwn: boolean; says: string };
 
-function notShown(domain: string): Verdict {
+function notShown(domain: string): DomainVerdict {
   return { isOwn: false, says: `no record in DNS shows that ${domain} belongs to this workspace` };
 }
 
@@ -314,7 +318,7 @@ async function claimFor(
   { sql, clock, keyring }: Context,
   claim: SenderDomain,
   askTxt: AskTxt,
-): Promise<Verdict> {
+): Promise<DomainVerdict> {
   const verified = await claimDomain({ sql, askTxt, now: clock.now() }, claim);
   switch (verified.kind) {
     case "verified":
@@ -332,13 +336,17 @@ async function claimFor(
   }
 }
 
-type KeyFinding = Finding & { key: DomainKey };
+type KeyFinding = DnsFinding & { key: DomainKey };
 
-async function begins({ sql }: Context, { key, isFound }: KeyFinding, { workspace }: Of): Promise<boolean> {
+async function begins(
+  { sql }: Context,
+  { key, isFound }: KeyFinding,
+  { workspace }: DomainOf,
+): Promise<boolean> {
   return key.state === "waiting" && isFound && (await putToUse(sql, { ...key, workspaceId: workspace }));
 }
 
-function judge(verdict: Verdict, ownership: Finding, current: readonly KeyFinding[]): void {
+function judge(verdict: DomainVerdict, ownership: DnsFinding, current: readonly KeyFinding[]): void {
   const wanting = current.filter(({ isFound }) => !isFound);
   if (wanting.some(({ isUnknown }) => isUnknown))
     throw new CommandError("DNS did not answer. Try again, or name another server with --resolver.");
@@ -358,7 +366,7 @@ async function forgetAll(keyring: Context["keyring"], raised: readonly Raised[])
   for (const { handle, version } of raised) await keyring.forget(handle, version);
 }
 
-async function claimOf({ sql }: Context, domain: string, { workspace }: Of): Promise<SenderDomain> {
+async function claimOf({ sql }: Context, domain: string, { workspace }: DomainOf): Promise<SenderDomain> {
   const claim = await findDomain(sql, workspace, domain);
   if (!claim) throw new CommandError(`${domain} was removed by another command.`);
   return claim;
@@ -368,7 +376,11 @@ function ownershipLine(claim: SenderDomain): string {
   return `${ownershipName(claim.domain)}. 3600 IN TXT "${ownershipText(claim)}"`;
 }
 
-async function remove(context: Context, domain: string, options: Of & { selector?: string }): Promise<void> {
+async function remove(
+  context: Context,
+  domain: string,
+  options: DomainOf & { selector?: string },
+): Promise<void> {
   const keys = await someKeysOf(context, domain, options);
   const { selector } = options;
   const key = keys.find((one) => one.selector === selector);
@@ -387,11 +399,11 @@ async function remove(context: Context, domain: string, options: Of & { selector
   say(options, { domain, removed: gone }, words);
 }
 
-function keysOf({ sql }: Context, domain: string, { workspace }: Of): Promise<DomainKey[]> {
+function keysOf({ sql }: Context, domain: string, { workspace }: DomainOf): Promise<DomainKey[]> {
   return listDomainKeys(sql, workspace, domain);
 }
 
-async function someKeysOf(context: Context, domain: string, options: Of): Promise<DomainKey[]> {
+async function someKeysOf(context: Context, domain: string, options: DomainOf): Promise<DomainKey[]> {
   const keys = await keysOf(context, domain, options);
   if (keys.length === 0)
     throw new CommandError(

@@ -9,7 +9,7 @@ import { reasonOf } from "../rules/reason.ts";
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   requireSecret,
   say,
   table,
@@ -21,7 +21,7 @@ import { readId } from "./workspace.ts";
 const FOUND_MAX = 100;
 const SEARCH_MS_MAX = 20_000;
 
-type FindOptions = Output & { workspace?: string };
+type FindOptions = OutputOptions & { workspace?: string };
 
 export function emailCommand(): Command {
   const command = new Command("email").description("find e-mails of any workspace");
@@ -77,7 +77,7 @@ async function findMarked(context: Context, mark: string, options: FindOptions):
 
 async function tell(
   { sql, clock }: Context,
-  options: Output,
+  options: OutputOptions,
   found: readonly FoundMail[],
   bound: string,
 ): Promise<void> {

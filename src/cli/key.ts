@@ -6,7 +6,7 @@ import { listKeys } from "../record/workspaces/keys.ts";
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   requireSecret,
   say,
   table,
@@ -18,7 +18,7 @@ import { readId } from "./workspace.ts";
 /** So many are counted, and no more. */
 const SCHEDULED_MAX = 100_000;
 
-type CreateOptions = Output & {
+type CreateKeyOptions = OutputOptions & {
   workspace: string;
   permission?: Permission[];
   preset?: keyof typeof PRESETS;
@@ -43,7 +43,7 @@ export function keyCommand(): Command {
     )
     .option("--name <name>", "a name for people")
     .option("--json", "print JSON")
-    .action((options: CreateOptions) => withContext((context) => create(context, options)));
+    .action((options: CreateKeyOptions) => withContext((context) => create(context, options)));
   command
     .command("list")
     .description("list the keys of a workspace, with their last use")
@@ -60,7 +60,7 @@ export function keyCommand(): Command {
   return command;
 }
 
-async function create(context: Context, options: CreateOptions) {
+async function create(context: Context, options: CreateKeyOptions) {
   requireSecret(context);
   const preset = options.preset && PRESETS[options.preset];
   const permissions = options.permission ?? preset?.permissions;
@@ -79,7 +79,7 @@ async function create(context: Context, options: CreateOptions) {
   );
 }
 
-async function list({ sql }: Context, options: Output & { workspace: string }) {
+async function list({ sql }: Context, options: OutputOptions & { workspace: string }) {
   const keys = (await listKeys(sql, options.workspace)).map((key) => ({
     id: key.id,
     name: key.name,
@@ -104,7 +104,7 @@ async function list({ sql }: Context, options: Output & { workspace: string }) {
 async function revoke(
   { keyring, sql, clock }: Context,
   id: string,
-  options: Output & { cancelScheduled?: boolean },
+  options: OutputOptions & { cancelScheduled?: boolean },
 ) {
   const revoked = await keyring.revokeKey(id, "operator");
   if (!("revoked" in revoked)) throw new CommandError(revoked.message);

@@ -4,7 +4,7 @@ import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { migrate } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
-import { CommandError, type Output, say, settings } from "./context.ts";
+import { CommandError, type OutputOptions, say, settings } from "./context.ts";
 
 const MIGRATE_MS_MAX = 600_000;
 
@@ -12,7 +12,7 @@ export function migrateCommand(): Command {
   return new Command("migrate")
     .description("apply missing migrations to the database")
     .option("--json", "print JSON")
-    .action(async (options: Output) => {
+    .action(async (options: OutputOptions) => {
       const { databaseUrl } = settings();
       if (databaseUrl === null)
         throw new CommandError(

@@ -1,14 +1,14 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about deferred mail. */
 import { Command } from "commander";
 import { cancelDeferred, type QueueView, retryDeferred, viewQueue } from "../record/mail/queueview.ts";
-import { type Output, say, table, withContext } from "./context.ts";
+import { type OutputOptions, say, table, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
 export function queueCommand(): Command {
   const command = new Command("queue").description(
     "show queued and deferred e-mails; retry or cancel deferred ones",
   );
-  command.option("--json", "print JSON").action((options: Output) =>
+  command.option("--json", "print JSON").action((options: OutputOptions) =>
     withContext(async ({ sql }) => {
       const view = await viewQueue(sql);
       say(options, view, text(view));
@@ -21,7 +21,7 @@ export function queueCommand(): Command {
     .option("--domain <domain>", "only e-mails to this domain")
     .option("--json", "print JSON")
     .action((_, sub: Command) => {
-      const options = sub.optsWithGlobals<Output & { workspace?: string; domain?: string }>();
+      const options = sub.optsWithGlobals<OutputOptions & { workspace?: string; domain?: string }>();
       return withContext(async ({ sql, clock }) => {
         const chosen = { workspaceId: options.workspace ?? null, domain: options.domain ?? null };
         const count = await retryDeferred(sql, chosen, new Date(clock.now()));
@@ -35,7 +35,7 @@ export function queueCommand(): Command {
     .option("--domain <domain>", "only e-mails to this domain")
     .option("--json", "print JSON")
     .action((_, sub: Command) => {
-      const options = sub.optsWithGlobals<Output & { workspace: string; domain?: string }>();
+      const options = sub.optsWithGlobals<OutputOptions & { workspace: string; domain?: string }>();
       return withContext(async ({ sql, clock }) => {
         const count = await cancelDeferred(
           sql,

@@ -4,7 +4,7 @@ import { type Mailbox, parseMailbox } from "../address.ts";
 import type { Config } from "../config.ts";
 import { Signer } from "../delivery/signer.ts";
 import { readSmarthost } from "../delivery/smarthost.ts";
-import { receiversOf, sendByHand, type Told } from "../delivery/testmail.ts";
+import { receiversOf, sendByHand, type WireLine } from "../delivery/testmail.ts";
 import { Sealer } from "../domain/key.ts";
 import { newId } from "../ids.ts";
 import { compose } from "../message/compose.ts";
@@ -13,7 +13,7 @@ import type { Peer } from "../smtp/conversation.ts";
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   requireSecret,
   say,
   settings,
@@ -22,7 +22,7 @@ import {
 import { oneLine, print } from "./print.ts";
 import { readId } from "./workspace.ts";
 
-type Options = Output & { to: Mailbox; from?: Mailbox; workspace?: string };
+type SendTestOptions = OutputOptions & { to: Mailbox; from?: Mailbox; workspace?: string };
 
 const ARROW = { us: "->", them: "<-", note: "--" } as const;
 
@@ -35,7 +35,7 @@ export function sendTestCommand(): Command {
     .option("--from <address>", "the sender; default: MAIL_FROM", readMailbox)
     .option("--workspace <id>", "sign with the DKIM keys of this workspace", readId)
     .option("--json", "print JSON")
-    .action((options: Options) =>
+    .action((options: SendTestOptions) =>
       options.workspace === undefined
         ? send(settings(), null, options)
         : withContext((context) => send(context.config, context, options), { isLong: true }),
@@ -43,14 +43,14 @@ export function sendTestCommand(): Command {
 }
 
 /** Without a workspace no store is needed. */
-async function send(config: Config, context: Context | null, options: Options): Promise<void> {
+async function send(config: Config, context: Context | null, options: SendTestOptions): Promise<void> {
   const { to } = options;
   const from = options.from ?? (config.mailFrom === null ? null : parseMailbox(config.mailFrom));
   if (!from) throw new CommandError("There is no sender. Give --from, or set MAIL_FROM.");
   const composed = await composeTest(from, to);
   const message = context ? await signFor(context, options.workspace as string, from, composed) : composed;
-  const said: Told[] = [];
-  const tell = (told: Told): void => {
+  const said: WireLine[] = [];
+  const tell = (told: WireLine): void => {
     said.push(told);
     if (!options.json) print(`${ARROW[told.who]} ${oneLine(told.text)}`);
   };

@@ -11,7 +11,14 @@ import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
 import { checkPolicy, DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
 import { htmlReport } from "../capacity/report/html.ts";
 import { sayMeasured } from "../capacity/report/words.ts";
-import { type Named, type Progress, readSweep, type Study, type Sweep, study } from "../capacity/study.ts";
+import {
+  type Named,
+  readSweep,
+  type Study,
+  type StudyProgress,
+  type Sweep,
+  study,
+} from "../capacity/study.ts";
 import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts";
 import { CommandError, table } from "./context.ts";
 import { print, printJson } from "./print.ts";
@@ -21,7 +28,7 @@ const RUNS_MAX = 100_000;
 const SEED_MAX = 2 ** 31;
 const BAR_CHARS = 30;
 
-type Options = {
+type SimulateOptions = {
   policy?: Named<Policy>;
   versus?: Named<Policy>;
   scenario: Named<Scenario>;
@@ -64,7 +71,7 @@ export function simulateCommand(): Command {
     .action(run);
 }
 
-function run(options: Options): void {
+function run(options: SimulateOptions): void {
   const { scenario, seed, runs, versus, sweep, json, html } = options;
   const policies = [
     options.policy ?? { name: "default", value: DEFAULT_POLICY },
@@ -140,7 +147,7 @@ function tradeScenarios(scenario: Scenario): { good: Scenario; bad: Scenario } {
   };
 }
 
-function progressBar(): { show: Progress; clear: () => void } {
+function progressBar(): { show: StudyProgress; clear: () => void } {
   if (!process.stderr.isTTY) return { show: () => {}, clear: () => {} };
   let drawn = -1;
   return {

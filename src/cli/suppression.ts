@@ -17,7 +17,7 @@ import { type Entry, entryOf, suppress, type Wish } from "../suppression/entry.t
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   requireSecret,
   say,
   table,
@@ -30,8 +30,8 @@ const LINES_SHOWN = 100;
 const PAGE_ROWS = 1_000;
 const CHUNK_ROWS = 500;
 
-type Of = Output & { workspace: string; reason?: SuppressionReason };
-type AddOptions = Of & { scope?: string; evidence?: string };
+type SuppressionOf = OutputOptions & { workspace: string; reason?: SuppressionReason };
+type AddOptions = SuppressionOf & { scope?: string; evidence?: string };
 
 export function suppressionCommand(): Command {
   const command = new Command("suppression").description(
@@ -78,7 +78,7 @@ function reasonOption(): Option {
   return new Option("--reason <reason>", "why").choices(SUPPRESSION_REASONS);
 }
 
-async function list({ sql }: Context, options: Of): Promise<void> {
+async function list({ sql }: Context, options: SuppressionOf): Promise<void> {
   const { workspace, reason } = options;
   const page = { after: null, before: null, limit: LINES_SHOWN };
   const rows = (await listSuppressions(sql, workspace, reason ?? null, page)).slice(0, LINES_SHOWN);
@@ -102,7 +102,7 @@ async function add(context: Context, email: string, options: AddOptions): Promis
   say(options, { id, email: entry.email, reason: entry.reason }, `${entry.email} is suppressed.`);
 }
 
-async function remove(context: Context, what: string, options: Of): Promise<void> {
+async function remove(context: Context, what: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
   const { sql, clock } = context;
   const [undone] = await undoSuppressions(sql, workspace, [keyOf(context, what)], new Date(clock.now()));
@@ -110,7 +110,7 @@ async function remove(context: Context, what: string, options: Of): Promise<void
   say(options, { id: undone.id, deleted: true }, `${what} may be written to again.`);
 }
 
-async function importFile(context: Context, file: string, options: Of): Promise<void> {
+async function importFile(context: Context, file: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
   const hashOf = addressHasher(requireSecret(context));
   const counts = { suppressed: 0, skipped: 0 };
@@ -131,7 +131,7 @@ async function importFile(context: Context, file: string, options: Of): Promise<
   say(options, counts, `${counts.suppressed} suppressed, ${counts.skipped} skipped.`);
 }
 
-async function exportAll({ sql }: Context, { workspace, json }: Of): Promise<void> {
+async function exportAll({ sql }: Context, { workspace, json }: SuppressionOf): Promise<void> {
   const all: Suppression[] = [];
   for (let after: string | null = null; ; ) {
     const rows = await listSuppressions(sql, workspace, null, { after, before: null, limit: PAGE_ROWS });

@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
-import { type Context, type Output, say, table, unknownWorkspace, withContext } from "./context.ts";
+import { type Context, type OutputOptions, say, table, unknownWorkspace, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
 export function usageCommand(): Command {
@@ -13,7 +13,7 @@ export function usageCommand(): Command {
     .action((options) => withContext((context) => usage(context, options)));
 }
 
-async function usage({ sql, clock }: Context, options: Output & { workspace: string }) {
+async function usage({ sql, clock }: Context, options: OutputOptions & { workspace: string }) {
   const account = await readAccount(sql, options.workspace);
   if (!account) throw unknownWorkspace(options.workspace);
   const { ledger, allowance, plan } = account;

@@ -13,7 +13,7 @@ import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Pl
 import {
   CommandError,
   type Context,
-  type Output,
+  type OutputOptions,
   say,
   table,
   unknownWorkspace,
@@ -75,7 +75,7 @@ export function workspaceCommand(): Command {
 
 async function create(
   { keyring, sql, clock }: Context,
-  options: Output & { name: string; plan: Plan; ownerEmail?: string },
+  options: OutputOptions & { name: string; plan: Plan; ownerEmail?: string },
 ) {
   const { id, handle } = await keyring.createWorkspace(options.name, options.plan, {});
   const owner = options.ownerEmail
@@ -96,7 +96,7 @@ async function create(
   say(options, { id, handle, name: options.name, plan: options.plan, ...(owner && { owner }) }, text);
 }
 
-async function list({ sql }: Context, options: Output) {
+async function list({ sql }: Context, options: OutputOptions) {
   const workspaces = await listWorkspaces(sql);
   const rows = workspaces.map((one) => [
     one.id,
@@ -113,7 +113,7 @@ async function list({ sql }: Context, options: Output) {
 async function set(
   { keyring, sql, reservations, clock }: Context,
   id: string,
-  options: Output & { plan?: Plan; limit: Record<string, number | null>; eventLog?: boolean },
+  options: OutputOptions & { plan?: Plan; limit: Record<string, number | null>; eventLog?: boolean },
 ) {
   const { plan, limit: limits, eventLog } = options;
   if (plan === undefined && eventLog === undefined && Object.keys(limits).length === 0)
@@ -149,7 +149,7 @@ async function noteFixed(
   await insertCapChange(sql, id, { before: capsOf(before), after: capsOf(after), ...change }, now);
 }
 
-async function suspend({ keyring, sql }: Context, id: string, options: Output & { reason?: string }) {
+async function suspend({ keyring, sql }: Context, id: string, options: OutputOptions & { reason?: string }) {
   const { reason = null } = options;
   const suspended = await keyring.suspend(id, reason);
   if (!suspended) throw unknownWorkspace(id);
@@ -163,7 +163,7 @@ async function suspend({ keyring, sql }: Context, id: string, options: Output & 
   say(options, value, words.join("\n"));
 }
 
-async function resume({ keyring, sql }: Context, id: string, options: Output & { reason?: string }) {
+async function resume({ keyring, sql }: Context, id: string, options: OutputOptions & { reason?: string }) {
   const { reason = null } = options;
   const resumed = await keyring.resume(id);
   if (!resumed) throw unknownWorkspace(id);

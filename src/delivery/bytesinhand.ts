@@ -2,7 +2,7 @@
  * A limit on the bytes held at once. Requests are served in order, so that small ones do not overtake a large one for
  * ever. A request larger than the limit is served when nothing else is held.
  */
-export class Room {
+export class ByteBudget {
   readonly #bytes: number;
   #free: number;
   #waiting: { bytes: number; enter(isIn: boolean): void }[] = [];

@@ -10,15 +10,15 @@ export type Learnt<T> = {
   isFailure: boolean;
 };
 
-type Entry<T> = { value: T; until: number; staleUntil: number };
+type CacheEntry<T> = { value: T; until: number; staleUntil: number };
 
 const STALE_MS_MAX = 3_600_000;
 
-export class Memory<T> {
+export class LookupCache<T> {
   readonly #ask: (name: string) => Promise<Learnt<T>>;
   readonly #now: () => number;
   readonly #entriesMax: number;
-  readonly #entries = new Map<string, Entry<T>>();
+  readonly #entries = new Map<string, CacheEntry<T>>();
   readonly #asking = new Map<string, Promise<T>>();
 
   constructor(ask: (name: string) => Promise<Learnt<T>>, now: () => number, entriesMax: number) {

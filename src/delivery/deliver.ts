@@ -11,7 +11,7 @@ import { identity, type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
-import { AT_ONCE_CHARS_MAX, compose, type Letter, needsUtf8 } from "../message/compose.ts";
+import { AT_ONCE_CHARS_MAX, compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
 import { Turns } from "../message/turns.ts";
 import { classify, concernsOperator } from "../outcome/classify.ts";
@@ -26,7 +26,7 @@ import {
   adoptUnnamed,
   type Claimed,
   claimBag,
-  type Held,
+  type HeldBag,
   loadAttachment,
   loadOpen,
   narrowBag,
@@ -44,7 +44,7 @@ import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
-import { Room } from "./bytesinhand.ts";
+import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
 import type { Leases } from "./leases.ts";
 import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
@@ -95,11 +95,11 @@ export type DeliverParts = {
  * A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. `underWay`: what was under
  * way here when it was read, so that the record may have known less about it than we did.
  */
-type Loaded = { bag: Held; emails: OpenEmail[]; underWay: ReadonlySet<string>; lapsesAt: number };
+type Loaded = { bag: HeldBag; emails: OpenEmail[]; underWay: ReadonlySet<string>; lapsesAt: number };
 
 /** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
 type Trip = {
-  bag: Held;
+  bag: HeldBag;
   permit: Permit;
   open: number;
   isCutShort: boolean;
@@ -118,7 +118,7 @@ export class Deliverer {
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
   #claiming = 0;
   #isClosing = false;
-  readonly #attachedRoom = new Room(ATTACHED_BYTES_MAX);
+  readonly #attachedRoom = new ByteBudget(ATTACHED_BYTES_MAX);
   #onRoom: (() => void)[] = [];
   /** E-mails under way, until their outcome has been noted. */
   readonly #carried = new Map<string, Promise<void>>();
@@ -163,7 +163,7 @@ export class Deliverer {
       await unqueue(sql, [ref]);
       return null;
     }
-    const bag: Held = { workspaceId, id, generation, token: randomUUID() };
+    const bag: HeldBag = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
     const claim = await claimBag(sql, bag, clock.given());
     if (!claim) {
@@ -195,7 +195,11 @@ export class Deliverer {
   }
 
   /** Some addresses may have been suppressed since the mail was accepted: those who are left get theirs. */
-  async #withoutBarred(bag: Held, emails: OpenEmail[], underWay: ReadonlySet<string>): Promise<OpenEmail[]> {
+  async #withoutBarred(
+    bag: HeldBag,
+    emails: OpenEmail[],
+    underWay: ReadonlySet<string>,
+  ): Promise<OpenEmail[]> {
     const { sql, hashOf, clock } = this.#parts;
     const waiting = emails.filter(({ id }) => !underWay.has(id));
     if (waiting.length === 0) return emails;
@@ -210,7 +214,7 @@ export class Deliverer {
   }
 
   /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
-  async #open(bag: Held, { emailIds, lapsesInMs }: Claimed): Promise<OpenEmail[]> {
+  async #open(bag: HeldBag, { emailIds, lapsesInMs }: Claimed): Promise<OpenEmail[]> {
     const { sql, clock } = this.#parts;
     let emails = await loadOpen(sql, bag, emailIds);
     if (emails.length < emailIds.length && (await adoptUnnamed(sql, bag, emailIds)) > 0)
@@ -258,7 +262,7 @@ export class Deliverer {
 
   /** A bag that keeps killing its workers: says whether it was dealt with here. */
   async #isolate(
-    bag: Held,
+    bag: HeldBag,
     claim: { emailIds: string[]; claims: number },
     emails: readonly OpenEmail[],
   ): Promise<boolean> {
@@ -284,13 +288,13 @@ export class Deliverer {
     return true;
   }
 
-  #finish(bag: Held): void {
+  #finish(bag: HeldBag): void {
     const { settler, leases } = this.#parts;
     settler.finish(bag, () => leases.drop(bag));
   }
 
   /** What is still open in it is for whoever takes it next; what was noted has to be written under our lease. */
-  async #giveBack(bag: Held): Promise<void> {
+  async #giveBack(bag: HeldBag): Promise<void> {
     const { settler, leases, sql } = this.#parts;
     await settler.written();
     leases.drop(bag);
@@ -464,7 +468,7 @@ export class Deliverer {
   }
 
   /** Nothing of it was sent, for a reason that may pass. */
-  #wait(bag: Held, email: OpenEmail, people: People, why: Reply): void {
+  #wait(bag: HeldBag, email: OpenEmail, people: People, why: Reply): void {
     const replies = openAddresses(people.recipients, email.marks).map(() => why);
     this.#note(bag, email, people.recipients, replies, this.#parts.clock.now());
   }
@@ -494,7 +498,7 @@ export class Deliverer {
 
   /** Turns the replies into what is written: the mark of each recipient, the events, and when to try again. */
   #note(
-    bag: Held,
+    bag: HeldBag,
     email: OpenEmail,
     recipients: readonly Mailbox[],
     replies: readonly Reply[],
@@ -587,12 +591,12 @@ export class Deliverer {
     );
   }
 
-  #fail(bag: Held, email: OpenEmail, reason: string): void {
+  #fail(bag: HeldBag, email: OpenEmail, reason: string): void {
     this.#drop(bag, email, "failed", reason);
   }
 
   /** Ends an e-mail that nobody tried to send. */
-  #drop(bag: Held, email: OpenEmail, status: "failed" | "canceled", reason: string): void {
+  #drop(bag: HeldBag, email: OpenEmail, status: "failed" | "canceled", reason: string): void {
     const at = this.#parts.clock.now();
     this.#parts.settler.note({
       bag,
@@ -707,7 +711,7 @@ function letterOf(
   attachments: readonly Attachment[],
   attemptedAt: number,
   mark: string,
-): Letter {
+): MessageContent {
   return {
     messageId: messageIdOf(id, from),
     // the first attempt's, so that a retry is the same mail

@@ -21,9 +21,9 @@
 import type { Peer } from "../smtp/conversation.ts";
 import type { Envelope, Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
-import { type Limits, type Place, Pool } from "../smtp/pool.ts";
+import { ConnectionPool, type PoolLimits, type PoolTarget } from "../smtp/pool.ts";
 import type { Phase, Reply } from "../smtp/reply.ts";
-import type { Route, Stop } from "./routes.ts";
+import type { MailRoute, Stop } from "./routes.ts";
 
 /** The same for all destinations. */
 export type Manners = {
@@ -47,11 +47,11 @@ export type DestinationOptions = {
   sockets: Sockets;
   /** Milliseconds that only move forward. */
   now(): number;
-  limits?: Partial<Limits>;
+  limits?: Partial<PoolLimits>;
 };
 
 /** RFC 5321, 4.5.3.2, except for connecting: with several hosts, a dead one is given up soon. */
-const LIMITS: Partial<Limits> = {
+const LIMITS: Partial<PoolLimits> = {
   greetingMs: 300_000,
   commandMs: 300_000,
   dotMs: 600_000,
@@ -84,7 +84,7 @@ export class Destination {
   readonly #manners: Manners;
   readonly #sockets: Sockets;
   readonly #now: () => number;
-  readonly #pool: Pool;
+  readonly #pool: ConnectionPool;
   #hosts: Host[] = [];
   #learntAt = Number.NEGATIVE_INFINITY;
   #conversations = 0;
@@ -106,13 +106,13 @@ export class Destination {
   inside = 0;
   usedAt: number;
 
-  constructor(route: Route, { manners, sockets, now, limits }: DestinationOptions) {
+  constructor(route: MailRoute, { manners, sockets, now, limits }: DestinationOptions) {
     this.#manners = manners;
     this.#sockets = sockets;
     this.#now = now;
     this.usedAt = now();
     const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;
-    this.#pool = new Pool(this.#place(route.stops[0]?.host ?? "the receiver"), {
+    this.#pool = new ConnectionPool(this.#place(route.stops[0]?.host ?? "the receiver"), {
       ratePerSecond: 0,
       conversationRatePerSecond: 0,
       now,
@@ -143,7 +143,7 @@ export class Destination {
    * Several domains share this destination, and each is looked up at its own time: the latest addresses are used. All
    * of them have the same hosts, so no mail goes to a host that its own domain does not name.
    */
-  follow({ learntAt, stops }: Route): void {
+  follow({ learntAt, stops }: MailRoute): void {
     if (learntAt <= this.#learntAt) return;
     this.#learntAt = learntAt;
     const known = new Map(this.#hosts.map((host) => [host.address, host]));
@@ -200,7 +200,7 @@ export class Destination {
     this.#window = Math.max(1, this.#window / 2);
   }
 
-  #place(name: string): Place {
+  #place(name: string): PoolTarget {
     return {
       name,
       conversationsMax: () => Math.min(Math.floor(this.#window), this.#socketsMax()),

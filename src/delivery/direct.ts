@@ -10,13 +10,13 @@ import { Resolver } from "node:dns/promises";
 import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
-import { CLOSING, type Limits } from "../smtp/pool.ts";
+import { CLOSING, type PoolLimits } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { troubleOf } from "../smtp/reply.ts";
 import { mayCarryTo, type Network } from "./addresses.ts";
 import type { Courier } from "./courier.ts";
 import { Destination, type Manners, type Sockets } from "./destination.ts";
-import { type Route, Routes, type RoutesOptions } from "./routes.ts";
+import { type MailRoute, Routes, type RoutesOptions } from "./routes.ts";
 
 export type DirectOptions = RoutesOptions & {
   manners: Manners;
@@ -24,7 +24,7 @@ export type DirectOptions = RoutesOptions & {
   mailsMax: number;
   conversationsMax?: number;
   destinationsMax?: number;
-  limits?: Partial<Limits>;
+  limits?: Partial<PoolLimits>;
 };
 
 export type DirectSettings = {
@@ -148,7 +148,7 @@ export class Direct implements Courier {
     return "stops" in found ? this.#destinationOf(found) : found;
   }
 
-  async #ask(domain: string): Promise<Route | Reply> {
+  async #ask(domain: string): Promise<MailRoute | Reply> {
     const found = this.#routes.find(domain);
     if (this.#asking >= this.#options.mailsMax / 4) return inTime(found);
     this.#asking++;
@@ -157,7 +157,7 @@ export class Direct implements Courier {
     return found;
   }
 
-  #destinationOf(route: Route): Destination | Reply {
+  #destinationOf(route: MailRoute): Destination | Reply {
     let destination = this.#destinations.get(route.name);
     if (!destination) {
       if (this.#destinations.size >= this.#destinationsMax) this.#forgetUnused();
@@ -228,7 +228,7 @@ export class Direct implements Courier {
 const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
 
-async function inTime(found: Promise<Route | Reply>): Promise<Route | Reply> {
+async function inTime(found: Promise<MailRoute | Reply>): Promise<MailRoute | Reply> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Reply>((resolve) => {
     timer = setTimeout(() => resolve(ASKING_TOO_MUCH), CROWDED_DNS_MS_MAX);

@@ -5,7 +5,7 @@
  */
 
 import type { Sql } from "../record/db/connect.ts";
-import { type Held, renewLeases } from "../record/mail/bagleases.ts";
+import { type HeldBag, renewLeases } from "../record/mail/bagleases.ts";
 
 const RENEW_EVERY_MS = 3_000;
 const FRESH_MS_MAX = 10_000;
@@ -13,7 +13,7 @@ const FRESH_MS_MAX = 10_000;
 export class Leases {
   readonly #sql: Sql;
   readonly #onFault: (error: unknown) => void;
-  readonly #held = new Map<string, { bag: Held; renewedAt: number; isSuspended: boolean }>();
+  readonly #held = new Map<string, { bag: HeldBag; renewedAt: number; isSuspended: boolean }>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(sql: Sql, onFault: (error: unknown) => void) {
@@ -23,20 +23,20 @@ export class Leases {
   }
 
   /** `claimedAt`: when the claim was asked for, since the lease counts from some time after it. */
-  hold(bag: Held, claimedAt: number): void {
+  hold(bag: HeldBag, claimedAt: number): void {
     this.#held.set(bag.token, { bag, renewedAt: claimedAt, isSuspended: false });
   }
 
-  drop(bag: Held): void {
+  drop(bag: HeldBag): void {
     this.#held.delete(bag.token);
   }
 
-  isFresh(bag: Held): boolean {
+  isFresh(bag: HeldBag): boolean {
     const held = this.#held.get(bag.token);
     return held !== undefined && !held.isSuspended && performance.now() - held.renewedAt < FRESH_MS_MAX;
   }
 
-  all(): Held[] {
+  all(): HeldBag[] {
     return [...this.#held.values()].map(({ bag }) => bag);
   }
 

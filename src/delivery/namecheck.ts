@@ -6,18 +6,18 @@ import { Resolver } from "node:dns/promises";
 import { ownName } from "../smtp/ownname.ts";
 import { DNS_TIMEOUT_MS, DNS_TRIES } from "./direct.ts";
 
-export type CredenceSettings = {
+export type OwnNameSettings = {
   ehloName: string | null;
   dnsServers: readonly string[];
   directSourceAddress: string | null;
 };
 
 /** null: both hold; else what is wrong. */
-export async function doubtAboutUs({
+export async function ownNameTrouble({
   ehloName,
   dnsServers,
   directSourceAddress,
-}: CredenceSettings): Promise<string | null> {
+}: OwnNameSettings): Promise<string | null> {
   const name = ehloName ?? ownName();
   if (name === null) return "EHLO_NAME is not set, and this machine has no full host name: set EHLO_NAME";
   const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });

@@ -8,7 +8,7 @@
 import type { Peer } from "../smtp/conversation.ts";
 import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
-import { type Place, Pool, type PoolOptions } from "../smtp/pool.ts";
+import { ConnectionPool, type PoolOptions, type PoolTarget } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import type { Courier } from "./courier.ts";
 import { readSmarthost, type SmarthostSettings } from "./smarthost.ts";
@@ -44,10 +44,10 @@ export function relayCourier(url: string, settings: RelaySettings, onFault: (err
 
 export class Relay implements Courier {
   readonly carriesTo = "smarthost";
-  readonly #pool: Pool;
+  readonly #pool: ConnectionPool;
 
   constructor(options: RelayOptions) {
-    this.#pool = new Pool(smarthost(options), options);
+    this.#pool = new ConnectionPool(smarthost(options), options);
   }
 
   get figures(): PoolFigures {
@@ -65,7 +65,7 @@ export class Relay implements Courier {
   }
 }
 
-function smarthost({ peer, conversationsMax, onFault }: RelayOptions): Place {
+function smarthost({ peer, conversationsMax, onFault }: RelayOptions): PoolTarget {
   let failures = 0;
   return {
     name: "the smarthost",

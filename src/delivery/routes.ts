@@ -13,7 +13,7 @@
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
-import { type Learnt, Memory } from "./cache.ts";
+import { type Learnt, LookupCache } from "./cache.ts";
 
 /** The methods of node's Resolver that are used. */
 export type Dns = {
@@ -24,7 +24,7 @@ export type Dns = {
 
 /** `rank`: 0 for the preferred hosts, 1 for those tried when none of them is reachable, and so on. */
 export type Stop = { readonly host: string; readonly address: string; readonly rank: number };
-export type Route = {
+export type MailRoute = {
   /** A digest of the MX set: the same for all domains that have it. */
   readonly name: string;
   readonly learntAt: number;
@@ -60,7 +60,7 @@ const ADDRESSES_READ_MAX = 64;
 
 type Mx = { host: string; rank: number };
 /** The addresses of a host name. */
-type Found =
+type FoundAddresses =
   | { kind: "addresses"; addresses: readonly string[]; keepMs: number }
   | { kind: "none" | "barred" | DnsFailure };
 
@@ -70,25 +70,25 @@ const SILENCE: readonly string[] = ["ETIMEOUT", "ECONNREFUSED", "ECANCELLED", "E
 
 export class Routes {
   readonly #options: RoutesOptions;
-  readonly #routes: Memory<Route | Reply>;
-  readonly #hosts: Memory<Found>;
+  readonly #routes: LookupCache<MailRoute | Reply>;
+  readonly #hosts: LookupCache<FoundAddresses>;
 
   constructor(options: RoutesOptions) {
     this.#options = options;
-    this.#routes = new Memory((domain) => this.#findInTime(domain), options.now, DOMAINS_MAX);
-    this.#hosts = new Memory((host) => this.#resolve(host), options.now, HOSTS_MAX);
+    this.#routes = new LookupCache((domain) => this.#findInTime(domain), options.now, DOMAINS_MAX);
+    this.#hosts = new LookupCache((host) => this.#resolve(host), options.now, HOSTS_MAX);
   }
 
   /** The route, or why there is none; null: DNS has to be asked. */
-  known(domain: string): Route | Reply | null {
+  known(domain: string): MailRoute | Reply | null {
     return this.#routes.known(domain);
   }
 
-  find(domain: string): Promise<Route | Reply> {
+  find(domain: string): Promise<MailRoute | Reply> {
     return this.#routes.learn(domain);
   }
 
-  async #findInTime(domain: string): Promise<Learnt<Route | Reply>> {
+  async #findInTime(domain: string): Promise<Learnt<MailRoute | Reply>> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<Learnt<Reply>>((resolve) => {
       timer = setTimeout(() => resolve(dnsFailed(domain, "DNS_SILENT", "no answer in time")), LOOKUP_MS_MAX);
@@ -98,7 +98,7 @@ export class Routes {
     return found;
   }
 
-  async #find(domain: string): Promise<Learnt<Route | Reply>> {
+  async #find(domain: string): Promise<Learnt<MailRoute | Reply>> {
     if (!isHostName(domain)) return final("NO_DOMAIN", `${domain} is no domain`, "5.1.2");
     let all: Mx[];
     try {
@@ -114,7 +114,7 @@ export class Routes {
     const isImplicit = all.length === 1 && all[0]?.host === domain;
     const hosts = this.#inOrder(all.filter(({ host }) => isHostName(host)));
     const found = await Promise.all(hosts.map(({ host }) => this.#hosts.learn(host)));
-    const stops = hosts.flatMap((mx, n) => stopsAt(mx, found[n] as Found));
+    const stops = hosts.flatMap((mx, n) => stopsAt(mx, found[n] as FoundAddresses));
     if (stops.length > 0) {
       const keepMs = Math.min(
         ROUTE_KEEP_MS_MAX,
@@ -135,9 +135,13 @@ export class Routes {
       .map(({ mx }) => mx);
   }
 
-  async #resolve(host: string): Promise<Learnt<Found>> {
+  async #resolve(host: string): Promise<Learnt<FoundAddresses>> {
     const { dns, families, mayCarryTo } = this.#options;
-    let found: Learnt<Found> = { value: { kind: "none" }, keepMs: NEGATIVE_KEEP_MS, isFailure: false };
+    let found: Learnt<FoundAddresses> = {
+      value: { kind: "none" },
+      keepMs: NEGATIVE_KEEP_MS,
+      isFailure: false,
+    };
     for (const family of families) {
       try {
         const records = await (family === 4 ? dns.resolve4 : dns.resolve6).call(dns, host, { ttl: true });
@@ -170,7 +174,7 @@ function ranked(records: readonly { exchange: string; priority: number }[]): Mx[
   return [...best].map(([host, preference]) => ({ host, rank: ranks.get(preference) as number }));
 }
 
-function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
+function stopsAt({ host, rank }: Mx, found: FoundAddresses): Stop[] {
   if (found.kind !== "addresses") return [];
   return found.addresses.slice(0, ADDRESSES_PER_HOST_MAX).map((address) => ({ host, address, rank }));
 }
@@ -178,8 +182,8 @@ function stopsAt({ host, rank }: Mx, found: Found): Stop[] {
 /**
  * After a failure of DNS anything is possible; a forbidden address is final; a host without addresses may be a mistake.
  */
-function whyNone(domain: string, found: readonly Found[], isImplicit: boolean): Learnt<Reply> {
-  const has = (kind: Found["kind"]) => found.some((one) => one.kind === kind);
+function whyNone(domain: string, found: readonly FoundAddresses[], isImplicit: boolean): Learnt<Reply> {
+  const has = (kind: FoundAddresses["kind"]) => found.some((one) => one.kind === kind);
   for (const failure of ["DNS_SILENT", "DNS_FAILED"] as const)
     if (has(failure)) return dnsFailed(domain, failure, "the addresses of its hosts could not be learnt");
   if (has("barred"))

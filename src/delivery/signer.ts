@@ -21,14 +21,14 @@ const LOAD_MS_MAX = 5_000;
 
 /** `sealed` tells whether an opened key is still the one in the record. */
 type Opened = SigningKey & { sealed: Buffer };
-type Kept = { since: number; keys: Promise<readonly Opened[]> };
+type CachedKeys = { since: number; keys: Promise<readonly Opened[]> };
 
 export type SignerParts = { sql: Sql; sealer: Sealer; refreshMs?: number };
 
 export class Signer {
   readonly #parts: Required<SignerParts>;
   /** The one used last comes last. */
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, CachedKeys>();
 
   constructor(parts: SignerParts) {
     this.#parts = { refreshMs: REFRESH_MS, ...parts };
@@ -61,7 +61,11 @@ export class Signer {
     return kept.keys;
   }
 
-  async #load(workspaceId: string, domain: string, before: Kept | undefined): Promise<readonly Opened[]> {
+  async #load(
+    workspaceId: string,
+    domain: string,
+    before: CachedKeys | undefined,
+  ): Promise<readonly Opened[]> {
     const rows = await within(signingKeys(this.#parts.sql, workspaceId, upwards(domain)), LOAD_MS_MAX);
     const known = await (before?.keys ?? []);
     const nearest = Math.max(...rows.map((row) => row.domain.length));

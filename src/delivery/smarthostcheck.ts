@@ -10,7 +10,11 @@ import { readSmarthost, type SmarthostSettings } from "./smarthost.ts";
 const TICK_MS = 100;
 
 /** null: accepted; else the reason. Each step may take `stepMs`. */
-export function knock(url: string, settings: SmarthostSettings, stepMs: number): Promise<Reply | null> {
+export function smarthostTrouble(
+  url: string,
+  settings: SmarthostSettings,
+  stepMs: number,
+): Promise<Reply | null> {
   const { peer } = readSmarthost(url, settings);
   const patience = { connectMs: stepMs, greetingMs: stepMs, commandMs: stepMs, dotMs: stepMs };
   const now = () => performance.now();

@@ -3,7 +3,7 @@
  * the same code as all mail, but is not counted and not stored.
  */
 import { Resolver } from "node:dns/promises";
-import { Conversation, type Errand, type Peer } from "../smtp/conversation.ts";
+import { Conversation, type Delivery, type Peer } from "../smtp/conversation.ts";
 import type { Envelope } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { Reply } from "../smtp/reply.ts";
@@ -14,7 +14,7 @@ import { Routes } from "./routes.ts";
 const TICK_MS = 100;
 const STEP_MS = 30_000;
 
-export type Told = { who: "us" | "them" | "note"; text: string };
+export type WireLine = { who: "us" | "them" | "note"; text: string };
 
 /** The hosts for the mail of a domain, by preference; or why there are none. */
 export async function receiversOf(settings: DirectSettings, domain: string): Promise<Peer[] | Reply> {
@@ -48,7 +48,7 @@ export async function sendByHand(
   peers: readonly Peer[],
   envelope: Envelope,
   message: Buffer,
-  tell: (told: Told) => void,
+  tell: (told: WireLine) => void,
 ): Promise<Reply[]> {
   let last: Reply[] = [];
   for (const peer of peers) {
@@ -68,13 +68,13 @@ function converse(
   peer: Peer,
   envelope: Envelope,
   message: Buffer,
-  tell: (told: Told) => void,
+  tell: (told: WireLine) => void,
 ): Promise<{ replies: Reply[]; wasReady: boolean }> {
   const now = () => performance.now();
   return new Promise((resolve) => {
     let wasReady = false;
     let answered: Reply[] | null = null;
-    const errand: Errand = {
+    const delivery: Delivery = {
       envelope,
       message,
       permit: { mayBegin: () => true },
@@ -92,7 +92,7 @@ function converse(
         onReady: (ready) => {
           if (wasReady) return ready.retire();
           wasReady = true;
-          ready.carry(errand);
+          ready.carry(delivery);
         },
         onLeaving: () => null,
         onReturn: (_, reason) => {

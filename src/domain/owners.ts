@@ -19,7 +19,7 @@ const LOAD_MS_MAX = 3_000;
 const NAMES_MAX = 2_000;
 
 /** `version`: of the workspace that owns it, when that was the one to ask; else nobody's. */
-type Kept = { owner: string | null; version: number; at: number; isRefreshing: boolean };
+type CachedOwner = { owner: string | null; version: number; at: number; isRefreshing: boolean };
 
 export type Asking = {
   workspaceId: string;
@@ -36,7 +36,7 @@ export type OwnerParts = {
 
 export class Owners {
   readonly #parts: OwnerParts;
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, CachedOwner>();
   #asked = new Map<string, Asking>();
   #answer: Promise<void> | null = null;
 
@@ -63,7 +63,7 @@ export class Owners {
     return true;
   }
 
-  #allows({ owner }: Pick<Kept, "owner">, { workspaceId }: Asking): boolean {
+  #allows({ owner }: Pick<CachedOwner, "owner">, { workspaceId }: Asking): boolean {
     return owner === workspaceId || (owner === null && !this.#parts.isRequired);
   }
 
@@ -104,7 +104,7 @@ export class Owners {
     }
   }
 
-  #keep(domain: string, kept: Kept): void {
+  #keep(domain: string, kept: CachedOwner): void {
     this.#kept.delete(domain);
     this.#kept.set(domain, kept);
     if (this.#kept.size > DOMAINS_KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value as string);

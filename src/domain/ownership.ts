@@ -5,7 +5,7 @@
  */
 import type { DomainKey } from "../record/workspaces/domainkeys.ts";
 import type { SenderDomain } from "../record/workspaces/domains.ts";
-import { type AskTxt, type Finding, joinedTexts, lookUp } from "./published.ts";
+import { type AskTxt, type DnsFinding, joinedTexts, lookUp } from "./published.ts";
 
 const TOKEN_PREFIX = "postrider-verification=";
 
@@ -22,7 +22,7 @@ export function ownershipText({ token }: Pick<SenderDomain, "token">): string {
 export async function lookUpOwnership(
   claim: Pick<SenderDomain, "domain" | "token">,
   askTxt: AskTxt,
-): Promise<Finding> {
+): Promise<DnsFinding> {
   const name = ownershipName(claim.domain);
   const asked = await joinedTexts(name, askTxt);
   if ("says" in asked) return asked;
@@ -45,7 +45,7 @@ export async function proofOf(
   );
 }
 
-export function judgeProof(findings: readonly Finding[]): Proof {
+export function judgeProof(findings: readonly DnsFinding[]): Proof {
   if (findings.some(({ isFound }) => isFound)) return "found";
   return findings.some(({ isUnknown }) => isUnknown) ? "unknown" : "missing";
 }

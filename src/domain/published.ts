@@ -13,7 +13,7 @@ const ED25519_PREFIX_BYTES = 12;
 
 export type Published = { domain: string; selector: string; algorithm: Algorithm; publicKey: Buffer };
 
-export type Finding = {
+export type DnsFinding = {
   /** Receivers that look now find the key. */
   isFound: boolean;
   /** DNS could not be asked: nothing is known. */
@@ -38,13 +38,13 @@ export function zoneLine(key: Published): string {
   return `${recordName(key)}. ${TTL_SECONDS} IN TXT ( ${data} )`;
 }
 
-export async function lookUp(key: Published, askTxt: AskTxt): Promise<Finding> {
+export async function lookUp(key: Published, askTxt: AskTxt): Promise<DnsFinding> {
   const asked = await joinedTexts(recordName(key), askTxt);
   return "says" in asked ? asked : judge(key, asked.texts);
 }
 
 /** The TXT records at a name, the strings of each joined; or that DNS gave no answer. */
-export async function joinedTexts(name: string, askTxt: AskTxt): Promise<{ texts: string[] } | Finding> {
+export async function joinedTexts(name: string, askTxt: AskTxt): Promise<{ texts: string[] } | DnsFinding> {
   try {
     return { texts: (await askTxt(name)).map((strings) => strings.join("")) };
   } catch (error) {
@@ -55,9 +55,9 @@ export async function joinedTexts(name: string, askTxt: AskTxt): Promise<{ texts
 }
 
 /** `records` are the TXT records at the key's name, the strings of each joined. */
-export function judge(key: Published, records: readonly string[]): Finding {
-  const found = (says: string): Finding => ({ isFound: true, isUnknown: false, says });
-  const missing = (says: string): Finding => ({ isFound: false, isUnknown: false, says });
+export function judge(key: Published, records: readonly string[]): DnsFinding {
+  const found = (says: string): DnsFinding => ({ isFound: true, isUnknown: false, says });
+  const missing = (says: string): DnsFinding => ({ isFound: false, isUnknown: false, says });
   const name = recordName(key);
   const [record] = records;
   if (record === undefined) return missing(`there is no TXT record at ${name}`);

@@ -2,7 +2,7 @@
  * Whether a name below a sender's domain leads where the operator takes reports, so that mail of the domain may have its
  * return path there: SPF is asked of that name, and counts for DMARC when it is below the domain in From.
  */
-import type { Finding } from "./published.ts";
+import type { DnsFinding } from "./published.ts";
 
 const LABEL = "bounces";
 const TTL_SECONDS = 3_600;
@@ -23,7 +23,7 @@ export function returnPathLine(domain: string, bounceDomain: string): string {
 export async function lookUpReturnPath(
   domain: string,
   { bounceDomain, askMx }: ReturnPathDns,
-): Promise<Finding> {
+): Promise<DnsFinding> {
   const name = returnPathName(domain);
   const [ours, theirs] = await Promise.all([hostsOf(bounceDomain, askMx), hostsOf(name, askMx)]);
   if (ours === null || theirs === null)

@@ -14,7 +14,7 @@ import {
   takeDomain,
 } from "../record/workspaces/domains.ts";
 import { type Proof, proofOf } from "./ownership.ts";
-import type { AskTxt, Finding } from "./published.ts";
+import type { AskTxt, DnsFinding } from "./published.ts";
 import { lookUpReturnPath, type ReturnPathDns } from "./returnpath.ts";
 
 const CHECK_EVERY_MS = DAY_MS;
@@ -31,7 +31,7 @@ export async function checkReturnPath(
   dns: ReturnPathDns,
   checked: SenderDomain,
   now: number,
-): Promise<Finding> {
+): Promise<DnsFinding> {
   const finding = await lookUpReturnPath(checked.domain, dns);
   if (finding.isUnknown) return finding;
   // receivers refuse mail whose return path leads nowhere, so what is gone is used no more

@@ -1,5 +1,5 @@
 /** What `npm start` says when it is ready: where everything is, and the first mail to paste. */
-import type { Place } from "./home.ts";
+import type { ReadyInfo } from "./home.ts";
 
 const MAIL = {
   from: "Demo <demo@example.com>",
@@ -13,7 +13,7 @@ may send only from domains that it has verified in DNS.`;
 const VERIFIED_SENDERS =
   "A workspace may send only from domains that it has verified in DNS: see `postrider help domain add`.";
 
-export function banner(place: Place, folder: string, writesAsAny: boolean): string {
+export function banner(place: ReadyInfo, folder: string, writesAsAny: boolean): string {
   const curl = (path: string, body: unknown) =>
     [
       `  curl ${place.base_url}/api/v1${path} \\`,
@@ -48,7 +48,7 @@ Ctrl-C stops everything.
 `;
 }
 
-function mailboxOf({ mailbox_url, smtp_url }: Place): string {
+function mailboxOf({ mailbox_url, smtp_url }: ReadyInfo): string {
   if (mailbox_url !== null) return `${mailbox_url}/messages`;
   return smtp_url === null
     ? "none: mail goes to the MX hosts of its recipients"

@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import type { Report } from "./parent.ts";
+import type { ChildReport } from "./parent.ts";
 
 /**
  * What every process of ours runs with. Half of the requests and mails of a moment outlive a young generation of 16 MB, and
@@ -13,7 +13,7 @@ import type { Report } from "./parent.ts";
 export const NODE_FLAGS: readonly string[] = ["--enable-source-maps", "--max-semi-space-size=32"];
 
 /** Why a start failed, in a line for the user, and the status that the process ends with. */
-export class StartError extends Error {
+export class ChildStartError extends Error {
   readonly status: number;
 
   constructor(reason: string, status = 1) {
@@ -35,7 +35,7 @@ export type ChildOptions = {
 export type Child = {
   pid: number;
   /** The report that it serves; rejects with a StartError when it cannot. */
-  started: Promise<Report>;
+  started: Promise<ChildReport>;
   /** Resolves when it has ended, with why. */
   ended: Promise<string>;
   end(msMax: number): Promise<void>;
@@ -54,15 +54,15 @@ export function startChild({ name, script, args, env, logFile, say }: ChildOptio
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (status, signal) => resolve(failure?.reason ?? signal ?? `status ${status}`));
   });
-  const served = new Promise<Report>((resolve) => {
-    child.on("message", (report: Report) => {
+  const served = new Promise<ChildReport>((resolve) => {
+    child.on("message", (report: ChildReport) => {
       if (report.kind === "progress") say(report.line);
       else if (report.kind === "failed") failure = report;
       else resolve(report);
     });
   });
   const died = ended.then((why) => {
-    throw new StartError(
+    throw new ChildStartError(
       failure?.reason ?? `The ${name} process ended while it was starting (${why}). See ${logFile}`,
       failure?.status,
     );

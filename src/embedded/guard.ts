@@ -8,17 +8,17 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { startMailbox } from "./mailbox.ts";
-import { onLeashLost, report, type StoresReport } from "./parent.ts";
+import { onParentGone, report, type StoresReport } from "./parent.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 
-type Store = { stop(): Promise<void>; ended?: Promise<void> };
+type EmbeddedStore = { stop(): Promise<void>; ended?: Promise<void> };
 
 const PASSWORD_BYTES = 18;
 
 const [home = ".", wanted = ""] = process.argv.slice(-2);
 const stores: StoresReport = { env: {}, databaseUrl: null, redisUrl: null, mailboxUrl: null, pids: {} };
-const held: Store[] = [];
+const held: EmbeddedStore[] = [];
 const atOnce = new AbortController();
 let isEnding = false;
 
@@ -28,7 +28,7 @@ const options = {
   signal: atOnce.signal,
 };
 
-const STARTS: Record<string, () => Promise<Store>> = {
+const STARTS: Record<string, () => Promise<EmbeddedStore>> = {
   async postgres() {
     options.log("Starting Postgres");
     const postgres = await startPostgres({ ...options, folder: join(home, "postgres") });
@@ -58,7 +58,7 @@ const STARTS: Record<string, () => Promise<Store>> = {
   },
 };
 
-onLeashLost(() => {
+onParentGone(() => {
   isEnding = true;
   atOnce.abort();
   Promise.all(held.map((store) => store.ended)).finally(() => process.exit(1));

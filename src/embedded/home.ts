@@ -15,12 +15,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { StartError } from "./child.ts";
+import { ChildStartError } from "./child.ts";
 import { closeToOthers, makeFolder } from "./folder.ts";
 import { endProcess, type Identity, identify, stillRuns } from "./process.ts";
 
 /** Where everything is. */
-export type Place = {
+export type ReadyInfo = {
   base_url: string;
   api_key: string;
   workspace_id: string;
@@ -38,7 +38,7 @@ export type Place = {
 };
 
 /** What testers and the command line read. */
-export type Ready = Place & { pids: Record<string, number> };
+export type ReadyFile = ReadyInfo & { pids: Record<string, number> };
 
 const SECRETS = ["secret", "demo-key", "owner-password", "ready.json", "processes.json"];
 const FOLDERS = ["logs", "redis"];
@@ -53,7 +53,7 @@ export class Home {
   readonly #processesFile: string;
   readonly #processes: Processes = {};
   #isOurs = false;
-  #announced: Place | null = null;
+  #announced: ReadyInfo | null = null;
 
   constructor(folder: string) {
     this.folder = folder;
@@ -67,7 +67,7 @@ export class Home {
       await this.#enter(say);
     } catch (error) {
       if (!(error instanceof Error && "syscall" in error)) throw error;
-      throw new StartError(
+      throw new ChildStartError(
         `The folder ${this.folder} (POSTRIDER_HOME) cannot be used: ${error.message}. ` +
           "Set POSTRIDER_HOME to a folder in which Postrider may write.",
       );
@@ -82,7 +82,7 @@ export class Home {
     while (!createWhole(this.#processesFile, JSON.stringify(this.#processes))) {
       const { root, ...others } = readProcesses(this.#processesFile);
       if (root && stillRuns(root))
-        throw new StartError(`Postrider is already running in ${this.folder} (pid ${root.pid}).`);
+        throw new ChildStartError(`Postrider is already running in ${this.folder} (pid ${root.pid}).`);
       const leftovers = Object.values(others).filter(stillRuns);
       if (leftovers.length > 0) say("Waiting for processes of the last run to end");
       await Promise.all(leftovers.map((leftover) => endProcess(leftover, "SIGINT")));
@@ -105,9 +105,9 @@ export class Home {
     if (this.#announced) this.announce(this.#announced);
   }
 
-  announce(place: Place): void {
+  announce(place: ReadyInfo): void {
     const pids = Object.fromEntries(Object.entries(this.#processes).map(([name, { pid }]) => [name, pid]));
-    const ready: Ready = { ...place, pids };
+    const ready: ReadyFile = { ...place, pids };
     writeWhole(this.#readyFile, `${JSON.stringify(ready, null, 2)}\n`);
     this.#announced = place;
   }
@@ -154,7 +154,7 @@ function closeHome(folder: string): void {
   const names = readdirSync(folder);
   const isOurs = (name: string) => [...SECRETS, ...FOLDERS, POSTGRES_FOLDER].includes(name);
   if (!names.some((name) => SECRETS.includes(name)) && !names.every(isOurs))
-    throw new StartError(
+    throw new ChildStartError(
       `The folder ${folder} (POSTRIDER_HOME) holds other files. Set POSTRIDER_HOME to a folder of its own: ` +
         "it is closed to all other users.",
     );
@@ -168,7 +168,7 @@ function readProcesses(file: string): Processes {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return {}; // that run just left
     if (!(error instanceof SyntaxError)) throw error;
-    throw new StartError(`${file} is damaged. If no Postrider runs in this folder, remove the file.`);
+    throw new ChildStartError(`${file} is damaged. If no Postrider runs in this folder, remove the file.`);
   }
 }
 

@@ -15,9 +15,9 @@ const CLOSE_MS_MAX = 500;
 
 type Caught = { id: string; at: Date; envelope: { from: string; to: string[] }; raw: Buffer };
 
-export type Mailbox = { smtpUrl: string; url: string; stop(): Promise<void> };
+export type MailCatcher = { smtpUrl: string; url: string; stop(): Promise<void> };
 
-export async function startMailbox(ports: { smtp?: number; http?: number } = {}): Promise<Mailbox> {
+export async function startMailbox(ports: { smtp?: number; http?: number } = {}): Promise<MailCatcher> {
   const mails = new CaughtMails();
   const smtp = new SMTPServer({
     disabledCommands: ["AUTH", "STARTTLS"],

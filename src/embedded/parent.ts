@@ -3,7 +3,7 @@
  * channel closes, and the child ends: at once while it is still starting, gently once it has said how. Without a
  * leash a process runs unsupervised.
  */
-export type Report =
+export type ChildReport =
   | { kind: "progress"; line: string }
   | { kind: "ready"; port: number | null; inboundPort: number | null }
   | { kind: "stores"; stores: StoresReport }
@@ -26,11 +26,11 @@ let end = (): void => process.exit(1);
 if (process.send && !process.connected) end();
 process.once("disconnect", () => end());
 
-export function onLeashLost(gently: () => void): void {
+export function onParentGone(gently: () => void): void {
   end = gently;
 }
 
-export function report(message: Report): void {
+export function report(message: ChildReport): void {
   // the root may be gone: the leash says so too
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

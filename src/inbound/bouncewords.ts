@@ -82,7 +82,7 @@ const ADDRESS =
 const OF_OTHERS =
   /mail from|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
 
-type Found = Fate & { lines: string[] };
+type FoundWords = Fate & { lines: string[] };
 
 export function bounceInWords(header: Fields, words: string): Fate[] {
   const begins = bounceBegins(header, words);
@@ -117,8 +117,8 @@ function namedIn(header: Fields): string[] {
   return names.map((one) => one.trim().toLowerCase()).filter((one) => one.includes("@"));
 }
 
-function foundIn(lines: readonly string[], action: Fate["action"]): Found[] {
-  const found: Found[] = [];
+function foundIn(lines: readonly string[], action: Fate["action"]): FoundWords[] {
+  const found: FoundWords[] = [];
   for (const line of lines) {
     const address = OF_OTHERS.test(line) ? null : (ADDRESS.exec(line)?.[1]?.toLowerCase() ?? null);
     const isNew = address !== null && found.every(({ recipient }) => recipient !== address);
@@ -129,7 +129,7 @@ function foundIn(lines: readonly string[], action: Fate["action"]): Found[] {
   return found;
 }
 
-function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): Found {
+function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): FoundWords {
   return { recipient, action, status: null, code: null, text: "", remote: null, lines: [...lines] };
 }
 
@@ -143,7 +143,7 @@ function linesOf(words: string): string[] {
 }
 
 /** What a server said: of the lines about a recipient what looks like a reply, or else all of them. */
-function withReply({ lines, ...fate }: Found): Fate {
+function withReply({ lines, ...fate }: FoundWords): Fate {
   const text = lines
     .join(" ")
     .replace(/[\p{Cc}\s]+/gu, " ")

@@ -6,7 +6,7 @@ import type { Sql } from "../record/db/connect.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
 import { type Certificate, selfSigned } from "./certificate.ts";
 import { Intake } from "./intake.ts";
-import { Listener } from "./listener.ts";
+import { ReportListener } from "./listener.ts";
 
 export type InboundParts = {
   paths: ReturnPathKey;
@@ -40,7 +40,7 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
   const { paths, clock, brake, onFault } = parts;
   const name = ehloName ?? bounceDomain ?? NAME_WITHOUT_DOMAIN;
   const intake = new Intake(parts.sql, parts.onKept);
-  const listener = new Listener({
+  const listener = new ReportListener({
     host,
     port,
     name,

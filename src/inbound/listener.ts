@@ -10,7 +10,7 @@ import type { NewReport } from "../record/mail/reports.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
 import type { Certificate } from "./certificate.ts";
 import { Flood } from "./flood.ts";
-import { type Addressee, type Limits, Session } from "./session.ts";
+import { ReportSession, type ReportTarget, type SessionLimits } from "./session.ts";
 
 const CONNECTIONS_MAX = 500;
 /** Of one address: a smarthost sends all of its reports. */
@@ -22,7 +22,7 @@ const COMPLAINTS_EACH_MINUTE_MAX = 600;
 const COMPLAINTS_MINUTE_MAX = 6_000;
 const MINUTE_MS = 60_000;
 
-const LIMITS: Limits = {
+const LIMITS: SessionLimits = {
   messageBytesMax: 50 * 1024 * 1024,
   keptBytesMax: 128 * 1024,
   silenceMsMax: 60_000,
@@ -44,15 +44,15 @@ export type ListenerParts = {
   busy(): string | null;
   keep(reports: readonly NewReport[]): Promise<void>;
   onFault(error: unknown): void;
-  limits?: Partial<Limits>;
+  limits?: Partial<SessionLimits>;
 };
 
 type To = Omit<NewReport, "id" | "raw">;
 
-export class Listener {
+export class ReportListener {
   readonly #parts: ListenerParts;
   readonly #server: Server;
-  readonly #sessions = new Map<Session<To>, string>();
+  readonly #sessions = new Map<ReportSession<To>, string>();
   readonly #perAddress = new Map<string, number>();
   readonly #reports: Flood;
   readonly #complaints: Flood;
@@ -76,7 +76,7 @@ export class Listener {
         return;
       }
       this.#perAddress.set(remote, open + 1);
-      const session: Session<To> = new Session(socket, {
+      const session: ReportSession<To> = new ReportSession(socket, {
         name,
         secureContext,
         limits,
@@ -111,7 +111,7 @@ export class Listener {
     await closed;
   }
 
-  #ended(session: Session<To>): void {
+  #ended(session: ReportSession<To>): void {
     const remote = this.#sessions.get(session);
     if (remote === undefined) return;
     this.#sessions.delete(session);
@@ -120,7 +120,7 @@ export class Listener {
     else this.#perAddress.delete(remote);
   }
 
-  #addressee(address: string, remote: string): Addressee<To> {
+  #addressee(address: string, remote: string): ReportTarget<To> {
     const { paths, clock, feedbackAddresses } = this.#parts;
     if (feedbackAddresses.includes(address.toLowerCase())) {
       if (!this.#complaints.takes(remote) || !this.#allComplaints.takes("all"))

@@ -20,7 +20,7 @@ export type Complaint = {
   paths: string[];
 };
 
-export type Report =
+export type ReadReport =
   | { kind: "delivery"; fates: Fate[] }
   | { kind: "complaint"; complaint: Complaint }
   | { kind: "ignored"; reason: string };
@@ -31,7 +31,7 @@ const PATHS_MAX = 10;
 const HEADER_TEXT_CHARS_MAX = 65_536;
 
 /** `to`: a feedback address takes complaints of providers that write no report of RFC 5965. */
-export function readReport(message: Buffer, to: "return path" | "feedback address"): Report {
+export function readReport(message: Buffer, to: "return path" | "feedback address"): ReadReport {
   const parts = partsOf(message);
   const [whole] = parts;
   if (!whole) return { kind: "ignored", reason: "the message is empty" };
@@ -129,7 +129,7 @@ function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
   });
 }
 
-function withoutReport(whole: Part, parts: readonly Part[]): Report {
+function withoutReport(whole: Part, parts: readonly Part[]): ReadReport {
   const isReply = isAutomatic(whole.fields);
   const fates = isReply && !isOfMailSystem(whole.fields) ? [] : bounceInWords(whole.fields, wordsOf(parts));
   if (fates.length > 0) return { kind: "delivery", fates };
@@ -175,7 +175,7 @@ function isOfMailSystem(fields: Fields): boolean {
 /** Reports of these types complain about nothing. */
 const NO_COMPLAINT: ReadonlySet<string> = new Set(["not-spam", "auth-failure", "dmarc", "dkim"]);
 
-function complaintIn(parts: readonly Part[], to: "return path" | "feedback address"): Report | null {
+function complaintIn(parts: readonly Part[], to: "return path" | "feedback address"): ReadReport | null {
   const report = firstOf(parts, ["message/feedback-report"]);
   const about = parts.find(({ isQuoted, depth }) => isQuoted && depth > 0) ?? null;
   const isOther = parts.some(({ type }) => OTHER_REPORTS.includes(type));

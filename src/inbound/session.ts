@@ -11,13 +11,13 @@ import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
 
 /** What a recipient's address is to us. `reply` refuses it. */
-export type Addressee<T> = { kind: "taken"; to: T } | { kind: "refused"; reply: string };
+export type ReportTarget<T> = { kind: "taken"; to: T } | { kind: "refused"; reply: string };
 
-export type SessionParts<T> = {
+export type ReportSessionParts<T> = {
   name: string;
   secureContext: SecureContext;
-  limits: Limits;
-  addressee(address: string, remote: string): Addressee<T>;
+  limits: SessionLimits;
+  addressee(address: string, remote: string): ReportTarget<T>;
   /** Resolves when it is committed. */
   keep(to: readonly T[], message: Buffer): Promise<void>;
   /** Why nothing is taken for now; null in good times. */
@@ -26,7 +26,7 @@ export type SessionParts<T> = {
   onEnd(): void;
 };
 
-export type Limits = {
+export type SessionLimits = {
   /** Of a message; larger ones are refused. */
   messageBytesMax: number;
   /** Of a message that is kept. */
@@ -48,16 +48,16 @@ const LF = 0x0a;
 const CR = 0x0d;
 const DOT = 0x2e;
 
-type Answer = { reply: string; isFault?: true; isLast?: true };
-const ok = (reply: string): Answer => ({ reply });
-const fault = (reply: string): Answer => ({ reply, isFault: true });
-const last = (reply: string): Answer => ({ reply, isLast: true });
+type SessionAnswer = { reply: string; isFault?: true; isLast?: true };
+const ok = (reply: string): SessionAnswer => ({ reply });
+const fault = (reply: string): SessionAnswer => ({ reply, isFault: true });
+const last = (reply: string): SessionAnswer => ({ reply, isLast: true });
 const GO_SECURE = ok("220 2.0.0 go ahead");
 
 type Message = { kept: Buffer[]; keptBytes: number; bytes: number; isMalformed: boolean };
 
-export class Session<T> {
-  readonly #parts: SessionParts<T>;
+export class ReportSession<T> {
+  readonly #parts: ReportSessionParts<T>;
   readonly #remote: string;
   #socket: Socket;
   #isSecure = false;
@@ -75,7 +75,7 @@ export class Session<T> {
   #faults = 0;
   readonly #endTimer: NodeJS.Timeout;
 
-  constructor(socket: Socket, parts: SessionParts<T>) {
+  constructor(socket: Socket, parts: ReportSessionParts<T>) {
     this.#socket = socket;
     this.#parts = parts;
     this.#remote = socket.remoteAddress ?? "";
@@ -167,7 +167,7 @@ export class Session<T> {
     if (answer === GO_SECURE) this.#secure();
   }
 
-  #answerTo(verb: string, rest: string): Answer {
+  #answerTo(verb: string, rest: string): SessionAnswer {
     switch (verb) {
       case "EHLO":
         return this.#greet(rest, true);
@@ -195,7 +195,7 @@ export class Session<T> {
     }
   }
 
-  #greet(name: string, isExtended: boolean): Answer {
+  #greet(name: string, isExtended: boolean): SessionAnswer {
     if (name === "") return fault("501 5.5.4 say who you are");
     this.#hasGreeted = true;
     this.#reset();
@@ -211,7 +211,7 @@ export class Session<T> {
     return ok(lines.map((text, n) => `250${n < lines.length - 1 ? "-" : " "}${text}`).join("\r\n"));
   }
 
-  #startTls(): Answer {
+  #startTls(): SessionAnswer {
     if (this.#isSecure) return fault("503 5.5.1 the connection is secure");
     // what came with it came in the open, and must not be obeyed as if it had come secured
     return this.#unread.length > 0 ? last("501 5.5.1 nothing may follow STARTTLS") : GO_SECURE;
@@ -230,7 +230,7 @@ export class Session<T> {
     this.#listen(this.#socket);
   }
 
-  #mail(rest: string): Answer {
+  #mail(rest: string): SessionAnswer {
     if (!this.#hasGreeted) return fault("503 5.5.1 say EHLO first");
     if (this.#hasSender) return fault("503 5.5.1 there is a sender already");
     const parameters = /^FROM:\s?<[^<>]{0,320}>(.*)$/i.exec(rest)?.[1];
@@ -246,7 +246,7 @@ export class Session<T> {
     return ok("250 2.1.0 ok");
   }
 
-  #rcpt(rest: string): Answer {
+  #rcpt(rest: string): SessionAnswer {
     if (!this.#hasSender) return fault("503 5.5.1 say MAIL first");
     const address = /^TO:\s?<([^<>\s]{1,320})>/i.exec(rest)?.[1];
     if (address === undefined) return fault("501 5.5.4 RCPT TO:<address>");
@@ -258,7 +258,7 @@ export class Session<T> {
     return ok("250 2.1.5 ok");
   }
 
-  #data(): Answer {
+  #data(): SessionAnswer {
     if (this.#recipients.length === 0) return fault("503 5.5.1 there is nobody to take it");
     this.#messages++;
     this.#message = { kept: [], keptBytes: 0, bytes: 0, isMalformed: false };

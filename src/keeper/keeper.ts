@@ -13,7 +13,7 @@ import type { AskTxt } from "../domain/published.ts";
 import type { ReturnPathDns } from "../domain/returnpath.ts";
 import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
-import type { Line, Lining } from "../queue/bagqueue.ts";
+import type { BagQueue, Lining } from "../queue/bagqueue.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
 import { type EraseSizes, eraseSizes } from "../record/contacts/erasures.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
@@ -34,7 +34,7 @@ import {
   release,
   type TickName,
 } from "../record/mail/keeping.ts";
-import { type BrakeLimits, freeBytesOf, watchBrake } from "../record/mail/overload.ts";
+import { freeBytesOf, type OverloadLimits, watchOverload } from "../record/mail/overload.ts";
 import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
 import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
@@ -77,14 +77,14 @@ export type KeeperParts = {
   sql: Sql;
   /** Of a statement on `sql`. */
   timeoutMs: number;
-  line: Line;
+  line: BagQueue;
   shards: number;
   reservations: Reservations;
   clock: Clock;
   retention: RetentionDays;
   /** Of the pool `retention`. */
   retentionSql: Sql;
-  brake: BrakeLimits;
+  brake: OverloadLimits;
   /** The policy of sending caps that is in force. */
   policy(): Policy;
   capsEverySeconds: number;
@@ -248,7 +248,7 @@ export class Keeper {
       onFault(error);
       return null;
     });
-    await this.#only("brake", (tx, now) => watchBrake(tx, brake, free, new Date(now)));
+    await this.#only("brake", (tx, now) => watchOverload(tx, brake, free, new Date(now)));
     return false;
   }
 

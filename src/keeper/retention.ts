@@ -9,7 +9,7 @@
 import { DAY_MS } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { dayName, isThere, listPartitions, type Partition } from "../record/db/partitions.ts";
-import { type Finding, PartitionCheck } from "../record/mail/partitioncheck.ts";
+import { PartitionCheck, type PartitionState } from "../record/mail/partitioncheck.ts";
 import {
   attachAgain,
   detachPartition,
@@ -104,7 +104,7 @@ export class Retention {
   }
 
   /** Looks through the e-mails of a partition's day, at half speed. */
-  async #find({ name, table, day }: Partition, before: Date, lease: Lease): Promise<Finding> {
+  async #find({ name, table, day }: Partition, before: Date, lease: Lease): Promise<PartitionState> {
     const { sql } = this.#parts;
     if (table === "outbox") return "over";
     const emails = `email_${day}`;

@@ -4,7 +4,7 @@
  * So no workspace waits for ever behind lower ids while the queue is full.
  */
 import type { Clock } from "../clock.ts";
-import type { Line, Lining } from "../queue/bagqueue.ts";
+import type { BagQueue, Lining } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { strays, unqueueOtherEpochs, workspacesWithStrays } from "../record/mail/keeping.ts";
 import { StepSize } from "../rules/stepsize.ts";
@@ -16,7 +16,7 @@ export const GRACE_MS = 2_000;
 
 export type StrayParts = {
   sql: Sql;
-  line: Line;
+  line: BagQueue;
   clock: Clock;
   /** How long a step may take before it becomes smaller. */
   slowMs: number;

@@ -18,7 +18,7 @@ import { addressField, dateField, givenField, subjectField } from "./header.ts";
 import { plaintextInTurns, plaintextOf } from "./plaintext.ts";
 import { type Attachment, treeOf } from "./tree.ts";
 
-export type Letter = {
+export type MessageContent = {
   /** With or without angle brackets. */
   messageId: string;
   date: Date;
@@ -40,9 +40,9 @@ export type Letter = {
 export const AT_ONCE_CHARS_MAX = 128 * 1024;
 const CRLF = Buffer.from("\r\n");
 
-export class UnwritableLetter extends Error {}
+export class UnwritableMessage extends Error {}
 
-export function compose(letter: Letter): Buffer | Promise<Buffer> {
+export function compose(letter: MessageContent): Buffer | Promise<Buffer> {
   const head = headOf(letter);
   // the same octets where all is ASCII, and nobody has to count them first
   const encoding = needsUtf8(letter) ? "utf8" : "latin1";
@@ -64,7 +64,7 @@ export function needsUtf8({
   to,
   cc,
   replyTo,
-}: Pick<Letter, "from" | "to" | "cc" | "replyTo">): boolean {
+}: Pick<MessageContent, "from" | "to" | "cc" | "replyTo">): boolean {
   return from.utf8 || to.some(isUtf8) || cc.some(isUtf8) || replyTo.some(isUtf8);
 }
 
@@ -72,8 +72,8 @@ function isUtf8({ utf8 }: Mailbox): boolean {
   return utf8;
 }
 
-function headOf({ messageId, date, from, to, cc, replyTo, subject, headers, mark }: Letter): string {
-  if (Number.isNaN(date.getTime())) throw new UnwritableLetter("the date is invalid");
+function headOf({ messageId, date, from, to, cc, replyTo, subject, headers, mark }: MessageContent): string {
+  if (Number.isNaN(date.getTime())) throw new UnwritableMessage("the date is invalid");
   let head = addressField("From", [from]);
   if (to.length > 0) head += addressField("To", to);
   if (cc.length > 0) head += addressField("Cc", cc);
@@ -83,7 +83,7 @@ function headOf({ messageId, date, from, to, cc, replyTo, subject, headers, mark
   head += dateField(date);
   for (const name in headers) {
     if (!headerNameOk(name) || headerReserved(name))
-      throw new UnwritableLetter(`the field ${JSON.stringify(name)} cannot be set`);
+      throw new UnwritableMessage(`the field ${JSON.stringify(name)} cannot be set`);
     head += givenField(name, headers[name] as string);
   }
   if (mark !== undefined) head += `${MARK_FIELD}: ${mark}\r\n`;
@@ -93,7 +93,7 @@ function headOf({ messageId, date, from, to, cc, replyTo, subject, headers, mark
 function bareId(messageId: string): string {
   const id = /^<?([!-;=?-~]{1,900})>?$/.exec(messageId)?.[1];
   if (id === undefined)
-    throw new UnwritableLetter(`the message id ${JSON.stringify(messageId)} is malformed`);
+    throw new UnwritableMessage(`the message id ${JSON.stringify(messageId)} is malformed`);
   return id;
 }
 
@@ -122,7 +122,7 @@ function composeBoth(head: string, text: string, html: string, boundary: string)
 }
 
 async function composeInTurns(
-  { messageId, text: given, attachments }: Letter,
+  { messageId, text: given, attachments }: MessageContent,
   head: Buffer,
   html: string,
 ): Promise<Buffer> {

@@ -66,7 +66,7 @@ const TAG_NAME = /[a-zA-Z][a-zA-Z0-9:-]*/y;
 class Derivation {
   readonly #html: string;
   readonly #hide: boolean;
-  readonly #page = new Page();
+  readonly #page = new TextPage();
   #at = 0;
   #hiddenTag = "";
   #hiddenDepth = 0;
@@ -185,7 +185,7 @@ type Container = { tag: string; number: number; indent: string };
 type Link = { href: string; text: string };
 
 /** Text as it grows: breaks and spaces are owed, and paid only before the next word. */
-class Page {
+class TextPage {
   text = "";
   #breaks = 0;
   #space = false;

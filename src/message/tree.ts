@@ -31,7 +31,7 @@ const PARAMETER = /; *([^=]+)=("[^"]*"|[^ ;]+)/g;
 const CRLF = Buffer.from("\r\n");
 
 /** The Content fields with their line ends; the body in pieces, without a line end after it. */
-export type Part = { fields: string; body: readonly Buffer[] };
+export type MimePart = { fields: string; body: readonly Buffer[] };
 
 /** `boundary` must not occur in either text. */
 export async function treeOf(
@@ -39,7 +39,7 @@ export async function treeOf(
   html: string,
   attachments: readonly Attachment[],
   boundary: string,
-): Promise<Part> {
+): Promise<MimePart> {
   const isShown = ({ contentId }: Attachment): boolean => html !== "" && Boolean(contentId);
   const shown = await fileParts(attachments.filter(isShown));
   const attached = await fileParts(attachments.filter((one) => !isShown(one)));
@@ -48,10 +48,10 @@ export async function treeOf(
     html === "" ? [] : contain("related", boundary, [await textPartInTurns("text/html", html), ...shown]);
   const letter = contain("alternative", boundary, [...plain, ...rich]);
   const [root] = contain("mixed", boundary, [...letter, ...attached]);
-  return root as Part;
+  return root as MimePart;
 }
 
-function contain(kind: string, stem: string, parts: readonly Part[]): readonly Part[] {
+function contain(kind: string, stem: string, parts: readonly MimePart[]): readonly MimePart[] {
   if (parts.length < 2) return parts;
   // no boundary may begin with another: some parsers look only at the beginning of a line
   const boundary = `${stem}.${kind}`;
@@ -63,8 +63,8 @@ function contain(kind: string, stem: string, parts: readonly Part[]): readonly P
   return [{ fields: parameterField("Content-Type", `multipart/${kind}`, parameters), body }];
 }
 
-async function fileParts(attachments: readonly Attachment[]): Promise<Part[]> {
-  const parts: Part[] = [];
+async function fileParts(attachments: readonly Attachment[]): Promise<MimePart[]> {
+  const parts: MimePart[] = [];
   for (const one of attachments)
     parts.push({ fields: fileFields(one), body: await base64InTurns(one.content) });
   return parts;

@@ -5,7 +5,7 @@
  */
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
-import type { Held } from "../record/mail/bagleases.ts";
+import type { HeldBag } from "../record/mail/bagleases.ts";
 import { type Settled, settle } from "../record/mail/settle.ts";
 import type { SoftSeries } from "../record/mail/suppressions.ts";
 import { StepSize } from "../rules/stepsize.ts";
@@ -17,7 +17,7 @@ const GROUP_MS_MAX = 500;
 const RETRY_MS = 200;
 
 export type Note = Settled;
-type Finishing = { bag: Held | null; onWritten(): void };
+type Finishing = { bag: HeldBag | null; onWritten(): void };
 
 export class Settler {
   readonly #sql: Sql;
@@ -27,7 +27,7 @@ export class Settler {
   #notes: Note[] = [];
   #finished: Finishing[] = [];
   /** Bags of which a note was refused: there may still be something open in them. */
-  readonly #doubtful = new WeakSet<Held>();
+  readonly #doubtful = new WeakSet<HeldBag>();
   /** E-mails that have been noted, and whose notes are not written yet. */
   readonly #unwritten = new Set<string>();
   readonly #groupSize = new StepSize({ max: GROUP_NOTES_MAX, slowMs: GROUP_MS_MAX });
@@ -55,7 +55,7 @@ export class Settler {
   }
 
   /** Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until then. */
-  finish(bag: Held, onWritten: () => void): void {
+  finish(bag: HeldBag, onWritten: () => void): void {
     this.#finished.push({ bag, onWritten });
     this.#start();
   }

@@ -28,7 +28,7 @@ import {
 /** `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from us. */
 export type BounceCategory = "hard" | "soft" | "block" | "expired";
 
-export type Refusal = {
+export type RefusedReply = {
   /** Of the reply, if there was one. */
   readonly code: number | null;
   /** RFC 3463, as `5.1.1`: of the reply or of the report's Status field. */
@@ -50,7 +50,7 @@ export type Verdict = {
 const TEXT_CHARS_MAX = 2_000;
 const WORD_CHARS_MAX = 64;
 
-export function verdictOn(refusal: Refusal): Verdict {
+export function verdictOn(refusal: RefusedReply): Verdict {
   const facts = factsOf(refusal);
   const { reason, confidence } = opinionOn(facts);
   return { category: categoryOf(reason, confidence, facts), reason, confidence };
@@ -150,7 +150,7 @@ const VAGUE: ReadonlySet<string> = new Set(["", "0.0", "1.0", "2.0", "3.0", "4.0
 /** Around the reply of another host, whatever that says. */
 const WRAPPING = /unknown address error/g;
 
-function factsOf({ code, status, text, host }: Refusal): Facts {
+function factsOf({ code, status, text, host }: RefusedReply): Facts {
   const raw = text.slice(0, TEXT_CHARS_MAX).toLowerCase().replace(WRAPPING, "");
   const said = [...raw.matchAll(STATUS)].map(([, kind, subject, detail]) => ({
     kind,
@@ -205,7 +205,7 @@ function plain(token: string): string {
 
 // ---- the phrases as patterns
 
-type Pattern = { reason: Reason; said: RegExp };
+type CompiledPhrase = { reason: Reason; said: RegExp };
 
 /** `..` is up to five words; no part can match the same words in two ways, so that a search takes linear time. */
 function patternOf(phrase: string): string {
@@ -219,7 +219,7 @@ function patternOf(phrase: string): string {
     .replace(IDEOGRAM, "$& ");
 }
 
-function compile(groups: readonly PhraseGroup[]): Pattern[] {
+function compile(groups: readonly PhraseGroup[]): CompiledPhrase[] {
   return groups.map(({ reason, phrases }) => ({
     reason,
     said: new RegExp(` (?:${phrases.map(patternOf).join("|")}) ?(?<= )`, "u"),
@@ -231,7 +231,7 @@ const PERHAPS = compile([...LIVING_PERHAPS, ...INACTIVE]);
 const ABSENT = compile(DEAD);
 const SHUT = compile(DISABLED);
 
-function spokenOf(patterns: readonly Pattern[], words: string): Reason | null {
+function spokenOf(patterns: readonly CompiledPhrase[], words: string): Reason | null {
   return patterns.find(({ said }) => said.test(words))?.reason ?? null;
 }
 

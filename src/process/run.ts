@@ -5,14 +5,14 @@
 import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
-import { onLeashLost, report } from "../embedded/parent.ts";
+import { onParentGone, report } from "../embedded/parent.ts";
 import type { Role } from "../rules/roles.ts";
 import type { Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
 const STOP_MS_MAX = 6_000;
-const LEASH_LOST_MS_MAX = 3_500;
+const PARENT_GONE_MS_MAX = 3_500;
 
 /** Serves until it is told to stop; hands back the exit status when it could not start. */
 export async function runRoles(roles: readonly Role[]): Promise<number | null> {
@@ -62,7 +62,7 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   };
   process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
   process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
-  onLeashLost(() => stop("the parent process is gone", LEASH_LOST_MS_MAX));
+  onParentGone(() => stop("the parent process is gone", PARENT_GONE_MS_MAX));
 }
 
 /** What is logged of an error: never the values in it, which may be the contents of a mail. */

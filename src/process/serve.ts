@@ -30,21 +30,21 @@ import { openInbound } from "../inbound/inbound.ts";
 import { ReportWorker } from "../inbound/work.ts";
 import { Keeper } from "../keeper/keeper.ts";
 import { Settler } from "../outcome/settler.ts";
-import { Line } from "../queue/bagqueue.ts";
-import { Departures } from "../queue/finished.ts";
+import { BagQueue } from "../queue/bagqueue.ts";
+import { FinishedBags } from "../queue/finished.ts";
 import { work } from "../queue/worker.ts";
 import { contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { migrate } from "../record/db/migrate.ts";
 import { type Bag, firstRow, noteEpoch } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
-import { Brake } from "../record/mail/overload.ts";
+import { OverloadState } from "../record/mail/overload.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
 import type { Role } from "../rules/roles.ts";
 import { SHARDS } from "../rules/shards.ts";
 import { ownSubmitter } from "../submit.ts";
-import { Shelf } from "../template/cache.ts";
+import { TemplateCache } from "../template/cache.ts";
 import { warmUp } from "../template/warmup.ts";
 import { isLoopback, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
@@ -136,13 +136,13 @@ export async function serve(
 async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
   const redis = await stores.redis("admission");
   const reads = stores.sql("reads");
-  const line = new Line(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"), SHARDS);
   const hints = stores.sql("hints");
   const lineUp = (bags: Bag[]) =>
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
-  const brake = new Brake(reads, (error) =>
+  const brake = new OverloadState(reads, (error) =>
     log.warn({ err: error }, "the state of disk and backlog could not be read"),
   );
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
@@ -246,8 +246,8 @@ async function startDeliverRole(
   const { softBouncesMax: bounces, softBounceDays: days } = config;
   const series = bounces > 0 ? { bounces, days } : null;
   const settler = new Settler(stores.sql("settling"), worker, onFault, series);
-  const line = new Line(await stores.redis("queue"), SHARDS);
-  const departures = new Departures(line, onFault);
+  const line = new BagQueue(await stores.redis("queue"), SHARDS);
+  const finishedBags = new FinishedBags(line, onFault);
   const deliverer = new Deliverer({
     sql,
     signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
@@ -279,7 +279,7 @@ async function startDeliverRole(
       try {
         await deliverer.deliver(bag);
       } finally {
-        departures.note(bag);
+        finishedBags.note(bag);
       }
     },
     onFault,
@@ -290,7 +290,7 @@ async function startDeliverRole(
     await stopped;
     await atMost(
       GOODBYE_MS,
-      departures.flush().then(() => line.close()),
+      finishedBags.flush().then(() => line.close()),
     );
   };
 }
@@ -304,9 +304,9 @@ async function startAutomateRole(
 ) {
   const onFault = (error: unknown) => log.error({ err: error }, "internal error");
   const reads = stores.sql("reads");
-  const line = new Line(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"), SHARDS);
   const hints = stores.sql("hints");
-  const brake = new Brake(reads, (error) =>
+  const brake = new OverloadState(reads, (error) =>
     log.warn({ err: error }, "the state of disk and backlog could not be read"),
   );
   const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
@@ -328,7 +328,7 @@ async function startAutomateRole(
       onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),
     }),
     contacts,
-    shelf: new Shelf(reads, config.storeTimeoutMs),
+    templates: new TemplateCache(reads, config.storeTimeoutMs),
     owners: new Owners({ sql: reads, isRequired: config.requireVerifiedDomains, onFault }),
     links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
     clock,
@@ -353,7 +353,7 @@ async function startKeeperRole(
   onFault: (error: unknown) => void,
 ) {
   const sql = stores.sql("keeper");
-  const line = new Line(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"), SHARDS);
   const redis = await stores.redis("admission");
   const reservations = new Reservations(redis, sql, clock);
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
@@ -429,7 +429,7 @@ async function startInboundRole(
 ) {
   if (config.bounceDomain === null && config.feedbackAddresses.length === 0) return null;
   const sql = stores.sql("intake");
-  const brake = new Brake(sql, onFault);
+  const brake = new OverloadState(sql, onFault);
   try {
     const inbound = await openInbound(config, {
       paths: new ReturnPathKey(serverSecret),
@@ -473,7 +473,7 @@ function resolverOf(servers: Config["dnsServers"]): Resolver {
 }
 
 /** Queues bags that were just committed; if this fails, the keeper finds them. */
-async function putInLine(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
+async function putInLine(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
   for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }

@@ -6,10 +6,10 @@
 import { fileURLToPath } from "node:url";
 import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { banner } from "../embedded/banner.ts";
-import { type Child, StartError, startChild } from "../embedded/child.ts";
+import { type Child, ChildStartError, startChild } from "../embedded/child.ts";
 import { type Demo, demoWorkspace } from "../embedded/demo.ts";
-import { Home, type Place } from "../embedded/home.ts";
-import type { Report, StoresReport } from "../embedded/parent.ts";
+import { Home, type ReadyInfo } from "../embedded/home.ts";
+import type { ChildReport, StoresReport } from "../embedded/parent.ts";
 import { freePort, isPortFree } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
 import { ROLES, type Role } from "../rules/roles.ts";
@@ -32,7 +32,7 @@ class Root {
   readonly #home: Home;
   readonly #children = new Map<string, Child>();
   #env: Record<string, string> = {};
-  #place: Place | null = null;
+  #place: ReadyInfo | null = null;
   #isStopping = false;
 
   constructor(config: Config) {
@@ -67,7 +67,7 @@ class Root {
       home: this.#home,
       say,
     });
-    this.#place = placeOf(
+    this.#place = readyInfoOf(
       { baseUrl: baseUrl as string, inboundUrl, bounceDomain: this.#env.BOUNCE_DOMAIN ?? null },
       demo,
       stores,
@@ -116,7 +116,7 @@ class Root {
     const args = ["--role", "stores", this.#home.folder, missing.join(",")];
     const child = this.#spawn("stores", "../embedded/guard.js", args, childEnv({}));
     const report = await child.started;
-    if (report.kind !== "stores") throw new StartError("The stores did not start.");
+    if (report.kind !== "stores") throw new ChildStartError("The stores did not start.");
     child.ended.then((why) =>
       this.fail(`A store that Postrider started has ended (${why}). See ${this.#home.logFile("stores")}`),
     );
@@ -169,16 +169,16 @@ class Root {
   }
 
   /** Resolves with the url when the api takes requests. */
-  async #apiAnswers(report: Report): Promise<string> {
+  async #apiAnswers(report: ChildReport): Promise<string> {
     if (report.kind !== "ready" || report.port === null)
-      throw new StartError("The API process reported no port.");
+      throw new ChildStartError("The API process reported no port.");
     const baseUrl = `http://${reachable(this.#config.host)}:${report.port}`;
     const deadline = performance.now() + READY_MS_MAX;
     for (;;) {
       const missing = await missingAt(baseUrl);
       if (missing === "") return baseUrl;
       if (performance.now() > deadline)
-        throw new StartError(
+        throw new ChildStartError(
           `The API at ${baseUrl} is not ready after ${READY_MS_MAX / 1000} s: ${missing}.`,
         );
       await after(READY_POLL_MS);
@@ -190,7 +190,7 @@ class Root {
   }
 
   #spawn(name: string, script: string, args: string[], env: Record<string, string>): Child {
-    if (this.#isStopping) throw new StartError("Postrider is stopping.");
+    if (this.#isStopping) throw new ChildStartError("Postrider is stopping.");
     const logFile = this.#home.logFile(name);
     const path = fileURLToPath(new URL(script, import.meta.url));
     const child = startChild({ name, script: path, args, env, logFile, say });
@@ -211,12 +211,12 @@ class Root {
 
 async function expectListenable(port: number, host: string): Promise<void> {
   const isFree = await isPortFree(port, host).catch((error: unknown) => {
-    throw new StartError(
+    throw new ChildStartError(
       `The API cannot listen on ${host}, port ${port}: ${reasonOf(error)}. Set HOST or PORT.`,
     );
   });
   if (!isFree)
-    throw new StartError(
+    throw new ChildStartError(
       `Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`,
     );
 }
@@ -227,7 +227,7 @@ function reachable(host: string): string {
   return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
 }
 
-function placeOf(
+function readyInfoOf(
   {
     baseUrl,
     inboundUrl,
@@ -236,7 +236,7 @@ function placeOf(
   demo: Demo,
   { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
   smtpUrl: string | null,
-): Place {
+): ReadyInfo {
   return {
     base_url: baseUrl,
     api_key: demo.apiKey,
@@ -295,4 +295,4 @@ const root = open();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
 root
   .start()
-  .catch((error: unknown) => root.fail(reasonOf(error), error instanceof StartError ? error.status : 1));
+  .catch((error: unknown) => root.fail(reasonOf(error), error instanceof ChildStartError ? error.status : 1));

@@ -1,6 +1,6 @@
 /** Every connection of a process: opened here, handed down by serve.ts, closed together. */
 import type { Logger } from "pino";
-import { connectRecord, type Pool, type Sql } from "../record/db/connect.ts";
+import { connectRecord, type PoolName, type Sql } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis, type Purpose } from "../redis/connect.ts";
@@ -44,7 +44,7 @@ export class Stores {
     this.#log = log;
   }
 
-  sql(pool: Pool): Sql {
+  sql(pool: PoolName): Sql {
     const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs);
     this.#pools.push(sql);
     return sql;

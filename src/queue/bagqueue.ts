@@ -32,7 +32,7 @@ export function queueName(shard: number): string {
   return `{bags-${shard}}`;
 }
 
-export class Line {
+export class BagQueue {
   readonly #redis: RedisClient;
   readonly #queues: Queue<BagJob>[];
 

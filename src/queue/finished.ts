@@ -1,13 +1,13 @@
 /** Removes bags whose jobs have ended from the queue, in groups: while one script call runs, the next group gathers. */
-import type { BagRef, Line } from "./bagqueue.ts";
+import type { BagQueue, BagRef } from "./bagqueue.ts";
 
-export class Departures {
-  readonly #line: Line;
+export class FinishedBags {
+  readonly #line: BagQueue;
   readonly #onFault: (error: unknown) => void;
   #left: BagRef[] = [];
   #running: Promise<void> | null = null;
 
-  constructor(line: Line, onFault: (error: unknown) => void) {
+  constructor(line: BagQueue, onFault: (error: unknown) => void) {
     this.#line = line;
     this.#onFault = onFault;
   }

@@ -9,7 +9,7 @@ import { type BagJob, type BagRef, queueName } from "./bagqueue.ts";
 
 const LOCK_MS = 30_000;
 
-export type WorkParts = {
+export type BagWorkerParts = {
   redis: RedisClient;
   shards: number;
   concurrency: number;
@@ -17,12 +17,12 @@ export type WorkParts = {
   onFault(error: unknown): void;
 };
 
-export type Work = {
+export type BagWorker = {
   /** Takes no more bags; resolves when the present ones are done, or at the deadline. */
   stop(deadlineMs: number): Promise<void>;
 };
 
-export function work({ redis, shards, concurrency, handle, onFault }: WorkParts): Work {
+export function work({ redis, shards, concurrency, handle, onFault }: BagWorkerParts): BagWorker {
   const workers = Array.from({ length: shards }, (_, shard) => {
     const worker = new Worker<BagJob>(
       queueName(shard),

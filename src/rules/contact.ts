@@ -14,7 +14,7 @@ const ASKS_MAX = 3;
 const ASK_EVERY_MS = 24 * 3_600_000;
 export const CONFIRM_WITHIN_MS = 7 * 24 * 3_600_000;
 
-export type Status = "pending" | "subscribed" | "unsubscribed";
+export type ContactStatus = "pending" | "subscribed" | "unsubscribed";
 export type Properties = Record<string, unknown>;
 
 export type Contact = {
@@ -29,7 +29,7 @@ export type Contact = {
   properties: Properties;
   /** Sorted. */
   tags: string[];
-  status: Status;
+  status: ContactStatus;
   createdAt: Date;
   updatedAt: Date;
   archivedAt: Date | null;
@@ -50,7 +50,7 @@ export type GivenConsent = {
 export type Consent = GivenConsent & { kind: "given" | "confirmed" | "withdrawn"; keyId: string | null };
 
 /** Absent stays as it is, null clears. */
-export type Fields = {
+export type ContactFields = {
   firstName?: string | null;
   lastName?: string | null;
   properties?: Properties | null;
@@ -65,20 +65,20 @@ export type OptIn = {
   consent: GivenConsent | null;
 };
 
-export type Visitor = { ipAddress: string | null; userAgent: string | null };
+export type LinkVisitor = { ipAddress: string | null; userAgent: string | null };
 
-export type Change =
-  | { kind: "add"; id: string; identity: string; email: string; fields: Fields; optIn: OptIn }
-  | { kind: "edit"; fields: Fields; optIn: OptIn }
+export type ContactChange =
+  | { kind: "add"; id: string; identity: string; email: string; fields: ContactFields; optIn: OptIn }
+  | { kind: "edit"; fields: ContactFields; optIn: OptIn }
   | { kind: "tag"; add: readonly string[]; remove: readonly string[] }
   | { kind: "archive" }
   | { kind: "erase" }
-  | { kind: "unsubscribe"; source: string; visitor: Visitor }
+  | { kind: "unsubscribe"; source: string; visitor: LinkVisitor }
   /** The link of the mail that was asked for at `askedAt`. */
-  | { kind: "confirm"; askedAt: number; visitor: Visitor };
+  | { kind: "confirm"; askedAt: number; visitor: LinkVisitor };
 
 /** A contact as the transaction holds it: changed in place, in the order of the changes. */
-export type Held = {
+export type LockedContact = {
   contact: Contact;
   confirmation: Confirmation | null;
   isNew: boolean;
@@ -86,7 +86,7 @@ export type Held = {
   consents: Consent[];
 };
 
-export type Setting = {
+export type ChangeContext = {
   audience: { workspaceId: string; id: string; doubleOptIn: boolean };
   /** Erased before, and must not be written to. */
   isSuppressed: boolean;
@@ -94,7 +94,7 @@ export type Setting = {
   now: Date;
 };
 
-export type Changed =
+export type ChangedContact =
   | { kind: "changed"; contact: Contact; asks: boolean }
   | { kind: "no contact" }
   /** A limit that only the whole contact can break. */
@@ -104,11 +104,11 @@ export type Changed =
 
 /** `held` is null when there is no such contact; one that is added is handed back through `keep`. */
 export function change(
-  held: Held | null,
-  asked: Change,
-  setting: Setting,
-  keep: (held: Held) => void,
-): Changed {
+  held: LockedContact | null,
+  asked: ContactChange,
+  setting: ChangeContext,
+  keep: (held: LockedContact) => void,
+): ChangedContact {
   if (asked.kind === "add") {
     if (held && !held.isErased) return addKnown(held, asked, setting);
     const added = addNew(asked, setting);
@@ -139,21 +139,21 @@ export function change(
   }
 }
 
-type Add = Extract<Change, { kind: "add" }>;
+type Add = Extract<ContactChange, { kind: "add" }>;
 const NO_OPT_IN: OptIn = { consent: null };
-const NOBODY: Visitor = { ipAddress: null, userAgent: null };
+const NOBODY: LinkVisitor = { ipAddress: null, userAgent: null };
 
 function addNew(
   { id, identity, email, fields, optIn }: Add,
-  setting: Setting,
-): { held: Held; result: Changed } {
+  setting: ChangeContext,
+): { held: LockedContact; result: ChangedContact } {
   const { audience, now, isSuppressed } = setting;
   const mustConfirm = optIn.doubleOptIn ?? audience.doubleOptIn;
   // as of one who is known to have unsubscribed: a consent record alone, of a list, does not undo it
   const isBack = fields.unsubscribed === false && isSkipping(optIn);
   const isUnsubscribed = fields.unsubscribed === true || (isSuppressed && !isBack);
-  const status: Status = isUnsubscribed ? "unsubscribed" : mustConfirm ? "pending" : "subscribed";
-  const held: Held = {
+  const status: ContactStatus = isUnsubscribed ? "unsubscribed" : mustConfirm ? "pending" : "subscribed";
+  const held: LockedContact = {
     contact: {
       workspaceId: audience.workspaceId,
       id,
@@ -182,7 +182,7 @@ function addNew(
   return { held, result };
 }
 
-function addKnown(held: Held, { fields, optIn }: Add, setting: Setting): Changed {
+function addKnown(held: LockedContact, { fields, optIn }: Add, setting: ChangeContext): ChangedContact {
   const wasArchived = held.contact.archivedAt;
   held.contact.archivedAt = null;
   const result = edit(held, fields, optIn, setting);
@@ -194,15 +194,15 @@ function addKnown(held: Held, { fields, optIn }: Add, setting: Setting): Changed
 
 /** Nothing of the contact changes when something of it is refused. */
 function edit(
-  held: Held,
-  fields: Fields,
+  held: LockedContact,
+  fields: ContactFields,
   optIn: OptIn,
-  setting: Setting,
+  setting: ChangeContext,
   tagging: { add: readonly string[]; remove: readonly string[] } = {
     add: fields.tags ?? [],
     remove: fields.tags === null ? held.contact.tags : [],
   },
-): Changed {
+): ChangedContact {
   const { contact } = held;
   const properties = merged(contact.properties, fields.properties);
   if (fields.properties && jsonbBytes(properties, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
@@ -225,7 +225,12 @@ function edit(
 }
 
 /** Moves the status as far as a caller may; says whether the contact is asked to confirm. */
-function restatus(held: Held, unsubscribed: boolean | undefined, optIn: OptIn, setting: Setting): boolean {
+function restatus(
+  held: LockedContact,
+  unsubscribed: boolean | undefined,
+  optIn: OptIn,
+  setting: ChangeContext,
+): boolean {
   const { contact } = held;
   if (contact.status === "subscribed" || unsubscribed === true) {
     if (unsubscribed === true && contact.status !== "unsubscribed")
@@ -247,7 +252,7 @@ function isSkipping({ doubleOptIn, consent }: OptIn): boolean {
   return doubleOptIn === false && consent !== null;
 }
 
-function ask(held: Held, now: Date): boolean {
+function ask(held: LockedContact, now: Date): boolean {
   const { confirmation } = held;
   const asked = confirmation?.asked ?? 0;
   if (asked >= ASKS_MAX) return false;
@@ -257,10 +262,10 @@ function ask(held: Held, now: Date): boolean {
 }
 
 function confirm(
-  held: Held,
-  { askedAt, visitor }: Extract<Change, { kind: "confirm" }>,
-  setting: Setting,
-): Changed {
+  held: LockedContact,
+  { askedAt, visitor }: Extract<ContactChange, { kind: "confirm" }>,
+  setting: ChangeContext,
+): ChangedContact {
   const { confirmation, contact } = held;
   const isOpen = confirmation?.isOpen && confirmation.askedAt.getTime() === askedAt;
   if (!isOpen || setting.now.getTime() > askedAt + CONFIRM_WITHIN_MS) return { kind: "not open" };
@@ -271,31 +276,31 @@ function confirm(
 }
 
 /** The links that were sent open nothing any more, and the count of mails begins anew. */
-function close(held: Held): void {
+function close(held: LockedContact): void {
   if (held.confirmation)
     held.confirmation = { ...held.confirmation, asked: 0, isOpen: false, isMailed: true };
 }
 
 function withdraw(
-  held: Held,
-  { source, keyId, ...visitor }: Visitor & { source: string; keyId: string | null },
-  { now }: Setting,
+  held: LockedContact,
+  { source, keyId, ...visitor }: LinkVisitor & { source: string; keyId: string | null },
+  { now }: ChangeContext,
 ): void {
   held.contact.status = "unsubscribed";
   if (held.confirmation) held.confirmation = { ...held.confirmation, isOpen: false, isMailed: true };
   held.consents.push({ ...ownConsent(source, visitor, now), kind: "withdrawn", keyId });
 }
 
-function ownConsent(source: string, visitor: Visitor, now: Date): GivenConsent {
+function ownConsent(source: string, visitor: LinkVisitor, now: Date): GivenConsent {
   return { source, capturedAt: now, ...visitor, wording: null, textVersion: null };
 }
 
-function changed(held: Held, { now }: Setting): Extract<Changed, { kind: "changed" }> {
+function changed(held: LockedContact, { now }: ChangeContext): Extract<ChangedContact, { kind: "changed" }> {
   held.contact.updatedAt = now;
   return { kind: "changed", contact: held.contact, asks: false };
 }
 
-function isEmpty({ fields, optIn }: Extract<Change, { kind: "edit" }>): boolean {
+function isEmpty({ fields, optIn }: Extract<ContactChange, { kind: "edit" }>): boolean {
   const given = [...Object.values(fields), optIn.doubleOptIn, optIn.consent ?? undefined];
   return given.every((value) => value === undefined);
 }

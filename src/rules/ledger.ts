@@ -68,7 +68,7 @@ export type Ask = {
   weights: readonly number[];
 };
 
-export type Verdict =
+export type LedgerVerdict =
   | { kind: "granted"; go: number; waitsFor: WaitsFor | null }
   | { kind: "over"; period: "day" | "month"; limit: number; used: number };
 
@@ -121,7 +121,7 @@ export function advance(ledger: Ledger, now: number): void {
 }
 
 /** Decides one request and counts it; a refusal changes nothing. The ledger has been advanced. */
-export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): Verdict {
+export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): LedgerVerdict {
   const { counted } = ask;
   if (ledger.monthUsed + counted > allowance.monthLimit)
     return { kind: "over", period: "month", limit: allowance.monthLimit, used: ledger.monthUsed };
@@ -142,7 +142,11 @@ export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): Verdict {
 }
 
 /** Mail that the month has no room for, and that must not be refused, waits for the month to turn. */
-export function putOff(ledger: Ledger, bulk: boolean, emails: number): { go: 0; waitsFor: "quota_month" } {
+export function waitForMonth(
+  ledger: Ledger,
+  bulk: boolean,
+  emails: number,
+): { go: 0; waitsFor: "quota_month" } {
   if (bulk) ledger.waitingBulk += emails;
   else ledger.waiting += emails;
   return { go: 0, waitsFor: "quota_month" };

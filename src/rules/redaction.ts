@@ -11,7 +11,7 @@ function erasedAddress(n: number): string {
   return n === 0 ? "erased@erased.invalid" : `erased-${n + 1}@erased.invalid`;
 }
 
-export type Mail = {
+export type RedactableEmail = {
   id: string;
   head: Head;
   status: string;
@@ -20,7 +20,7 @@ export type Mail = {
   history: HistoryEntry[] | null;
 };
 
-export type Struck = Mail & {
+export type RedactedEmail = RedactableEmail & {
   /** Nothing is open: the contents go. */
   isOver: boolean;
   /** It was to go, and will not. */
@@ -36,16 +36,20 @@ export function identitiesOf({ to, cc, bcc, reply_to }: Head): string[] {
 }
 
 /** The mail without these people, or null when it was not to any of them. */
-export function strike(mail: Mail, identities: ReadonlySet<string>, at: string): Struck | null {
-  const isStruck = (text: string): boolean => {
+export function redact(
+  mail: RedactableEmail,
+  identities: ReadonlySet<string>,
+  at: string,
+): RedactedEmail | null {
+  const isOfErased = (text: string): boolean => {
     const mailbox = parseMailbox(text);
     return mailbox !== null && identities.has(identity(mailbox.address));
   };
   const { head } = mail;
   const redact = (list: readonly string[], first: number): string[] =>
-    list.map((text, n) => (isStruck(text) ? erasedAddress(first + n) : text));
-  const envelope = [...head.to, ...head.cc, ...head.bcc].map(isStruck);
-  if (!envelope.includes(true) && !head.reply_to.some(isStruck)) return null;
+    list.map((text, n) => (isOfErased(text) ? erasedAddress(first + n) : text));
+  const envelope = [...head.to, ...head.cc, ...head.bcc].map(isOfErased);
+  if (!envelope.includes(true) && !head.reply_to.some(isOfErased)) return null;
 
   const wasOpen = isOpen(mail.status);
   const marks = [...(mail.marks ?? OPEN_MARK.repeat(mail.weight))];
@@ -58,7 +62,7 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
   const ending = endingOf(marks.join(""));
   const isOver = !wasOpen || ending !== null;
   const erased = identitiesOf(head).filter((person) => identities.has(person));
-  const history = (mail.history ?? []).map((entry) => redacted(entry, isStruck, erased));
+  const history = (mail.history ?? []).map((entry) => redacted(entry, isOfErased, erased));
   if (isCancellation)
     history.push({ type: "canceled", at, recipient: erasedAddress(0), detail: "the contact was erased" });
   return {
@@ -82,11 +86,11 @@ export function strike(mail: Mail, identities: ReadonlySet<string>, at: string):
 /** A reply may repeat the address, also a reply about somebody else; a host may belong to the person's own domain. */
 function redacted(
   entry: HistoryEntry,
-  isStruck: (text: string) => boolean,
+  isOfErased: (text: string) => boolean,
   erased: readonly string[],
 ): HistoryEntry {
   const { detail, ...silent } = entry;
-  if (entry.recipient !== undefined && isStruck(entry.recipient)) {
+  if (entry.recipient !== undefined && isOfErased(entry.recipient)) {
     const { host: _, ip: __, ...rest } = silent;
     return { ...rest, recipient: erasedAddress(0) };
   }

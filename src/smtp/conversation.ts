@@ -1,5 +1,5 @@
 /**
- * One SMTP connection, client side: it is opened, greeted, secured and authenticated once, then sends one errand (a
+ * One SMTP connection, client side: it is opened, greeted, secured and authenticated once, then sends one delivery (a
  * mail with its recipients) after another.
  *
  * Why not nodemailer's SMTPConnection: this is the hottest path of the engine. A mail of 1 KB costs nodemailer 32 us of
@@ -10,7 +10,7 @@
  * receiver answers final dots quickly. If an answer takes long all the same, the chained mail is given back for another
  * conversation, and this one ends after its answer.
  *
- * Promises: every errand is settled or given back, exactly once, whatever the peer does. Given back means that the
+ * Promises: every delivery is settled or given back, exactly once, whatever the peer does. Given back means that the
  * receiver has no trace of it. Every wait has a deadline, which `tick` enforces; replies are bounded; nothing throws,
  * and every error event is handled. Credentials are never sent unencrypted over a network unless TLS was switched off.
  *
@@ -51,7 +51,7 @@ export type Patience = {
   readonly dotMs: number;
 };
 
-export type Errand = {
+export type Delivery = {
   readonly envelope: Envelope;
   readonly message: Buffer;
   readonly permit: Permit;
@@ -61,15 +61,15 @@ export type Errand = {
   settle(replies: Reply[]): void;
 };
 
-/** The owner of conversations, which hands out errands. */
+/** The owner of conversations, which hands out deliveries. */
 export type Dispatcher = {
   now(): number;
-  /** The conversation can carry an errand. */
+  /** The conversation can carry an delivery. */
   onReady(conversation: Conversation): void;
-  /** An errand to chain to the one that is leaving; null: none. */
-  onLeaving(conversation: Conversation): Errand | null;
+  /** An delivery to chain to the one that is leaving; null: none. */
+  onLeaving(conversation: Conversation): Delivery | null;
   /** `reason`: the connection was found dead; null: it is only slow. */
-  onReturn(errand: Errand, reason: Reply | null): void;
+  onReturn(delivery: Delivery, reason: Reply | null): void;
   /** It has ended: with a reply if it was never ready, else null. */
   onOver(conversation: Conversation, failure: Reply | null): void;
   /** Gets every line of the conversation; ours without passwords and without the message. */
@@ -134,7 +134,7 @@ const NO_EXTENSIONS: Extensions = {
   auth: new Set(),
 };
 
-type Answer = { code: number; wire: string };
+type ServerAnswer = { code: number; wire: string };
 
 class Halt extends Error {
   readonly reply: Reply;
@@ -150,17 +150,17 @@ export class Conversation {
   readonly #dispatcher: Dispatcher;
   readonly pace: Pace;
   readonly openedAt: number;
-  /** When the present errand was started; before the first, when connecting was. */
+  /** When the present delivery was started; before the first, when connecting was. */
   #begunAt: number;
   #via: Via;
-  /** Errands begun. */
+  /** Deliveries begun. */
   carried = 0;
 
   #socket: Socket;
   #isSecure = false;
   #isReady = false;
   #isOver = false;
-  /** No more errands are accepted. */
+  /** No more deliveries are accepted. */
   #isLast = false;
   /** The peer expects a message that will not be sent. */
   #owesMessage = false;
@@ -168,14 +168,14 @@ export class Conversation {
   #phase: Phase = "connect";
   #deadline: number;
   /** The waiter for the answer to a command of the opening. It is not settled once the opening has ended. */
-  #asked: ((answer: Answer) => void) | null = null;
+  #asked: ((answer: ServerAnswer) => void) | null = null;
 
   #input = "";
   /** The lines of a reply that has more to come. */
   #reply = "";
 
-  #errand: Errand | null = null;
-  #chained: Errand | null = null;
+  #delivery: Delivery | null = null;
+  #chained: Delivery | null = null;
   #awaited: Awaited | null = null;
   #replies: (Reply | null)[] = [];
   /** How many of the recipients have been answered, and accepted. */
@@ -215,8 +215,8 @@ export class Conversation {
     );
   }
 
-  /** Why the peer cannot take this errand, known before any command is sent. */
-  objection({ envelope, message }: Errand): Reply | null {
+  /** Why the peer cannot take this delivery, known before any command is sent. */
+  objection({ envelope, message }: Delivery): Reply | null {
     const { smtpUtf8, sizeBytesMax } = this.#extensions;
     if (envelope.utf8 && !smtpUtf8)
       return troubleOf("session", "SMTPUTF8_NOT_OFFERED", `${this.peer.host} does not offer SMTPUTF8`);
@@ -226,9 +226,9 @@ export class Conversation {
   }
 
   /** Only when idle. */
-  carry(errand: Errand): void {
-    const opener = this.#opener(errand);
-    this.#begin(errand);
+  carry(delivery: Delivery): void {
+    const opener = this.#opener(delivery);
+    this.#begin(delivery);
     this.#write(opener);
   }
 
@@ -236,7 +236,7 @@ export class Conversation {
   retire(): void {
     this.#isLast = true;
     if (!this.#isReady) this.#end(troubleOf("session", "CLOSING", "the connection is no longer wanted"));
-    else if (this.#errand === null) this.#leave();
+    else if (this.#delivery === null) this.#leave();
   }
 
   /** Ends it now. */
@@ -249,10 +249,10 @@ export class Conversation {
     if (now >= this.#deadline) {
       this.#end(this.#trouble("TIMEOUT", "timed out"));
     } else if (this.#chained && now - this.#dotAt >= CHAIN_PATIENCE_MS) {
-      const errand = this.#chained;
+      const delivery = this.#chained;
       this.#chained = null;
       this.#owesMessage = true;
-      this.#dispatcher.onReturn(errand, null);
+      this.#dispatcher.onReturn(delivery, null);
     }
   }
 
@@ -334,7 +334,7 @@ export class Conversation {
         troubleOf("auth", "TLS_NOT_OFFERED", `${host} offers no TLS to send the password under`),
       );
     const { auth } = this.#extensions;
-    let answer: Answer;
+    let answer: ServerAnswer;
     if (auth.has("PLAIN")) {
       answer = await this.#ask("auth", `AUTH PLAIN ${base64(`\0${user}\0${password}`)}`);
     } else if (auth.has("LOGIN")) {
@@ -348,12 +348,12 @@ export class Conversation {
   }
 
   /** One command of the opening and its answer. */
-  async #ask(phase: Phase, line: string | null): Promise<Answer> {
+  async #ask(phase: Phase, line: string | null): Promise<ServerAnswer> {
     this.#phase = phase;
     const waitMs = phase === "greeting" ? this.#patience.greetingMs : this.#patience.commandMs;
     this.#deadline = this.#dispatcher.now() + waitMs;
     if (line !== null) this.#write(`${line}\r\n`);
-    const answer = await new Promise<Answer>((resolve) => {
+    const answer = await new Promise<ServerAnswer>((resolve) => {
       this.#asked = resolve;
     });
     if (this.#isOver) throw new Halt(this.#garbled(answer.wire));
@@ -368,13 +368,13 @@ export class Conversation {
 
   // ---- carrying
 
-  #begin(errand: Errand): void {
+  #begin(delivery: Delivery): void {
     this.carried++;
-    this.#errand = errand;
+    this.#delivery = delivery;
     this.#awaited = this.#mustReset ? "rset" : "mail";
     this.#mustReset = false;
     this.#phase = "mail";
-    this.#replies = new Array<Reply | null>(errand.envelope.to.length).fill(null);
+    this.#replies = new Array<Reply | null>(delivery.envelope.to.length).fill(null);
     this.#answered = 0;
     this.#accepted = 0;
     this.#begunAt = this.#dispatcher.now();
@@ -382,15 +382,15 @@ export class Conversation {
   }
 
   /** What is said before the first answer. */
-  #opener(errand: Errand): string {
-    if (!this.#extensions.pipelining) return this.#mustReset ? "RSET\r\n" : this.#mailLine(errand);
+  #opener(delivery: Delivery): string {
+    if (!this.#extensions.pipelining) return this.#mustReset ? "RSET\r\n" : this.#mailLine(delivery);
     let group = this.#mustReset ? "RSET\r\n" : "";
-    group += this.#mailLine(errand);
-    for (const address of errand.envelope.to) group += rcptLine(address);
+    group += this.#mailLine(delivery);
+    for (const address of delivery.envelope.to) group += rcptLine(address);
     return `${group}DATA\r\n`;
   }
 
-  #mailLine({ envelope, message }: Errand): string {
+  #mailLine({ envelope, message }: Delivery): string {
     const { size, eightBitMime } = this.#extensions;
     let line = `MAIL FROM:<${envelope.from}>`;
     if (size) line += ` SIZE=${message.length}`;
@@ -440,7 +440,7 @@ export class Conversation {
       return;
     }
     this.#awaited = "mail";
-    if (!this.#extensions.pipelining) this.#write(this.#mailLine(this.#errand as Errand));
+    if (!this.#extensions.pipelining) this.#write(this.#mailLine(this.#delivery as Delivery));
   }
 
   #onMail(code: number, wire: string): void {
@@ -520,12 +520,12 @@ export class Conversation {
 
   /** The message leaves, and with it what is chained to it. From here on it may be delivered. */
   #depart(): void {
-    const errand = this.#errand as Errand;
-    if (!errand.permit.mayBegin()) {
+    const delivery = this.#delivery as Delivery;
+    if (!delivery.permit.mayBegin()) {
       this.#end(troubleOf("session", "WITHDRAWN", "taken back before it was sent"));
       return;
     }
-    const message = toWire(errand.message);
+    const message = toWire(delivery.message);
     this.#awaited = "dot";
     this.#dotAt = this.#dispatcher.now();
     this.#deadline = this.#dotAt + this.#patience.dotMs;
@@ -569,17 +569,17 @@ export class Conversation {
     this.#finish();
   }
 
-  /** Settles the errand; what was chained to it is on its way already. */
+  /** Settles the delivery; what was chained to it is on its way already. */
   #finish(): void {
-    const errand = this.#errand as Errand;
+    const delivery = this.#delivery as Delivery;
     const replies = this.#replies as Reply[];
     const chained = this.#chained;
-    this.#errand = null;
+    this.#delivery = null;
     this.#awaited = null;
     this.#chained = null;
     this.#deadline = Number.POSITIVE_INFINITY;
     if (chained) this.#begin(chained);
-    errand.settle(replies);
+    delivery.settle(replies);
     if (chained || this.#isOver) return;
     if (this.#owesMessage) this.#end(null);
     else if (this.#isLast) this.#leave();
@@ -592,7 +592,7 @@ export class Conversation {
   }
 
   #recipient(n: number): string {
-    return (this.#errand as Errand).envelope.to[n] as string;
+    return (this.#delivery as Delivery).envelope.to[n] as string;
   }
 
   // ---- ending
@@ -602,28 +602,28 @@ export class Conversation {
     this.#end(null);
   }
 
-  /** Every end passes here. The present errand gets `reason` as its reply, unless nothing of it was sent yet. */
+  /** Every end passes here. The present delivery gets `reason` as its reply, unless nothing of it was sent yet. */
   #end(reason: Reply | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#deadline = Number.POSITIVE_INFINITY;
     this.#close(reason === null || reason.code === 421);
-    const errand = this.#errand;
+    const delivery = this.#delivery;
     const chained = this.#chained;
-    this.#errand = null;
+    this.#delivery = null;
     this.#chained = null;
     this.#dispatcher.onOver(this, this.#isReady ? null : reason);
     if (reason === null) return;
-    if (errand && this.#isUntouched()) {
-      this.#dispatcher.onReturn(errand, reason);
-    } else if (errand) {
+    if (delivery && this.#isUntouched()) {
+      this.#dispatcher.onReturn(delivery, reason);
+    } else if (delivery) {
       this.#fill(reason);
-      errand.settle(this.#replies as Reply[]);
+      delivery.settle(this.#replies as Reply[]);
     }
     if (chained) this.#dispatcher.onReturn(chained, reason);
   }
 
-  /** A reused connection that broke before its first reply about this errand was stale. */
+  /** A reused connection that broke before its first reply about this delivery was stale. */
   #isUntouched(): boolean {
     return this.carried > 1 && (this.#awaited === "mail" || this.#awaited === "rset");
   }

@@ -10,7 +10,7 @@
  * The last conversation to become idle is used first, so that those not needed end after their idle time.
  */
 
-import { Conversation, type Errand, type Patience, type Peer } from "./conversation.ts";
+import { Conversation, type Delivery, type Patience, type Peer } from "./conversation.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
 import { type Reply, troubleOf } from "./reply.ts";
@@ -25,7 +25,7 @@ export type PoolFigures = {
 };
 
 /** The other side of the conversations. */
-export type Place = {
+export type PoolTarget = {
   /** In words, for replies. */
   readonly name: string;
   /** How many conversations there may be now. */
@@ -51,13 +51,13 @@ export type PoolOptions = {
   now(): number;
   /** Whether the first conversation has to succeed before there are more. */
   isCarefulAtFirst?: boolean;
-  limits?: Partial<Limits>;
+  limits?: Partial<PoolLimits>;
 };
 
-export type Limits = Patience & {
+export type PoolLimits = Patience & {
   idleMsMax: number;
   conversationMsMax: number;
-  conversationErrandsMax: number;
+  conversationDeliveriesMax: number;
   waitingMax: number;
   /** Counts only while no mail is sent at all: mails that wait for a rate limit just wait. */
   waitMsMax: number;
@@ -65,7 +65,7 @@ export type Limits = Patience & {
   hurryMs: number;
 };
 
-const LIMITS: Limits = {
+const LIMITS: PoolLimits = {
   connectMs: 10_000,
   greetingMs: 30_000,
   commandMs: 60_000,
@@ -73,7 +73,7 @@ const LIMITS: Limits = {
   dotMs: 300_000,
   idleMsMax: 10_000,
   conversationMsMax: 300_000,
-  conversationErrandsMax: 1_000,
+  conversationDeliveriesMax: 1_000,
   waitingMax: 10_000,
   waitMsMax: 30_000,
   hurryMs: 0,
@@ -83,10 +83,10 @@ const TICK_MS = 100;
 /** After so many dead connections a mail is answered with the error. */
 const RETURNS_MAX = 3;
 
-export class Pool {
-  readonly #place: Place;
+export class ConnectionPool {
+  readonly #place: PoolTarget;
   readonly #options: PoolOptions;
-  readonly #limits: Limits;
+  readonly #limits: PoolLimits;
   readonly #busy: Reply;
   readonly #unmet: Reply;
   readonly #pace: Pace;
@@ -94,18 +94,18 @@ export class Pool {
   readonly #opening = new Set<Conversation>();
   /** The last to become idle is the last here. */
   #idle: { conversation: Conversation; since: number }[] = [];
-  #waiting: Errand[] = [];
+  #waiting: Delivery[] = [];
   #isCareful: boolean;
   #connectAt = Number.NEGATIVE_INFINITY;
   #trouble: Reply | null = null;
-  /** When an errand was last handed out. */
+  /** When an delivery was last handed out. */
   #progressAt = Number.NEGATIVE_INFINITY;
   #ticker: NodeJS.Timeout | null = null;
   #paceTimer: NodeJS.Timeout | null = null;
   #isClosing = false;
   #onEmpty: (() => void)[] = [];
 
-  constructor(place: Place, options: PoolOptions) {
+  constructor(place: PoolTarget, options: PoolOptions) {
     this.#place = place;
     this.#options = options;
     this.#isCareful = options.isCarefulAtFirst ?? false;
@@ -149,7 +149,7 @@ export class Pool {
 
   async close(deadlineMs: number): Promise<void> {
     this.#isClosing = true;
-    for (const errand of this.#waiting.splice(0)) answer(errand, CLOSING);
+    for (const delivery of this.#waiting.splice(0)) answer(delivery, CLOSING);
     for (const conversation of [...this.#all]) conversation.retire();
     if (this.#paceTimer) clearTimeout(this.#paceTimer);
     this.#setTicker();
@@ -165,8 +165,8 @@ export class Pool {
 
   /** Makes room by answering the newest mail as busy. */
   giveBackLast(): void {
-    const errand = this.#waiting.pop();
-    if (errand) answer(errand, this.#busy);
+    const delivery = this.#waiting.pop();
+    if (delivery) answer(delivery, this.#busy);
   }
 
   /** Whether there was one that could be spared. */
@@ -186,12 +186,12 @@ export class Pool {
     while (this.#waiting.length > 0) {
       const conversation = this.#takeIdle();
       if (!conversation) break;
-      const errand = this.#nextFor(conversation);
-      if (!errand) {
+      const delivery = this.#nextFor(conversation);
+      if (!delivery) {
         this.#rest(conversation);
         break;
       }
-      conversation.carry(errand);
+      conversation.carry(delivery);
     }
     this.#openMore();
     this.#setTicker();
@@ -216,26 +216,26 @@ export class Pool {
     this.#idle.push({ conversation, since: this.#options.now() });
   }
 
-  /** The next errand that this conversation can take; those that no conversation can take are answered here. */
-  #nextFor(conversation: Conversation): Errand | null {
+  /** The next delivery that this conversation can take; those that no conversation can take are answered here. */
+  #nextFor(conversation: Conversation): Delivery | null {
     const now = this.#options.now();
     for (;;) {
-      const errand = this.#waiting[0];
-      if (!errand) return null;
+      const delivery = this.#waiting[0];
+      if (!delivery) return null;
       const waitMs = Math.max(this.#pace.waitMs(now), conversation.pace.waitMs(now));
       if (waitMs > 0) {
         this.#dispatchLater(waitMs);
         return null;
       }
       this.#waiting.shift();
-      const objection = errand.permit.mayBegin() ? conversation.objection(errand) : WITHDRAWN;
+      const objection = delivery.permit.mayBegin() ? conversation.objection(delivery) : WITHDRAWN;
       if (!objection) {
         this.#pace.spend(now);
         conversation.pace.spend(now);
         this.#progressAt = now;
-        return errand;
+        return delivery;
       }
-      answer(errand, objection);
+      answer(delivery, objection);
     }
   }
 
@@ -279,35 +279,35 @@ export class Pool {
         conversation.retire();
         return;
       }
-      const errand = this.#nextFor(conversation);
-      if (errand) conversation.carry(errand);
+      const delivery = this.#nextFor(conversation);
+      if (delivery) conversation.carry(delivery);
       else if (this.#place.mayRest()) this.#rest(conversation);
       else conversation.retire();
       if (this.#waiting.length > 0) this.#openMore();
     },
 
-    onLeaving: (conversation: Conversation): Errand | null => {
+    onLeaving: (conversation: Conversation): Delivery | null => {
       // a mail that another conversation can take soon is not chained
       if (this.#waiting.length <= this.#idle.length + this.#opening.size) return null;
       if (this.#isClosing || this.#isWorn(conversation) || (this.#waiting[0]?.returns ?? 0) > 0) return null;
       return this.#nextFor(conversation);
     },
 
-    onReturn: (errand: Errand, reason: Reply | null): void => {
+    onReturn: (delivery: Delivery, reason: Reply | null): void => {
       if (this.#isClosing) {
-        answer(errand, CLOSING);
+        answer(delivery, CLOSING);
         return;
       }
       if (reason) {
-        errand.returns++;
-        if (errand.returns > RETURNS_MAX) {
-          answer(errand, reason);
+        delivery.returns++;
+        if (delivery.returns > RETURNS_MAX) {
+          answer(delivery, reason);
           return;
         }
         // if one was dead, the other idle ones may be as well
         for (const { conversation } of this.#idle.splice(0)) conversation.retire();
       }
-      this.#waiting.unshift(errand);
+      this.#waiting.unshift(delivery);
       this.#dispatch();
     },
 
@@ -327,7 +327,7 @@ export class Pool {
     const waitMs = this.#place.onRefused(conversation, failure);
     this.#isCareful = true;
     this.#trouble = failure;
-    if (waitMs === null) for (const errand of this.#waiting.splice(0)) answer(errand, failure);
+    if (waitMs === null) for (const delivery of this.#waiting.splice(0)) answer(delivery, failure);
     else this.#connectAt = this.#options.now() + waitMs;
   }
 
@@ -338,10 +338,10 @@ export class Pool {
   }
 
   #isWorn(conversation: Conversation): boolean {
-    const { conversationErrandsMax, conversationMsMax } = this.#limits;
+    const { conversationDeliveriesMax, conversationMsMax } = this.#limits;
     return (
       this.#all.size - this.#opening.size > this.#place.conversationsMax() ||
-      conversation.carried >= conversationErrandsMax ||
+      conversation.carried >= conversationDeliveriesMax ||
       this.#options.now() - conversation.openedAt >= conversationMsMax
     );
   }
@@ -389,6 +389,6 @@ export class Pool {
 export const CLOSING = troubleOf("session", "CLOSING", "the courier is closing");
 const WITHDRAWN = troubleOf("session", "WITHDRAWN", "taken back before it was sent");
 
-function answer(errand: Errand, reply: Reply): void {
-  errand.settle(errand.envelope.to.map(() => reply));
+function answer(delivery: Delivery, reply: Reply): void {
+  delivery.settle(delivery.envelope.to.map(() => reply));
 }

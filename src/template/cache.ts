@@ -23,7 +23,7 @@ const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 /** Measured: a piece takes 1 KB once compiled, whatever its length, and has two braces at least. */
 const BYTES_PER_BRACE = 500;
 
-export class Shelf {
+export class TemplateCache {
   readonly #sql: Sql;
   readonly #timeoutMs: number;
   /** The one used last comes last. */

@@ -3,7 +3,7 @@
  * ask for. Throws a TemplateFault that names line and column.
  */
 import type { Template } from "liquidjs";
-import type { Part } from "./fault.ts";
+import type { TemplatePart } from "./fault.ts";
 import { type Dialect, html, plain } from "./language.ts";
 import { COMPILE_UNITS_MAX, Meter } from "./meter.ts";
 import { parsePart } from "./parse.ts";
@@ -20,7 +20,7 @@ export type Source = {
   declared: readonly { key: string; fallback_value: string | number | null }[];
 };
 
-export type CompiledPart = { part: Part; dialect: Dialect; templates: Template[] };
+export type CompiledPart = { part: TemplatePart; dialect: Dialect; templates: Template[] };
 
 export type Compiled = {
   subject: CompiledPart | null;
@@ -37,7 +37,7 @@ export type Compiled = {
 export function compile(source: Source): Compiled {
   const meter = new Meter(COMPILE_UNITS_MAX, "its expressions are too many and too long to be compiled");
   const variables = new Variables();
-  const part = (part: Part, text: string, dialect: Dialect): CompiledPart => ({
+  const part = (part: TemplatePart, text: string, dialect: Dialect): CompiledPart => ({
     part,
     dialect,
     templates: parsePart(part, text, dialect, variables, meter),

@@ -30,7 +30,7 @@ const NAMED_DATE_UNITS = 15_000;
 const COMPARISONS = ["==", "!=", "<", ">", "<=", ">=", "contains"];
 
 export type Handler = Extract<FilterImplOptions, (...args: never[]) => unknown>;
-export type Price = (meter: Meter, value: unknown, args: readonly unknown[]) => void;
+export type CostRule = (meter: Meter, value: unknown, args: readonly unknown[]) => void;
 type Comparison = (left: unknown, right: unknown, context: Context) => unknown;
 
 /** A token for filters that no source names. */
@@ -77,14 +77,14 @@ function payWhole(meter: Meter, value: unknown, chars: number, items: number): v
 }
 
 /** For filters that go through a text, or through a list they write as one. */
-export function texts(chars: number, argumentChars = 1): Price {
+export function texts(chars: number, argumentChars = 1): CostRule {
   return (meter, value, args) => {
     payWhole(meter, value, chars, 50);
     payWhole(meter, args, argumentChars, 50);
   };
 }
 
-export function searches(chars: number): Price {
+export function searches(chars: number): CostRule {
   const price = texts(chars, 2);
   return (meter, value, args) => {
     price(meter, value, args);
@@ -98,7 +98,7 @@ function paySearch(meter: Meter, text: unknown, searched: unknown): void {
 }
 
 /** For filters that go through a list, and through no more of its items than a field. */
-export function lists(items: number): Price {
+export function lists(items: number): CostRule {
   return (meter, value, args) => {
     payWhole(meter, value, 1, 0);
     payWhole(meter, args, 1, 0);
@@ -107,7 +107,7 @@ export function lists(items: number): Price {
 }
 
 /** `name` is the path of a field, which is read anew for each item. */
-export function fields(items: number): Price {
+export function fields(items: number): CostRule {
   const price = lists(items);
   return (meter, list, args) => {
     const [name, expected] = args;
@@ -124,7 +124,7 @@ export function fields(items: number): Price {
 }
 
 /** Each item is compared as often as its list has binary digits, by all that it holds. */
-export function sorts(chars: number, items: number): Price {
+export function sorts(chars: number, items: number): CostRule {
   const price = fields(items);
   return (meter, list, args) => {
     price(meter, list, args);
@@ -134,7 +134,7 @@ export function sorts(chars: number, items: number): Price {
   };
 }
 
-export const dates: Price = (meter, value, args) => {
+export const dates: CostRule = (meter, value, args) => {
   const [format] = args;
   if (typeof format === "string" && format.length > DATE_CHARS_MAX)
     throw new Error(`the format of a date has at most ${DATE_CHARS_MAX} characters`);
@@ -144,9 +144,9 @@ export const dates: Price = (meter, value, args) => {
   meter.use((1 + named + (args.length > 1 ? 10 : 0)) * NAMED_DATE_UNITS);
 };
 
-export const free: Price = () => {};
+export const free: CostRule = () => {};
 
-export function paid(handler: Handler, price: Price): Handler {
+export function paid(handler: Handler, price: CostRule): Handler {
   return function (value: unknown, ...args: unknown[]) {
     price(meterOf(this.context), value, args);
     return handler.call(this, value, ...args);

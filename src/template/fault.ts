@@ -1,8 +1,8 @@
 /** What is wrong with a template, or with what it was given: part, line and column, in words for its author. */
-export type Part = "subject" | "html" | "text";
+export type TemplatePart = "subject" | "html" | "text";
 
 export class TemplateFault extends Error {
-  readonly part: Part | null;
+  readonly part: TemplatePart | null;
   readonly line: number | null;
   readonly column: number | null;
   /** The variable that was not given and has no fallback. */
@@ -10,7 +10,7 @@ export class TemplateFault extends Error {
 
   constructor(
     reason: string,
-    where: { part?: Part; line?: number; column?: number; missing?: string | null } = {},
+    where: { part?: TemplatePart; line?: number; column?: number; missing?: string | null } = {},
   ) {
     super(reason);
     this.part = where.part ?? null;

@@ -5,13 +5,13 @@
 import { Filter, Liquid, filters as libraryFilters } from "liquidjs";
 import { renderer } from "./context.ts";
 import {
+  type CostRule,
   dates,
   fields,
   free,
   type Handler,
   lists,
   meterOf,
-  type Price,
   paid,
   paidOperators,
   ScalarCase,
@@ -27,7 +27,7 @@ export const NOW = "now";
 
 const TAGS_LEFT_OUT = ["include", "render", "layout", "block"];
 /** Every filter of the library that the language has, with its price. */
-const FILTERS: Record<string, Price> = {
+const FILTERS: Record<string, CostRule> = {
   ...each("default first last size", free),
   ...each("abs at_least at_most ceil divided_by floor minus modulo plus round times", texts(4)),
   ...each("append prepend", texts(1)),
@@ -61,7 +61,7 @@ const ENTITIES: Record<string, string> = {
 
 export type Dialect = { liquid: Liquid; isFilter(name: string): boolean };
 
-function each(names: string, price: Price): Record<string, Price> {
+function each(names: string, price: CostRule): Record<string, CostRule> {
   return Object.fromEntries(names.split(" ").map((name) => [name, price]));
 }
 

@@ -14,7 +14,7 @@ import {
   TypeGuards,
 } from "liquidjs";
 import { prepare } from "./context.ts";
-import { type Part, TemplateFault } from "./fault.ts";
+import { TemplateFault, type TemplatePart } from "./fault.ts";
 import { type Dialect, rawFilter } from "./language.ts";
 import type { Meter } from "./meter.ts";
 import type { Variables } from "./variables.ts";
@@ -44,7 +44,7 @@ class Marks {
 
 /** What the part asks for is noted in `variables`, and what parsing it costs in `meter`. */
 export function parsePart(
-  part: Part,
+  part: TemplatePart,
   source: string,
   dialect: Dialect,
   variables: Variables,
@@ -60,7 +60,7 @@ export function parsePart(
 }
 
 /** Anything the library throws, with where it was in the source. */
-export function faultOf(error: unknown, part: Part): TemplateFault {
+export function faultOf(error: unknown, part: TemplatePart): TemplateFault {
   if (error instanceof TemplateFault) return error;
   if (!LiquidError.is(error)) return new TemplateFault(messageOf(error), { part });
   const [line, column] = error.token.getPosition();

@@ -47,7 +47,7 @@ export class RenderBudget {
   }
 }
 
-export type Letter = {
+export type RenderedEmail = {
   /** null: the template has none, and the request must. */
   subject: string | null;
   html: string;
@@ -62,7 +62,7 @@ export function renderLetter(
   version: Compiled,
   variables: Record<string, unknown>,
   budget: RenderBudget,
-): Letter {
+): RenderedEmail {
   const given = { ...version.fallbacks, ...withoutNulls(variables) };
   const meter = budget.meter();
   const part = (part: CompiledPart) => renderPart(part, given, meter, budget);
@@ -89,7 +89,7 @@ function renderPart(
   // a copy, which the template may change, and without a prototype, whose names nobody gave
   const context = new PaidContext(Object.assign(Object.create(null), given), liquid, meter);
   context.setRegister(NOW, budget.now);
-  const output = new Output(budget);
+  const output = new RenderedTexts(budget);
   try {
     toValueSync(liquid.renderer.renderTemplates(templates as Template[], context, output));
     return storable(output.buffer);
@@ -104,7 +104,7 @@ function storable(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed();
 }
 
-class Output {
+class RenderedTexts {
   readonly #budget: RenderBudget;
   #bytesLeft = PART_BYTES_MAX;
   buffer = "";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseMailbox } from "../../src/address.ts";
 import { makeKey } from "../../src/domain/key.ts";
-import { compose, type Letter } from "../../src/message/compose.ts";
+import { compose, type MessageContent } from "../../src/message/compose.ts";
 import { plaintextInTurns, plaintextOf } from "../../src/message/plaintext.ts";
 import { type SigningKey, signed } from "../../src/message/sign.ts";
 import { Turns } from "../../src/message/turns.ts";
@@ -18,7 +18,7 @@ const mailboxOf = (text: string) => {
   if (!mailbox) throw new Error(text);
   return mailbox;
 };
-const letter = (more: Partial<Letter>): Letter => ({
+const letter = (more: Partial<MessageContent>): MessageContent => ({
   messageId: "0190@example.com",
   date: new Date(0),
   from: mailboxOf("Acme <orders@example.com>"),
@@ -34,7 +34,7 @@ const letter = (more: Partial<Letter>): Letter => ({
 });
 const filled = (piece: string) => piece.repeat(Math.ceil(CONTENT_CHARS / Buffer.byteLength(piece)));
 
-async function prepared(more: Partial<Letter>): Promise<Buffer> {
+async function prepared(more: Partial<MessageContent>): Promise<Buffer> {
   return toWire(await toWireInTurns(await signed(await compose(letter(more)), [key])));
 }
 

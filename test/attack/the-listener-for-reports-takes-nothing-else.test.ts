@@ -6,7 +6,7 @@ import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { selfSigned } from "../../src/inbound/certificate.ts";
-import { Listener } from "../../src/inbound/listener.ts";
+import { ReportListener } from "../../src/inbound/listener.ts";
 import type { NewReport } from "../../src/record/mail/reports.ts";
 import { ReturnPathKey } from "../../src/returnpath.ts";
 import { MovableClock } from "../rig/clock.ts";
@@ -22,7 +22,7 @@ const certificate = selfSigned(DOMAIN, Date.now());
 let clock: MovableClock;
 let kept: NewReport[];
 let busy: string | null;
-let listener: Listener;
+let listener: ReportListener;
 let port: number;
 const clients: SmtpClient[] = [];
 
@@ -30,7 +30,7 @@ beforeEach(async () => {
   clock = new MovableClock();
   kept = [];
   busy = null;
-  listener = new Listener({
+  listener = new ReportListener({
     host: "127.0.0.1",
     port: 0,
     name: DOMAIN,

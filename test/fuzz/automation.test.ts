@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { moveFrom, START, type Traveller } from "../../src/automation/advance.ts";
+import { moveFrom, type RunState, START } from "../../src/automation/advance.ts";
 import { checkDocument } from "../../src/automation/document.ts";
 
 const DOCUMENTS = 3_000;
@@ -86,7 +86,7 @@ function someStep(random: Random, depth: number): Doc {
   };
 }
 
-function someTraveller(random: Random): Traveller {
+function someTraveller(random: Random): RunState {
   const value = () => pick(random, VALUES);
   return {
     automationId: ID,
@@ -107,14 +107,14 @@ function someTraveller(random: Random): Traveller {
 
 // The plain interpreter.
 
-function read(field: string, { contact, event }: Traveller): unknown {
+function read(field: string, { contact, event }: RunState): unknown {
   const own = (value: unknown, key: string) =>
     Object.getOwnPropertyDescriptor(Object(value) as object, key)?.value as unknown;
   const [subject, ...path] = field.split(".");
   return path.reduce<unknown>(own, subject === "event" ? event : contact);
 }
 
-function isTrue(filter: Doc, who: Traveller): boolean {
+function isTrue(filter: Doc, who: RunState): boolean {
   if (filter.and) return (filter.and as Doc[]).filter((one) => !isTrue(one, who)).length === 0;
   if (filter.or) return (filter.or as Doc[]).filter((one) => isTrue(one, who)).length > 0;
   if (filter.not) return !isTrue(filter.not as Doc, who);
@@ -138,7 +138,7 @@ function isTrue(filter: Doc, who: Traveller): boolean {
   return answers[operator] as boolean;
 }
 
-function interpret(steps: Doc[], who: Traveller, path: string, trace: string[]): void {
+function interpret(steps: Doc[], who: RunState, path: string, trace: string[]): void {
   steps.forEach((step, n) => {
     const here = path === "" ? String(n) : `${path}.${n}`;
     if (step.wait) trace.push(`wait ${step.wait}`);
@@ -161,7 +161,7 @@ function interpret(steps: Doc[], who: Traveller, path: string, trace: string[]):
 
 const SPANS: Record<number, string> = { 1000: "1s", 300000: "5m", 7200000: "2h", 604800000: "7d" };
 
-function walk(json: Doc, who: Traveller): string[] {
+function walk(json: Doc, who: RunState): string[] {
   const document = checkDocument(json);
   const trace: string[] = [];
   for (let position = START, moves = 0; ; moves++) {

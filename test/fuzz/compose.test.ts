@@ -10,7 +10,7 @@ import {
   type Mailbox,
   parseMailbox,
 } from "../../src/address.ts";
-import { compose, type Letter, needsUtf8 } from "../../src/message/compose.ts";
+import { compose, type MessageContent, needsUtf8 } from "../../src/message/compose.ts";
 import type { Attachment } from "../../src/message/tree.ts";
 
 const LINE_OCTETS_MAX = 998;
@@ -75,7 +75,7 @@ const headerName = fc
   .filter((name) => headerNameOk(name) && !headerReserved(name) && name !== "__proto__");
 const headers = fc.dictionary(headerName, anyText, { maxKeys: 4 });
 
-const letter: fc.Arbitrary<Letter> = fc.record({
+const letter: fc.Arbitrary<MessageContent> = fc.record({
   messageId: fc.uuid().map((id) => `${id}@mail.example.com`),
   date: fc.date({ min: new Date("2000-01-01"), max: new Date("2100-01-01"), noInvalidDate: true }),
   from: mailbox,
@@ -191,7 +191,7 @@ function expectSoundParameters(message: Buffer): void {
 }
 
 /** As many fields as were given, in a fixed order. */
-function expectFields(message: Buffer, { cc, replyTo, headers }: Letter): void {
+function expectFields(message: Buffer, { cc, replyTo, headers }: MessageContent): void {
   const names = fieldsOf(message).map(({ name }) => name);
   expect(names.filter((name) => !name.startsWith("Content-"))).toEqual([
     ...["From", "To"],
@@ -210,7 +210,7 @@ function expectMailboxes(read: Address[] | undefined, sent: readonly Mailbox[]):
   });
 }
 
-function expectHead(read: Email, message: Buffer, sent: Letter): void {
+function expectHead(read: Email, message: Buffer, sent: MessageContent): void {
   expectMailboxes(read.from ? [read.from] : [], [sent.from]);
   expectMailboxes(read.to, sent.to);
   expectMailboxes(read.cc, sent.cc);
@@ -227,7 +227,7 @@ function expectHead(read: Email, message: Buffer, sent: Letter): void {
   }
 }
 
-function expectBodies(read: Email, { html, text }: Letter): void {
+function expectBodies(read: Email, { html, text }: MessageContent): void {
   if (html) expect(withoutGain(lf(read.html), arrivingBody(html))).toBe(arrivingBody(html));
   if (text) expect(withoutGain(lf(read.text), arrivingBody(text))).toBe(arrivingBody(text));
 }
@@ -268,7 +268,7 @@ describe("a letter of text, HTML or both", () => {
     });
     await fc.assert(
       fc.asyncProperty(benign, async ({ subject, name, html, text, shape }) => {
-        const sent: Letter = {
+        const sent: MessageContent = {
           messageId: "id@x.com",
           date: new Date("2026-11-20T20:07:38Z"),
           from: { ...mailboxOf("a@x.com"), name },

@@ -2,14 +2,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
-  type Change,
-  type Changed,
+  type ChangeContext,
+  type ChangedContact,
+  type ContactChange,
+  type ContactFields,
   change,
-  type Fields,
-  type Held,
+  type LockedContact,
   type OptIn,
   PROPERTIES_BYTES_MAX,
-  type Setting,
   TAGS_MAX,
 } from "../../src/rules/contact.ts";
 
@@ -38,7 +38,7 @@ const property = fc.oneof(
   fc.constant("x".repeat(PROPERTIES_BYTES_MAX / 2)),
 );
 const properties = fc.dictionary(fc.constantFrom("one", "two", "three", "__proto__"), property);
-const fields: fc.Arbitrary<Fields> = fc.record(
+const fields: fc.Arbitrary<ContactFields> = fc.record(
   {
     firstName: fc.option(fc.string({ maxLength: 3 })),
     properties: fc.option(properties),
@@ -57,7 +57,7 @@ const optIn: fc.Arbitrary<OptIn> = fc
 /** `confirm` names the mail by how many were asked before it. */
 type Step = {
   afterMs: number;
-  asked: Exclude<Change, { kind: "confirm" }> | { kind: "confirm"; back: number };
+  asked: Exclude<ContactChange, { kind: "confirm" }> | { kind: "confirm"; back: number };
 };
 const asked: fc.Arbitrary<Step["asked"]> = fc.oneof(
   {
@@ -91,13 +91,13 @@ function person() {
 }
 
 type Seen = {
-  before: Held | null;
-  after: Held | null;
+  before: LockedContact | null;
+  after: LockedContact | null;
   /** As it was before the change. */
-  held: Held | null;
-  asked: Change;
-  result: Changed;
-  setting: Setting;
+  held: LockedContact | null;
+  asked: ContactChange;
+  result: ChangedContact;
+  setting: ChangeContext;
 };
 
 /** Runs the steps on one contact, and shows every change to `look`. */
@@ -108,17 +108,22 @@ function play(
 ) {
   const audience = { workspaceId: "w", id: "audience", doubleOptIn: given.doubleOptIn };
   const mails: number[] = [];
-  let held: Held | null = null;
+  let held: LockedContact | null = null;
   let now = START;
   for (const { afterMs: ms, asked: wanted } of some) {
     now += ms;
-    const setting: Setting = { audience, isSuppressed: given.isSuppressed, keyId: null, now: new Date(now) };
-    const step: Change =
+    const setting: ChangeContext = {
+      audience,
+      isSuppressed: given.isSuppressed,
+      keyId: null,
+      now: new Date(now),
+    };
+    const step: ContactChange =
       wanted.kind === "confirm"
         ? { kind: "confirm", askedAt: mails.at(-1 - wanted.back) ?? START, visitor: VISITOR }
         : wanted;
-    const before: Held | null = structuredClone(held);
-    const was: Held | null = held;
+    const before: LockedContact | null = structuredClone(held);
+    const was: LockedContact | null = held;
     const result = change(held, step, setting, (added) => {
       held = added;
     });

@@ -8,7 +8,7 @@ import type { Env } from "../../src/config.ts";
 import { mayCarryTo } from "../../src/delivery/addresses.ts";
 import type { Manners } from "../../src/delivery/destination.ts";
 import { Direct } from "../../src/delivery/direct.ts";
-import type { Limits } from "../../src/smtp/pool.ts";
+import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
 import { type Answer, type DnsServer, openDns } from "./dns.ts";
 import { ALWAYS, FLY_EVERY_MS, FLY_MS, mailTo, openPeer, type Script, type ScriptedPeer } from "./peer.ts";
@@ -21,7 +21,7 @@ const DNS_TIMEOUT_MS = 150;
 
 export type DirectOptions = {
   manners?: Partial<Manners>;
-  limits?: Partial<Limits>;
+  limits?: Partial<PoolLimits>;
   mailsMax?: number;
   dnsTimeoutMs?: number;
   conversationsMax?: number;

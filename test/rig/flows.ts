@@ -16,7 +16,7 @@ import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { mailCommit } from "../../src/record/mail/commit.ts";
 import type { Shortage } from "../../src/record/mail/overload.ts";
 import { ownSubmitter, type SubmitOwn } from "../../src/submit.ts";
-import { Shelf } from "../../src/template/cache.ts";
+import { TemplateCache } from "../../src/template/cache.ts";
 import { MovableClock } from "./clock.ts";
 import { ownDatabase, ownRedis } from "./services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "./workspace.ts";
@@ -106,7 +106,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
         }),
       ),
       contacts,
-      shelf: new Shelf(sql, TIMEOUT_MS),
+      templates: new TemplateCache(sql, TIMEOUT_MS),
       owners: new Owners({ sql, isRequired: requireVerifiedDomains, onFault }),
       links: new Links(SECRET, PUBLIC_URL),
       clock,

@@ -4,7 +4,7 @@ import { Reservations } from "../../src/admission/reserve.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import type { Clock } from "../../src/clock.ts";
 import { Keeper, type KeeperParts } from "../../src/keeper/keeper.ts";
-import { Line } from "../../src/queue/bagqueue.ts";
+import { BagQueue } from "../../src/queue/bagqueue.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 
@@ -21,7 +21,7 @@ export function handKeeper(
   const sql = connectRecord(stores.databaseUrl, "keeper", storeMs);
   const retentionSql = connectRecord(stores.databaseUrl, "retention", STORE_MS_MAX);
   const client = connectRedis(stores.redisUrl, "worker", STORE_MS_MAX);
-  const line = new Line(client, 1);
+  const line = new BagQueue(client, 1);
   const reservations = new Reservations(client, sql, clock);
   const keyring = new Keyring({ redis: client, sql, serverSecret: "", clock });
   const keeper = new Keeper({

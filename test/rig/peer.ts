@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { Relay } from "../../src/delivery/relay.ts";
 import type { Peer as PeerOptions } from "../../src/smtp/conversation.ts";
-import type { Limits } from "../../src/smtp/pool.ts";
+import type { PoolLimits } from "../../src/smtp/pool.ts";
 import { listenOn } from "./port.ts";
 
 /** One connection, as the script sees it. */
@@ -197,7 +197,7 @@ export function relayTo(
   options: {
     pool?: number;
     peer?: Partial<PeerOptions>;
-    limits?: Partial<Limits>;
+    limits?: Partial<PoolLimits>;
     ratePerSecond?: number;
     conversationRatePerSecond?: number;
   } = {},

@@ -5,7 +5,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import type { Report } from "../../src/embedded/parent.ts";
+import type { ChildReport } from "../../src/embedded/parent.ts";
 import type { Role } from "../../src/rules/roles.ts";
 import { type EngineOptions, settingsOf } from "./engine.ts";
 import type { AskLoop, LoopAnswer, LoopReport } from "./loopdelay.ts";
@@ -59,7 +59,7 @@ export async function startProcess(
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
   });
   const ended = once(child, "exit") as Promise<[number | null]>;
-  const [report] = (await Promise.race([once(child, "message"), ended])) as [Report | number | null];
+  const [report] = (await Promise.race([once(child, "message"), ended])) as [ChildReport | number | null];
   if (typeof report !== "object" || report?.kind !== "ready")
     throw new Error(`a process with the roles ${roles} did not start: ${JSON.stringify(report)}`);
   const end = async (signal: NodeJS.Signals) => {

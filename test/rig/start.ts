@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll } from "vitest";
-import type { Ready } from "../../src/embedded/home.ts";
+import type { ReadyFile } from "../../src/embedded/home.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/process/start.js", import.meta.url));
 const END_MS_MAX = 20_000;
@@ -26,7 +26,7 @@ export type Started = {
   /** What was said on stdout and stderr. */
   said(): { out: string; err: string };
   /** Resolves when it accepts requests. */
-  ready(): Promise<Ready>;
+  ready(): Promise<ReadyFile>;
   /** Resolves with its status when it has ended. */
   ended: Promise<number | null>;
   signal(name: NodeJS.Signals): void;
@@ -82,6 +82,6 @@ export function start(home: string, env: Record<string, string> = {}): Started {
   };
 }
 
-export function readReady(home: string): Ready {
-  return JSON.parse(readFileSync(join(home, "ready.json"), "utf8")) as Ready;
+export function readReady(home: string): ReadyFile {
+  return JSON.parse(readFileSync(join(home, "ready.json"), "utf8")) as ReadyFile;
 }

@@ -8,7 +8,7 @@ import type { Permission } from "../../src/admission/permissions.ts";
 import { type Api, startApi } from "../../src/api/api.ts";
 import type { Route } from "../../src/api/routes.ts";
 import type { Clock } from "../../src/clock.ts";
-import { Line } from "../../src/queue/bagqueue.ts";
+import { BagQueue } from "../../src/queue/bagqueue.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
@@ -106,7 +106,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   const faults: unknown[] = [];
   redis.on("error", (error) => faults.push(error));
   await new Promise((resolve) => redis.once("ready", resolve));
-  const line = options.queues ? new Line(connectRedis(redisUrl, "queue", timeoutMs), 1) : null;
+  const line = options.queues ? new BagQueue(connectRedis(redisUrl, "queue", timeoutMs), 1) : null;
   const keyring = new Keyring({ redis, sql, serverSecret: SECRET, clock });
   const bags: Bag[] = [];
   const api: Api = await startApi({
@@ -170,7 +170,7 @@ export async function freshWorkspace(
   return { id, handle, keyId: first.id, client: first.client, key: newKey };
 }
 
-async function lineUp(line: Line, sql: Sql, bags: readonly Bag[]): Promise<void> {
+async function lineUp(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
   for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }

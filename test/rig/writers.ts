@@ -33,7 +33,7 @@ import {
   adoptUnnamed,
   claimBag,
   deleteBags,
-  type Held,
+  type HeldBag,
   narrowBag,
   releaseBags,
   renewLeases,
@@ -55,7 +55,7 @@ import {
   renewGrant,
   unqueueOtherEpochs,
 } from "../../src/record/mail/keeping.ts";
-import { watchBrake } from "../../src/record/mail/overload.ts";
+import { watchOverload } from "../../src/record/mail/overload.ts";
 import { cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
 import { dropOldReports, endReports, insertReports, takeReports } from "../../src/record/mail/reports.ts";
 import { dropOldAttachments } from "../../src/record/mail/retention.ts";
@@ -94,7 +94,7 @@ import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspace
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
-import type { Change } from "../../src/rules/contact.ts";
+import type { ContactChange } from "../../src/rules/contact.ts";
 import {
   ATTACHMENT_HASHES,
   CLAIM_KEYS,
@@ -183,7 +183,7 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
   writer("mail/overload.ts watchBrake", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
-    return sql.begin((tx) => watchBrake(tx, limits, null, rows.date));
+    return sql.begin((tx) => watchOverload(tx, limits, null, rows.date));
   }),
   writer("workspaces/caps.ts noteCapUse", ({ sql }, rows) =>
     noteCapUse(sql, rows.some(rows.workspaces).map(idOf)),
@@ -540,7 +540,7 @@ function bagRow({ ws, bag }: BagOf) {
 }
 
 /** Whoever asks for a bag that nobody holds has a token that is out of date. */
-function heldOf({ ws, bag }: BagOf): Held {
+function heldOf({ ws, bag }: BagOf): HeldBag {
   return { workspaceId: ws.id, id: bag.id, generation: 0, token: bag.token ?? ws.id };
 }
 
@@ -615,7 +615,7 @@ async function workOff(tx: Tx, rows: SharedRows): Promise<void> {
   if (ends.length > 0) await endReports(tx, ends);
 }
 
-function changeContact(contacts: ContactCommit, rows: SharedRows, change: Change) {
+function changeContact(contacts: ContactCommit, rows: SharedRows, change: ContactChange) {
   const { ws, contact } = aContact(rows);
   return contacts.submit({
     workspaceId: ws.id,
@@ -628,9 +628,9 @@ function changeContact(contacts: ContactCommit, rows: SharedRows, change: Change
   });
 }
 
-function aChange(rows: SharedRows): Change {
+function aChange(rows: SharedRows): ContactChange {
   const optIn = { doubleOptIn: true, consent: null };
-  return rows.pick<Change>([
+  return rows.pick<ContactChange>([
     { kind: "erase" },
     { kind: "erase" },
     { kind: "archive" },
@@ -693,7 +693,7 @@ function someMoves(rows: SharedRows): RunMove[] {
   });
 }
 
-function noteOf(rows: SharedRows, ws: SharedWorkspace, bag: Held, emailId: string): Settled {
+function noteOf(rows: SharedRows, ws: SharedWorkspace, bag: HeldBag, emailId: string): Settled {
   const status = rows.pick(["delivered", "deferred", "bounced"] as const);
   return {
     bag,

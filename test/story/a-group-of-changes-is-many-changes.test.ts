@@ -4,7 +4,7 @@ import { addressHasher } from "../../src/audience/links.ts";
 import { newId } from "../../src/ids.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contacts/commit.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
-import type { Change, Fields } from "../../src/rules/contact.ts";
+import type { ContactChange, ContactFields } from "../../src/rules/contact.ts";
 import { services } from "../rig/services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -31,7 +31,7 @@ beforeEach(async () => {
   audience = await newAudience(ws);
 });
 
-const ERASE: Change = { kind: "erase" };
+const ERASE: ContactChange = { kind: "erase" };
 
 test("one who is suppressed in one audience is not in another, nor in another workspace", async () => {
   await together(added({ unsubscribed: true }));
@@ -71,7 +71,7 @@ test("of one who is erased twice in one commit the last word counts", async () =
     wording: null,
     textVersion: null,
   };
-  const anew: Change = { ...added({ unsubscribed: false }), optIn: { doubleOptIn: false, consent } };
+  const anew: ContactChange = { ...added({ unsubscribed: false }), optIn: { doubleOptIn: false, consent } };
   await together(added({ unsubscribed: true }), ERASE, anew, ERASE);
   await together(added());
   expect(await statusIn(audience)).toEqual(["subscribed"]);
@@ -80,7 +80,7 @@ test("of one who is erased twice in one commit the last word counts", async () =
   expect(await statusIn(audience)).toEqual(["unsubscribed"]);
 });
 
-function added(fields: Fields = {}): Extract<Change, { kind: "add" }> {
+function added(fields: ContactFields = {}): Extract<ContactChange, { kind: "add" }> {
   return {
     kind: "add",
     id: newId(Date.now()),
@@ -92,12 +92,12 @@ function added(fields: Fields = {}): Extract<Change, { kind: "add" }> {
 }
 
 /** In one commit, in this order. */
-async function together(...changes: Change[]): Promise<void> {
+async function together(...changes: ContactChange[]): Promise<void> {
   const verdicts = await Promise.all(changes.map((change) => submit(change, audience)));
   for (const verdict of verdicts) expect(verdict.kind).toBe("changed");
 }
 
-function submit(change: Change, audienceId: string, workspaceId = ws.id) {
+function submit(change: ContactChange, audienceId: string, workspaceId = ws.id) {
   const who = { identity: ADDRESS };
   return commit.submit({ workspaceId, audienceId, who, change, keyId: null, given: 0, bytes: 100 });
 }

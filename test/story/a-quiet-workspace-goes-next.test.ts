@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Line, type Lining, WORKSPACE_BAGS_MAX } from "../../src/queue/bagqueue.ts";
+import { BagQueue, type Lining, WORKSPACE_BAGS_MAX } from "../../src/queue/bagqueue.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { type OwnRedis, ownRedis } from "../rig/services.ts";
 
 let own: OwnRedis;
 let redis: RedisClient;
-let line: Line;
+let line: BagQueue;
 beforeAll(async () => {
   own = await ownRedis();
   redis = connectRedis(own.url, "worker", 5_000);
-  line = new Line(redis, 1);
+  line = new BagQueue(redis, 1);
 });
 afterAll(async () => {
   await line.close();

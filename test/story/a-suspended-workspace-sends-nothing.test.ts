@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
 import { newId } from "../../src/ids.ts";
-import { Line } from "../../src/queue/bagqueue.ts";
+import { BagQueue } from "../../src/queue/bagqueue.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
 import { mailCommit } from "../../src/record/mail/commit.ts";
@@ -141,7 +141,7 @@ test("a bag that is in line already goes nowhere, and waits for nobody's job", a
   const ws = await engine.workspace();
   await engine.keyring.suspend(ws.id, null);
   const client = connectRedis(stage.redisUrl, "queue", 5_000);
-  const line = new Line(client, SHARDS);
+  const line = new BagQueue(client, SHARDS);
   const made: Bag[] = [];
   const connect = () => connectRecord(stage.databaseUrl, "commits", 5_000);
   const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags), Buffer.from);

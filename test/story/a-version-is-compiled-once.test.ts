@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
-import { Shelf } from "../../src/template/cache.ts";
+import { TemplateCache } from "../../src/template/cache.ts";
 import { services } from "../rig/services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -20,38 +20,38 @@ async function put(name: string, html: string): Promise<string> {
 }
 
 test("for all who ask at the same time, by any of its names, until it changes", async () => {
-  const shelf = new Shelf(api.sql, 2_000);
+  const templates = new TemplateCache(api.sql, 2_000);
   const id = await put("a", "first");
   const asked = await Promise.all(
-    Array.from({ length: 20 }, () => shelf.fetch(ws.id, ["a", id, id.toUpperCase()])),
+    Array.from({ length: 20 }, () => templates.fetch(ws.id, ["a", id, id.toUpperCase()])),
   );
   const compiled = asked.flatMap((found) => [...found.values()]);
   expect(compiled).toHaveLength(60);
   expect(new Set(compiled).size).toBe(1);
   await put("a", "second");
-  const changed = (await shelf.fetch(ws.id, ["a"])).get("a");
+  const changed = (await templates.fetch(ws.id, ["a"])).get("a");
   expect(changed).toBeDefined();
   expect(changed).not.toBe(compiled[0]);
 });
 
 test("and what was not used for long is given up", async () => {
-  const shelf = new Shelf(api.sql, 2_000);
+  const templates = new TemplateCache(api.sql, 2_000);
   await put("small", "x");
-  const first = (await shelf.fetch(ws.id, ["small"])).get("small");
+  const first = (await templates.fetch(ws.id, ["small"])).get("small");
   const large = Array.from({ length: 10 }, (_, n) => `large-${n}`);
   await Promise.all(large.map((name) => put(name, LARGE)));
-  for (const name of large.slice(0, 3)) await shelf.fetch(ws.id, [name]);
-  expect((await shelf.fetch(ws.id, ["small"])).get("small")).toBe(first);
-  for (const name of large) await shelf.fetch(ws.id, [name]);
-  expect((await shelf.fetch(ws.id, ["small"])).get("small")).not.toBe(first);
+  for (const name of large.slice(0, 3)) await templates.fetch(ws.id, [name]);
+  expect((await templates.fetch(ws.id, ["small"])).get("small")).toBe(first);
+  for (const name of large) await templates.fetch(ws.id, [name]);
+  expect((await templates.fetch(ws.id, ["small"])).get("small")).not.toBe(first);
 }, 30_000);
 
 test("nobody finds what is not theirs, or not there", async () => {
-  const shelf = new Shelf(api.sql, 2_000);
+  const templates = new TemplateCache(api.sql, 2_000);
   const id = await put("own", "x");
   const other = await api.workspace();
-  expect((await shelf.fetch(other.id, ["own", id])).size).toBe(0);
-  expect([...(await shelf.fetch(ws.id, ["own", "none"])).keys()]).toEqual(["own"]);
+  expect((await templates.fetch(other.id, ["own", id])).size).toBe(0);
+  expect([...(await templates.fetch(ws.id, ["own", "none"])).keys()]).toEqual(["own"]);
 });
 
 test("and finding it stays quick among 100,000", async () => {
@@ -65,8 +65,8 @@ test("and finding it stays quick among 100,000", async () => {
   await setup`analyze template`;
   await setup.end({ timeout: 1 });
   const refs = Array.from({ length: 100 }, (_, n) => `template-${n * 1_000 + 1}`);
-  const shelf = new Shelf(api.sql, 2_000);
-  expect((await shelf.fetch(crowd.id, refs)).size).toBe(100);
+  const templates = new TemplateCache(api.sql, 2_000);
+  expect((await templates.fetch(crowd.id, refs)).size).toBe(100);
   const plan = await api.sql`explain (analyze, format json)
     select t.id from template t where t.workspace_id = ${crowd.id}
       and (t.id = any('{}'::uuid[]) or t.external_id = any(${refs}::text[]))`;

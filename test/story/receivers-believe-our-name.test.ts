@@ -1,6 +1,6 @@
 /** Before anything is sent: whether our name and our address say the same, as receivers will check. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type CredenceSettings, doubtAboutUs } from "../../src/delivery/namecheck.ts";
+import { type OwnNameSettings, ownNameTrouble } from "../../src/delivery/namecheck.ts";
 import { type DnsServer, openDns } from "../rig/dns.ts";
 
 let dns: DnsServer;
@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => dns.close());
 
-test.each<[Partial<CredenceSettings>, string | null]>([
+test.each<[Partial<OwnNameSettings>, string | null]>([
   [{ ehloName: "mail.example.com" }, null],
   [{ ehloName: "Mail.Example.com", directSourceAddress: "192.0.2.25" }, null],
   [
@@ -33,5 +33,5 @@ test.each<[Partial<CredenceSettings>, string | null]>([
   ],
 ])("%j: %s", async (settings, doubt) => {
   const whole = { ehloName: null, directSourceAddress: null, dnsServers: [dns.address], ...settings };
-  expect(await doubtAboutUs(whole)).toBe(doubt);
+  expect(await ownNameTrouble(whole)).toBe(doubt);
 });

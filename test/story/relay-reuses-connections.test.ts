@@ -84,7 +84,7 @@ test("one mail at a time uses the connection that was used last; the others grow
 
 test("a connection is ended with QUIT after its share of mails, or when it is old", async () => {
   const sink = await newSink();
-  const under = newRelay(sink.port, { limits: { conversationErrandsMax: 3 } });
+  const under = newRelay(sink.port, { limits: { conversationDeliveriesMax: 3 } });
   expect(allTaken(await sendMany(under, 7))).toBe(true);
   expect(sink.ledger.mails.map((mail) => mail.connection)).toEqual([1, 1, 1, 2, 2, 2, 3]);
 

@@ -1,7 +1,7 @@
 /** Every send is answered once, at the right place of the conversation, however the peer behaves. */
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
-import type { Limits } from "../../src/smtp/pool.ts";
+import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
 import {
   ALWAYS,
@@ -24,7 +24,7 @@ afterEach(async () => {
   for (const peer of peers.splice(0)) await peer.close();
 });
 
-async function meet(script: Script, limits: Partial<Limits> = {}): Promise<RelayUnderTest> {
+async function meet(script: Script, limits: Partial<PoolLimits> = {}): Promise<RelayUnderTest> {
   const peer = await openPeer(script);
   peers.push(peer);
   // a connection that fails is asked for once, and its failure is the answer

@@ -1,10 +1,10 @@
 /** The mail catcher shows what it took as a strict reader sees it, keeps the last 500, and refuses what is too large. */
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Mailbox, startMailbox } from "../../src/embedded/mailbox.ts";
+import { type MailCatcher, startMailbox } from "../../src/embedded/mailbox.ts";
 
 const MAILS_MAX = 500;
-let mailbox: Mailbox;
+let mailbox: MailCatcher;
 let transport: ReturnType<typeof createTransport>;
 
 beforeAll(async () => {

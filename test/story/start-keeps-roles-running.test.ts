@@ -2,7 +2,7 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import type { Ready } from "../../src/embedded/home.ts";
+import type { ReadyFile } from "../../src/embedded/home.ts";
 import { gone } from "../rig/gone.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { freshHome, readReady, type Started, start } from "../rig/start.ts";
@@ -13,7 +13,7 @@ const home = freshHome();
 const readyFile = join(home, "ready.json");
 let stage: Stage;
 let root: Started;
-let first: Ready;
+let first: ReadyFile;
 
 beforeAll(async () => {
   stage = await openStage();
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-async function killed(role: "api" | "deliver" | "keeper"): Promise<Ready> {
+async function killed(role: "api" | "deliver" | "keeper"): Promise<ReadyFile> {
   const { pids } = readReady(home);
   process.kill(pids[role] as number, "SIGKILL");
   return vi.waitFor(() => {

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { type BrakeLimits, freeBytesOf, watchBrake } from "../../src/record/mail/overload.ts";
+import { freeBytesOf, type OverloadLimits, watchOverload } from "../../src/record/mail/overload.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { services } from "../rig/services.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
-const NO_LIMITS: BrakeLimits = { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null };
+const NO_LIMITS: OverloadLimits = { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null };
 const MINUTE_MS = 60_000;
 
 let stage: Stage;
@@ -29,9 +29,9 @@ afterAll(async () => {
 /** Statistics come up to ten seconds after the change (an idle backend's), and each api looks every second. */
 const WAIT = { timeout: 25_000 };
 const send = async () => (await ws.client.post("/emails", mail())).status;
-const watch = (limits: Partial<BrakeLimits>, now = new Date()) =>
+const watch = (limits: Partial<OverloadLimits>, now = new Date()) =>
   freeBytesOf({ ...NO_LIMITS, ...limits }).then((free) =>
-    engine.sql.begin((tx) => watchBrake(tx, { ...NO_LIMITS, ...limits }, free, now)),
+    engine.sql.begin((tx) => watchOverload(tx, { ...NO_LIMITS, ...limits }, free, now)),
   );
 const reasons = async () =>
   (await engine.sql<{ reason: string }[]>`select reason from brake`).map((row) => row.reason);

@@ -23,7 +23,7 @@ test("others have their turn between two letters that take long", async () => {
       return "written";
     },
     contacts: null as never,
-    shelf: { fetch: async () => new Map([["slow", slow]]) } as never,
+    templates: { fetch: async () => new Map([["slow", slow]]) } as never,
     owners: { refused: () => new Set<string>() } as never,
     links: new Links("a secret of the tests, long enough", "http://127.0.0.1"),
     clock: { now: () => AT.getTime(), given: () => 0 },
@@ -72,7 +72,7 @@ function stepOf(n: number) {
     properties: {},
   };
   return {
-    traveller: { run, event: { name: "e", properties: {} }, plan: { fault: "" } },
+    runInHand: { run, event: { name: "e", properties: {} }, plan: { fault: "" } },
     move: { kind: "send" as const, send: { template: "slow" }, contact, next: "1" },
   };
 }

@@ -1,7 +1,7 @@
 import PostalMime from "postal-mime";
 import { describe, expect, test } from "vitest";
 import { type Mailbox, parseMailbox } from "../../src/address.ts";
-import { compose, type Letter, needsUtf8, UnwritableLetter } from "../../src/message/compose.ts";
+import { compose, type MessageContent, needsUtf8, UnwritableMessage } from "../../src/message/compose.ts";
 
 function mailboxOf(text: string): Mailbox {
   const mailbox = parseMailbox(text);
@@ -9,7 +9,7 @@ function mailboxOf(text: string): Mailbox {
   return mailbox;
 }
 
-function letter(changes: Partial<Letter> = {}): Letter {
+function letter(changes: Partial<MessageContent> = {}): MessageContent {
   return {
     messageId: "019a9c3e-7c1b-7def-8abc-0123456789ab@mail.example.com",
     date: new Date("2026-11-20T20:07:38.123Z"),
@@ -27,7 +27,7 @@ function letter(changes: Partial<Letter> = {}): Letter {
 }
 
 /** A letter without attachments is written at once. */
-function written(changes: Partial<Letter> = {}): string {
+function written(changes: Partial<MessageContent> = {}): string {
   const message = compose(letter(changes));
   if (!Buffer.isBuffer(message)) throw new Error("not written at once");
   return message.toString();
@@ -37,7 +37,7 @@ function escaped(text: string): string {
   return text.replace(/[^A-Za-z0-9]/g, "\\$&");
 }
 
-function field(name: string, changes: Partial<Letter>): string {
+function field(name: string, changes: Partial<MessageContent>): string {
   return new RegExp(`^${name}:(?:.*\\r\\n[ \\t])*.*$`, "m").exec(written(changes))?.[0] ?? "";
 }
 
@@ -254,7 +254,7 @@ describe("subject and given fields", () => {
   });
 
   test.each(["Subject", "bcc", "Content-Type", "X Y", "X:", "", "X\r\nBcc"])("refused: %j", (name) => {
-    expect(() => compose(letter({ headers: { [name]: "x" } }))).toThrow(UnwritableLetter);
+    expect(() => compose(letter({ headers: { [name]: "x" } }))).toThrow(UnwritableMessage);
   });
 });
 
@@ -262,12 +262,12 @@ describe("message id and date", () => {
   test("brackets are optional, and nothing else gets in", () => {
     expect(written({ messageId: "<a@x.com>" })).toContain("\r\nMessage-ID: <a@x.com>\r\n");
     for (const messageId of ["", "a b@x.com", "a>\r\nBcc: x", "ü@x.com"]) {
-      expect(() => compose(letter({ messageId }))).toThrow(UnwritableLetter);
+      expect(() => compose(letter({ messageId }))).toThrow(UnwritableMessage);
     }
   });
 
   test("an invalid date is refused", () => {
-    expect(() => compose(letter({ date: new Date(Number.NaN) }))).toThrow(UnwritableLetter);
+    expect(() => compose(letter({ date: new Date(Number.NaN) }))).toThrow(UnwritableMessage);
   });
 });
 

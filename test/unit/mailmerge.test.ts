@@ -15,7 +15,7 @@ test("others have their turn between two letters, and the templates are asked fo
     declared: [],
   });
   const asked: (readonly string[])[] = [];
-  const shelf = {
+  const templates = {
     fetch: async (_: string, refs: readonly string[]) => {
       asked.push(refs);
       return new Map([["t", version]]);
@@ -32,7 +32,7 @@ test("others have their turn between two letters, and the templates are asked fo
     if (isWriting) setImmediate(others);
   };
   setImmediate(others);
-  const written = await writeLetters(shelf, drafts, (_, refusal) => {
+  const written = await writeLetters(templates, drafts, (_, refusal) => {
     throw refusal;
   });
   isWriting = false;

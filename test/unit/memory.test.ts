@@ -1,6 +1,6 @@
 /** What was learnt by asking: kept, asked for once, outlasting failures, and bounded. */
 import { expect, test } from "vitest";
-import { type Learnt, Memory } from "../../src/delivery/cache.ts";
+import { type Learnt, LookupCache } from "../../src/delivery/cache.ts";
 
 const KEEP_MS = 1_000;
 const STALE_MS = 3_600_000;
@@ -12,7 +12,7 @@ function memoryOf(answers: Record<string, () => Partial<Learnt<string>>>, entrie
     asked.push(name);
     return { value: `about ${name}`, keepMs: KEEP_MS, isFailure: false, ...answers[name]?.() };
   };
-  return { asked, clock, memory: new Memory(ask, () => clock.now, entriesMax) };
+  return { asked, clock, memory: new LookupCache(ask, () => clock.now, entriesMax) };
 }
 
 test("is asked for once, and again when it no longer holds", async () => {

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { type Report, readReport } from "../../src/inbound/report.ts";
+import { type ReadReport, readReport } from "../../src/inbound/report.ts";
 import { samples, samplesMissing } from "../rig/flufl.ts";
 import { arf, dsn } from "../rig/reports.ts";
 
-const read = (message: string, to: "return path" | "feedback address" = "return path"): Report =>
+const read = (message: string, to: "return path" | "feedback address" = "return path"): ReadReport =>
   readReport(Buffer.from(message.replace(/\r?\n/g, "\r\n")), to);
 
-function fatesOf(report: Report) {
+function fatesOf(report: ReadReport) {
   if (report.kind !== "delivery") throw new Error(JSON.stringify(report));
   return report.fates;
 }

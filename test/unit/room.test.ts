@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { Room } from "../../src/delivery/bytesinhand.ts";
+import { ByteBudget } from "../../src/delivery/bytesinhand.ts";
 
 /** Somebody inside, until told to leave. */
 function visit(
-  room: Room,
+  room: ByteBudget,
   bytes: number,
   name: string,
   inside: Set<string>,
@@ -27,7 +27,7 @@ function visit(
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 test("who asks first enters first, and what is larger than the room enters alone", async () => {
-  const room = new Room(10);
+  const room = new ByteBudget(10);
   const inside = new Set<string>();
   const leaveA = visit(room, 6, "a", inside);
   const leaveLarge = visit(room, 1_000, "large", inside);
@@ -49,13 +49,13 @@ test("who asks first enters first, and what is larger than the room enters alone
 });
 
 test("work that fails leaves the room", async () => {
-  const room = new Room(10);
+  const room = new ByteBudget(10);
   await expect(room.with(10, 0, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
   expect(await room.with(10, 0, async () => {})).toBe(true);
 });
 
 test("who waited too long does not enter, and lets those behind pass", async () => {
-  const room = new Room(10);
+  const room = new ByteBudget(10);
   const inside = new Set<string>();
   const leaveA = visit(room, 6, "a", inside);
   const large = visit(room, 10, "large", inside, 1);

@@ -2,7 +2,7 @@ import { createHash, createPublicKey, verify } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { parseMailbox } from "../../src/address.ts";
 import { makeKey } from "../../src/domain/key.ts";
-import { compose, type Letter } from "../../src/message/compose.ts";
+import { compose, type MessageContent } from "../../src/message/compose.ts";
 import { relaxedBody, relaxedField, type SigningKey, signed } from "../../src/message/sign.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
 import { costOf } from "../rig/held.ts";
@@ -16,7 +16,7 @@ const mailboxOf = (text: string) => {
   if (!mailbox) throw new Error(text);
   return mailbox;
 };
-const letter = (more: Partial<Letter> = {}): Letter => ({
+const letter = (more: Partial<MessageContent> = {}): MessageContent => ({
   messageId: "0190@example.com",
   date: new Date("2026-11-21T12:00:00Z"),
   from: mailboxOf("Acme <orders@news.example.com>"),
@@ -38,7 +38,7 @@ const attachment = {
 };
 
 describe("every shape of a composed message verifies", () => {
-  const shapes: Record<string, Partial<Letter>> = {
+  const shapes: Record<string, Partial<MessageContent>> = {
     "html with its plain text": {},
     "text alone": { html: null, text: "Hello\nyou" },
     "html alone": { text: "" },

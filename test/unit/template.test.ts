@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Compiled, compile, type Source } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
 import { LETTER_UNITS_MAX } from "../../src/template/meter.ts";
-import { type Letter, RenderBudget, renderLetter } from "../../src/template/render.ts";
+import { RenderBudget, type RenderedEmail, renderLetter } from "../../src/template/render.ts";
 import { costOf } from "../rig/held.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
@@ -12,7 +12,7 @@ function version(source: Partial<Source>): Compiled {
   return compile({ ...blank, ...source });
 }
 
-function letter(source: Partial<Source>, variables: Record<string, unknown> = {}): Letter {
+function letter(source: Partial<Source>, variables: Record<string, unknown> = {}): RenderedEmail {
   return renderLetter(version(source), variables, new RenderBudget(NOW));
 }
 

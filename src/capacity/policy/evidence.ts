@@ -26,7 +26,7 @@ export type Harm = {
 };
 
 /** What a step has been taken on: of these days, only what comes on top counts as new. */
-export type Judged = { day: string; bounced: number; complained: number };
+export type JudgedEvidence = { day: string; bounced: number; complained: number };
 
 export function dayOf(now: number): string {
   return dayText(Math.floor(now / DAY_MS));
@@ -69,7 +69,7 @@ export function rates(
   days: readonly DayCounts[],
   from: string,
   to: string,
-  judged: readonly Judged[] = [],
+  judged: readonly JudgedEvidence[] = [],
 ): Rates {
   const dayBefore = dayPlus(from, -1);
   let mail = 0;
@@ -110,7 +110,7 @@ export function findHarm(
   policy: Policy,
   days: readonly DayCounts[],
   today: string,
-  judged: readonly Judged[],
+  judged: readonly JudgedEvidence[],
 ): Harm | null {
   if (!mayProve(policy, days)) return null;
   let worst: Harm | null = null;

@@ -6,7 +6,7 @@ import { MEASURE_NAMES, type MeasureName, meaningOf } from "../measures.ts";
 import { dayPlus, type Measure, percent, posterior, rates, wilson } from "../policy/evidence.ts";
 import type { Level } from "../policy.ts";
 import { BIN_MINUTES } from "../simulate.ts";
-import type { Outcome, Study, SweepPoint, TradeOff } from "../study.ts";
+import type { Study, StudyResult, SweepPoint, TradeOff } from "../study.ts";
 import { BINS_PER_DAY } from "../workload.ts";
 import { type Chart, drawChart, drawTimeline, escapeHtml, NARROW, type Point } from "./chart.ts";
 import { STYLE } from "./style.ts";
@@ -50,7 +50,7 @@ ${study.sweep ? sweepSection(study.sweep.parameter, study.sweep.points) : ""}
 `;
 }
 
-function numbers(outcomes: readonly Outcome[]): string {
+function numbers(outcomes: readonly StudyResult[]): string {
   const told = MEASURE_NAMES.filter((name) => outcomes.some(({ measures }) => measures[name].worst !== null));
   const head = outcomes.map(({ name }) => `<th colspan="2">${escapeHtml(name)}</th>`).join("");
   const rows = told.map((name) => {
@@ -64,7 +64,12 @@ function numbers(outcomes: readonly Outcome[]): string {
   return `<section><h2>In numbers</h2><table class="numbers"><thead><tr><th></th>${head}</tr><tr><th></th>${kinds}</tr></thead><tbody>${rows.join("")}</tbody></table></section>`;
 }
 
-function outcomeSections(outcome: Outcome, days: number, accent: string | undefined, runs: number): string {
+function outcomeSections(
+  outcome: StudyResult,
+  days: number,
+  accent: string | undefined,
+  runs: number,
+): string {
   const title = `<h2>${accent ? `<i class="dot" style="background:var(${accent})"></i>` : ""}Under “${escapeHtml(outcome.name)}”</h2>`;
   return `<section>${title}
 ${drawChart(volumes(outcome, days))}
@@ -74,7 +79,7 @@ ${drawChart(rateChart(outcome, "complaint"))}
 ${levels(outcome, days)}</section>`;
 }
 
-function volumes({ shown }: Outcome, days: number): Chart {
+function volumes({ shown }: StudyResult, days: number): Chart {
   const daily = (of: (day: (typeof shown.days)[number]) => number) =>
     shown.days.map((day, n): Point => [n + 0.5, of(day)]);
   const caps = shown.changes.map(({ bin, capDay }): Point => [bin / BINS_PER_DAY, capDay]);
@@ -101,7 +106,7 @@ function volumes({ shown }: Outcome, days: number): Chart {
   };
 }
 
-function spreadOfCaps({ band }: Outcome): Chart {
+function spreadOfCaps({ band }: StudyResult): Chart {
   return {
     title: "Daily cap over all workspaces",
     x: { label: "day", says: String },
@@ -126,7 +131,7 @@ function spreadOfCaps({ band }: Outcome): Chart {
 }
 
 /** The week's rate as the policy sees it: probably (posterior mean), and surely between (Wilson). */
-function rateChart({ shown, policy }: Outcome, measure: Measure): Chart {
+function rateChart({ shown, policy }: StudyResult, measure: Measure): Chart {
   const seen = shown.days.map((day, n) => {
     const known = shown.days.slice(0, n + 1);
     const sample = rates(policy, known, dayPlus(day.day, 1 - policy.window_days), day.day)[measure];
@@ -171,7 +176,7 @@ function rateChart({ shown, policy }: Outcome, measure: Measure): Chart {
   };
 }
 
-function levels({ shown }: Outcome, days: number): string {
+function levels({ shown }: StudyResult, days: number): string {
   const turns = [{ bin: 0, level: "normal" as Level, capDay: shown.days[0]?.cap ?? 0 }, ...shown.changes];
   const spans = turns.map(({ bin, level, capDay }, n) => {
     const from = bin / BINS_PER_DAY;
@@ -197,7 +202,7 @@ function levels({ shown }: Outcome, days: number): string {
 <details${rows.length <= 12 ? " open" : ""}><summary>${shown.changes.length} changes, with their reasons</summary><table><thead><tr><th>when</th><th>level</th><th>a day</th><th>an hour</th><th>why</th></tr></thead><tbody>${rows.join("")}</tbody></table>${more > 0 ? `<p>And ${more} more.</p>` : ""}</details>`;
 }
 
-function delaySection(outcomes: readonly Outcome[]): string {
+function delaySection(outcomes: readonly StudyResult[]): string {
   const series = outcomes.flatMap(({ name, delays }, n) =>
     (["transactional", "automation"] as const).flatMap((kind) => {
       const points = stillWaiting(delays[kind]);

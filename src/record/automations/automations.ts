@@ -5,7 +5,7 @@ import type { Sql, Tx } from "../db/connect.ts";
 export const AUTOMATIONS_MAX = 200;
 
 /** What decides who enters, as far as the record has to know it. */
-export type Terms = {
+export type EntryTerms = {
   name: string;
   audience_id: string;
   event: string;
@@ -25,7 +25,7 @@ export type AutomationRow = {
   updatedAt: Date;
 };
 
-export type Applied =
+export type AppliedVersion =
   | { kind: "created" | "changed" | "unchanged"; id: string; version: number }
   | { kind: "no audience" }
   | { kind: "too many" };
@@ -35,15 +35,15 @@ export async function applyAutomation(
   sql: Sql,
   workspaceId: string,
   id: string,
-  { terms, filters, document }: { terms: Terms; filters: unknown; document: unknown },
+  { terms, filters, document }: { terms: EntryTerms; filters: unknown; document: unknown },
   now: Date,
-): Promise<Applied> {
+): Promise<AppliedVersion> {
   const { name, audience_id: audienceId, event, entry } = terms;
   const entryName = typeof entry === "object" ? "cooldown" : entry;
   const cooldownMs = typeof entry === "object" ? parseSpan(entry.cooldown) : null;
   const filtersText = JSON.stringify(filters);
   const text = JSON.stringify(document);
-  return sql.begin(async (tx): Promise<Applied> => {
+  return sql.begin(async (tx): Promise<AppliedVersion> => {
     const [audience] = await tx`
       select 1 from audience where workspace_id = ${workspaceId} and id = ${audienceId} and deleted_at is null
       for key share`;
@@ -123,7 +123,7 @@ export async function readDocuments(
 }
 
 /** An active automation that an event may start, as the event's commit sees it. */
-export type Listener = {
+export type EventListener = {
   workspaceId: string;
   audienceId: string;
   event: string;
@@ -137,8 +137,8 @@ export type Listener = {
 export async function findListeners(
   tx: Tx | Sql,
   events: readonly { workspaceId: string; audienceId: string; name: string }[],
-): Promise<Listener[]> {
-  return tx<Listener[]>`
+): Promise<EventListener[]> {
+  return tx<EventListener[]>`
     select a.workspace_id as "workspaceId", a.audience_id as "audienceId", a.event, a.id, a.version, a.entry,
            a.cooldown_ms::float8 as "cooldownMs", a.filters
     from unnest(${events.map((e) => e.workspaceId)}::uuid[], ${events.map((e) => e.audienceId)}::uuid[],

@@ -13,7 +13,7 @@ import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
 import { answerClaims, type Claim, dropClaims, takeClaims } from "../mail/idempotency.ts";
-import { findListeners, type Listener } from "./automations.ts";
+import { type EventListener, findListeners } from "./automations.ts";
 
 /** Where every run begins. */
 const FIRST_STEP = "0";
@@ -40,7 +40,7 @@ export type EventVerdict =
   | { kind: "no contact" };
 export type EventCommit = GroupCommit<EventEntry, EventVerdict>;
 
-type Addressed = Person & { workspaceId: string; audienceId: string; identity: string };
+type AddressedEvent = Person & { workspaceId: string; audienceId: string; identity: string };
 
 /** A run that starts if its entry finds the place free; one that `follows` another of its group needs none. */
 type NewRun = {
@@ -72,8 +72,8 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   readonly #group: readonly EventEntry[];
   readonly #given: number;
   readonly #verdicts = new Map<EventEntry, EventVerdict>();
-  readonly #contacts = new Map<string, Addressed>();
-  readonly #listeners = new Map<string, Listener[]>();
+  readonly #contacts = new Map<string, AddressedEvent>();
+  readonly #listeners = new Map<string, EventListener[]>();
   readonly #accepted: { event: EventEntry; contactId: string }[] = [];
   readonly #runs: NewRun[] = [];
   #held = new Map<string, Claim>();
@@ -142,7 +142,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   }
 
   /** `entering`: who of this group already asks for the place of an automation and contact. */
-  #start(event: EventEntry, contact: Addressed, entering: Map<string, NewRun>, now: number): void {
+  #start(event: EventEntry, contact: AddressedEvent, entering: Map<string, NewRun>, now: number): void {
     const listeners = this.#listeners.get(listenerKey(event)) ?? [];
     if (listeners.length === 0) return;
     const properties =
@@ -173,7 +173,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
 }
 
 /** What a newcomer asks of the last entry: that it was made by this time, or (null) that its run has ended. */
-function enteredBy({ entry, cooldownMs }: Listener, now: number): string | null {
+function enteredBy({ entry, cooldownMs }: EventListener, now: number): string | null {
   switch (entry) {
     case "every":
       return "infinity";
@@ -190,8 +190,8 @@ function enteredBy({ entry, cooldownMs }: Listener, now: number): string | null 
 async function keepContacts(
   tx: Sql,
   wanted: readonly Pick<EventEntry, "workspaceId" | "audienceId" | "identity">[],
-): Promise<Addressed[]> {
-  return tx<Addressed[]>`
+): Promise<AddressedEvent[]> {
+  return tx<AddressedEvent[]>`
     select c.workspace_id as "workspaceId", c.audience_id as "audienceId", c.identity, c.id, c.email, c.first_name,
            c.last_name, c.status, c.tags, c.properties
     from unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.audienceId)}::uuid[],

@@ -6,7 +6,13 @@
  * change is committed.
  */
 import { newId } from "../../ids.ts";
-import { type Change, type Changed, type Contact, change, type Held } from "../../rules/contact.ts";
+import {
+  type ChangedContact,
+  type Contact,
+  type ContactChange,
+  change,
+  type LockedContact,
+} from "../../rules/contact.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
 import { type Audience, lockAudiences } from "./audiences.ts";
@@ -30,7 +36,7 @@ export type ContactEntry = {
   workspaceId: string;
   audienceId: string;
   who: Who;
-  change: Change;
+  change: ContactChange;
   keyId: string | null;
   /** The time that a test gives, in ms; 0: that of the transaction. */
   given: number;
@@ -38,7 +44,7 @@ export type ContactEntry = {
   bytes: number;
 };
 
-export type ContactVerdict = Changed | { kind: "no audience" };
+export type ContactVerdict = ChangedContact | { kind: "no audience" };
 export type ContactCommit = GroupCommit<ContactEntry, ContactVerdict>;
 
 /** `hashOf` is the keyed hash under which an erased address stays known. */
@@ -62,7 +68,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #given: number;
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
   readonly #lists = new Map<string, List>();
-  readonly #touched = new Set<Held>();
+  readonly #touched = new Set<LockedContact>();
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
@@ -170,7 +176,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     return { workspaceId, audienceId, identity: asked.identity, hash: this.#hashOf(asked.identity) };
   }
 
-  #erase(tx: Sql, erased: readonly Held[], now: Date): Statement[] {
+  #erase(tx: Sql, erased: readonly LockedContact[], now: Date): Statement[] {
     const contacts = erased.map(({ contact }) => contact);
     // of one who was erased twice in the group, the last word
     const last = new Map(
@@ -189,7 +195,7 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   }
 }
 
-function consentsOf({ contact, consents }: Held, recordedAt: Date): NewConsent[] {
+function consentsOf({ contact, consents }: LockedContact, recordedAt: Date): NewConsent[] {
   const { workspaceId, id: contactId } = contact;
   return consents.map((consent) => ({
     ...consent,
@@ -203,13 +209,13 @@ function consentsOf({ contact, consents }: Held, recordedAt: Date): NewConsent[]
 /** An audience that is locked, and who of it the group is about. */
 type List = {
   audience: Audience;
-  byId: Map<string, Held>;
-  byIdentity: Map<string, Held>;
+  byId: Map<string, LockedContact>;
+  byIdentity: Map<string, LockedContact>;
   /** By identity. */
   suppressed: Set<string>;
 };
 
-function keep({ byId, byIdentity }: List, held: Held): void {
+function keep({ byId, byIdentity }: List, held: LockedContact): void {
   byId.set(held.contact.id, held);
   byIdentity.set(held.contact.identity, held);
 }

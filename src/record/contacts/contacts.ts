@@ -1,6 +1,6 @@
 /** Contact rows: read, and written in sets. What a change does to one is decided in contact.ts. */
 
-import type { Confirmation, Consent, Contact, Held } from "../../rules/contact.ts";
+import type { Confirmation, Consent, Contact, LockedContact } from "../../rules/contact.ts";
 import { forgetContacts } from "../automations/runs.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -15,7 +15,7 @@ const ID_LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 type HeldRow = Contact & { asked: number | null } & Omit<Confirmation, "asked">;
 
 /** What a transaction that has locked the audiences holds of these contacts, archived or not. */
-export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Promise<Held[]> {
+export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Promise<LockedContact[]> {
   const byIdentity = wanted.flatMap(({ who, ...of }) =>
     "identity" in who ? [{ ...of, value: who.identity }] : [],
   );
@@ -234,7 +234,7 @@ function columns(sql: Tx | Sql) {
     c.updated_at as "updatedAt", c.archived_at as "archivedAt"`;
 }
 
-function heldOf({ asked, askedAt, isOpen, isMailed, ...contact }: HeldRow): Held {
+function heldOf({ asked, askedAt, isOpen, isMailed, ...contact }: HeldRow): LockedContact {
   return {
     contact,
     confirmation: asked === null ? null : { asked, askedAt, isOpen, isMailed },

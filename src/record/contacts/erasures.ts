@@ -10,7 +10,7 @@
 import { DAY_MS } from "../../clock.ts";
 import { floorId, newId } from "../../ids.ts";
 import type { Contact } from "../../rules/contact.ts";
-import { identitiesOf, type Mail, type Struck, strike } from "../../rules/redaction.ts";
+import { identitiesOf, type RedactableEmail, type RedactedEmail, redact } from "../../rules/redaction.ts";
 import { StepSize } from "../../rules/stepsize.ts";
 import { forgetContacts, isRemembered } from "../automations/runs.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -22,14 +22,14 @@ import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteContacts } from "./contacts.ts";
 
 /** Sends of the workspace wait while its e-mails are rewritten. */
-const STRUCK_SLOW_MS = 250;
+const REDACT_SLOW_MS = 250;
 
 /** How much each step takes on, as far as the store keeps up. */
 export type EraseSizes = {
   /** Looked through in one statement. */
   heads: StepSize;
   /** Rewritten in one transaction, under the lock of the workspace's ledger. */
-  struck: StepSize;
+  redacted: StepSize;
   addresses: StepSize;
   /** Contacts of an audience that was deleted. */
   emptied: StepSize;
@@ -39,10 +39,10 @@ export type EraseSizes = {
 
 export function eraseSizes(slowMs: number): EraseSizes {
   const size = (max: number) => new StepSize({ max, slowMs });
-  const struck = new StepSize({ max: 500, slowMs: Math.min(slowMs, STRUCK_SLOW_MS) });
+  const redacted = new StepSize({ max: 500, slowMs: Math.min(slowMs, REDACT_SLOW_MS) });
   return {
     heads: size(5_000),
-    struck,
+    redacted,
     addresses: size(10_000),
     emptied: size(1_000),
     forgotten: size(10_000),
@@ -128,10 +128,10 @@ export async function eraseStep(
   });
   const identities = await erasedAmong(sql, erasure, mails);
   const ids = mails
-    .filter((mail) => strike(mail, identities, now.toISOString()) !== null)
+    .filter((mail) => redact(mail, identities, now.toISOString()) !== null)
     .map((mail) => mail.id);
   while (ids.length > 0)
-    await sizes.struck.take(
+    await sizes.redacted.take(
       async (most) => {
         const some = ids.splice(0, most);
         await strikeOut(sql, workspaceId, some, identities, now);
@@ -146,7 +146,7 @@ export async function eraseStep(
 async function erasedAmong(
   sql: Sql,
   { workspaceId, id, only }: Erasure,
-  mails: readonly Mail[],
+  mails: readonly RedactableEmail[],
 ): Promise<Set<string>> {
   if (only !== null) return new Set([only]);
   const named = [...new Set(mails.flatMap(({ head }) => identitiesOf(head)))];
@@ -231,12 +231,12 @@ async function mailsBetween(
   { workspaceId, only }: Erasure,
   from: string,
   to: string,
-): Promise<Mail[]> {
+): Promise<RedactableEmail[]> {
   // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike. So is each
   // quoted local part: it may be the same one, spelt with quotes and backslashes.
   const isPlain = only !== null && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
   const local = isPlain ? `%${only.slice(0, only.lastIndexOf("@") + 1)}%` : null;
-  return sql<Mail[]>`
+  return sql<RedactableEmail[]>`
     select id, head, status, marks, weight, history from email
     where workspace_id = ${workspaceId} and id >= ${from} and id < ${to}
       ${local === null ? sql`` : sql`and (lower(head::text) like ${local} or position('"@' in head::text) > 0)`}
@@ -256,17 +256,17 @@ async function strikeOut(
     await forgetReports(tx, workspaceId, ids);
     const [account] = await lockAccounts(tx, [workspaceId]);
     if (!account) return;
-    const mails = await tx<Mail[]>`
+    const mails = await tx<RedactableEmail[]>`
       select id, head, status, marks, weight, history from email
       where workspace_id = ${workspaceId} and id = any(${[...ids]}::uuid[])
         and id between ${ids[0] as string} and ${ids.at(-1) as string} order by id for update`;
-    const struck = mails.flatMap((mail) => strike(mail, identities, now.toISOString()) ?? []);
-    if (struck.length === 0) return;
-    await saveStruck(tx, workspaceId, struck, now);
-    const keyOf = ({ id: emailId }: Struck) => ({ workspaceId, emailId });
+    const redacted = mails.flatMap((mail) => redact(mail, identities, now.toISOString()) ?? []);
+    if (redacted.length === 0) return;
+    await saveRedacted(tx, workspaceId, redacted, now);
+    const keyOf = ({ id: emailId }: RedactedEmail) => ({ workspaceId, emailId });
     // locks all of the due rows, so that those to delete are not locked out of order
-    await forgetReplies(tx, struck.map(keyOf));
-    const ended = await deleteDue(tx, struck.filter(({ isCanceled }) => isCanceled).map(keyOf));
+    await forgetReplies(tx, redacted.map(keyOf));
+    const ended = await deleteDue(tx, redacted.filter(({ isCanceled }) => isCanceled).map(keyOf));
     for (const { bulk, why } of ended) {
       if (why === "scheduled" || why === "deferred") continue;
       if (bulk) account.ledger.waitingBulk--;
@@ -276,14 +276,19 @@ async function strikeOut(
   });
 }
 
-async function saveStruck(tx: Tx, workspaceId: string, struck: readonly Struck[], now: Date): Promise<void> {
-  const ids = struck.map(({ id }) => id);
-  const over = struck.filter(({ isOver }) => isOver).map(({ id }) => id);
+async function saveRedacted(
+  tx: Tx,
+  workspaceId: string,
+  redacted: readonly RedactedEmail[],
+  now: Date,
+): Promise<void> {
+  const ids = redacted.map(({ id }) => id);
+  const over = redacted.filter(({ isOver }) => isOver).map(({ id }) => id);
   await tx`
     update email e set head = s.head::json, status = s.status, marks = s.marks, history = s.history::jsonb, updated_at = ${now}
-    from unnest(${ids}::uuid[], ${struck.map(({ head }) => JSON.stringify(head))}::text[],
-                ${struck.map(({ status }) => status)}::text[], ${struck.map(({ marks }) => marks)}::text[],
-                ${struck.map(({ history }) => (history ? JSON.stringify(history) : null))}::text[])
+    from unnest(${ids}::uuid[], ${redacted.map(({ head }) => JSON.stringify(head))}::text[],
+                ${redacted.map(({ status }) => status)}::text[], ${redacted.map(({ marks }) => marks)}::text[],
+                ${redacted.map(({ history }) => (history ? JSON.stringify(history) : null))}::text[])
       as s(id, head, status, marks, history)
     where e.workspace_id = ${workspaceId} and e.id = s.id and e.id between ${ids[0] as string} and ${ids.at(-1) as string}`;
   await tx`

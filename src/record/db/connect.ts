@@ -11,7 +11,7 @@ import type { Sql } from "./statement.ts";
 
 export type { Sql, Statement, Tx } from "./statement.ts";
 
-export type Pool =
+export type PoolName =
   | "commits"
   | "hints"
   | "reads"
@@ -24,7 +24,7 @@ export type Pool =
   | "intake"
   | "reports"
   | "setup";
-const POOL_CONNECTIONS: Record<Pool, number> = {
+const POOL_CONNECTIONS: Record<PoolName, number> = {
   commits: 2,
   hints: 1,
   reads: 6,
@@ -48,7 +48,7 @@ const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;
 const CONNECT_SECONDS_MIN = 10;
 
-export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
+export function connectRecord(url: string, pool: PoolName, timeoutMs: number): Sql {
   const { href, socketFolder } = withoutSocket(url);
   return openPool(POOL_CONNECTIONS[pool], {
     silenceMsMax: silenceOf(pool, timeoutMs),
@@ -82,12 +82,12 @@ export function connectRecord(url: string, pool: Pool, timeoutMs: number): Sql {
   });
 }
 
-function silenceOf(pool: Pool, timeoutMs: number): number | null {
+function silenceOf(pool: PoolName, timeoutMs: number): number | null {
   if (pool === "setup") return null;
   return (pool === "reads" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
 }
 
-function settingsOf(pool: Pool, timeoutMs: number) {
+function settingsOf(pool: PoolName, timeoutMs: number) {
   if (pool === "setup") return {};
   return pool === "retention" ? RETENTION : hotStatements(timeoutMs);
 }

@@ -66,9 +66,9 @@ export type Uncommitted =
   /** The outcome cannot be learnt. */
   | { kind: "unknown"; error: unknown };
 
-export type Room = { release(): void };
+export type QueueSpace = { release(): void };
 
-export type Kind<Entry, Verdict> = {
+export type EntryKind<Entry, Verdict> = {
   open(group: readonly Entry[]): Transaction<Entry, Verdict>;
   rowsOf(entry: Entry): number;
   bytesOf(entry: Entry): number;
@@ -78,7 +78,7 @@ export type Kind<Entry, Verdict> = {
 
 export type GroupCommitOptions = { connect(): Sql; timeoutMs: number };
 
-type Waiting<Entry, Verdict> = {
+type WaitingEntry<Entry, Verdict> = {
   entry: Entry;
   rows: number;
   bytes: number;
@@ -87,7 +87,7 @@ type Waiting<Entry, Verdict> = {
   settle(verdict: Verdict | Uncommitted): void;
 };
 
-type Group<Entry, Verdict> = readonly Waiting<Entry, Verdict>[];
+type CommitGroup<Entry, Verdict> = readonly WaitingEntry<Entry, Verdict>[];
 
 /** How an attempt to commit a group ended. Committed entries have their verdict. */
 type End = { kind: "committed" } | { kind: "aborted" | "unknown"; error: unknown };
@@ -95,21 +95,21 @@ type End = { kind: "committed" } | { kind: "aborted" | "unknown"; error: unknown
 class Deadline extends Error {}
 
 export class GroupCommit<Entry, Verdict> {
-  readonly #kind: Kind<Entry, Verdict>;
+  readonly #kind: EntryKind<Entry, Verdict>;
   readonly #options: GroupCommitOptions;
   readonly #lane: Lane<Entry, Verdict>;
   #largeLane: Lane<Entry, Verdict> | null = null;
   #heldRows = 0;
   #heldBytes = 0;
 
-  constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
+  constructor(kind: EntryKind<Entry, Verdict>, options: GroupCommitOptions) {
     this.#kind = kind;
     this.#options = options;
     this.#lane = new Lane(kind, options);
   }
 
   /** Room for a request that will be committed soon; null when the commit is overloaded. */
-  takeRoom(rows: number, bytes: number): Room | null {
+  takeRoom(rows: number, bytes: number): QueueSpace | null {
     const isIdle = this.#heldRows === 0;
     if (!isIdle && (this.#heldRows + rows > HELD_ROWS_MAX || this.#heldBytes + bytes > HELD_BYTES_MAX))
       return null;
@@ -145,15 +145,15 @@ export class GroupCommit<Entry, Verdict> {
 
 /** Entries that share transactions, one transaction at a time. */
 class Lane<Entry, Verdict> {
-  readonly #kind: Kind<Entry, Verdict>;
+  readonly #kind: EntryKind<Entry, Verdict>;
   readonly #options: GroupCommitOptions;
   #sql: Sql;
-  #queue: Waiting<Entry, Verdict>[] = [];
+  #queue: WaitingEntry<Entry, Verdict>[] = [];
   #running: Promise<void> | null = null;
   /** Of the rows and bytes that a group may have at most. */
   #share = 1;
 
-  constructor(kind: Kind<Entry, Verdict>, options: GroupCommitOptions) {
+  constructor(kind: EntryKind<Entry, Verdict>, options: GroupCommitOptions) {
     this.#kind = kind;
     this.#options = options;
     this.#sql = options.connect();
@@ -193,9 +193,9 @@ class Lane<Entry, Verdict> {
   }
 
   /** The next entries in order; one that repeats a name of the group waits for the group after. */
-  #nextGroup(): Group<Entry, Verdict> {
-    const group: Waiting<Entry, Verdict>[] = [];
-    const repeats: Waiting<Entry, Verdict>[] = [];
+  #nextGroup(): CommitGroup<Entry, Verdict> {
+    const group: WaitingEntry<Entry, Verdict>[] = [];
+    const repeats: WaitingEntry<Entry, Verdict>[] = [];
     const names = new Set<string>();
     let rows = 0;
     let bytes = 0;
@@ -219,7 +219,7 @@ class Lane<Entry, Verdict> {
     return group;
   }
 
-  async #commit(group: Group<Entry, Verdict>): Promise<void> {
+  async #commit(group: CommitGroup<Entry, Verdict>): Promise<void> {
     const end = await this.#persistently(group);
     this.#learn(group, end);
     if (end.kind === "committed") return;
@@ -239,7 +239,7 @@ class Lane<Entry, Verdict> {
   }
 
   /** After a deadlock the group is tried again: the locks are free by then. */
-  async #persistently(group: Group<Entry, Verdict>): Promise<End> {
+  async #persistently(group: CommitGroup<Entry, Verdict>): Promise<End> {
     const until = performance.now() + this.#options.timeoutMs;
     let end = await this.#attempt(group);
     for (let n = 0; n < CONFLICT_RETRIES_MAX && performance.now() < until; n++) {
@@ -250,7 +250,7 @@ class Lane<Entry, Verdict> {
     return end;
   }
 
-  async #attempt(group: Group<Entry, Verdict>): Promise<End> {
+  async #attempt(group: CommitGroup<Entry, Verdict>): Promise<End> {
     const transaction = this.#kind.open(group.map((one) => one.entry));
     const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
     const committed = (): End => {
@@ -271,7 +271,7 @@ class Lane<Entry, Verdict> {
   }
 
   /** Halves what took too long. Only a group that used its share shows that a larger one may succeed. */
-  #learn(group: Group<Entry, Verdict>, end: End): void {
+  #learn(group: CommitGroup<Entry, Verdict>, end: End): void {
     const rows = group.reduce((sum, one) => sum + one.rows, 0);
     const bytes = group.reduce((sum, one) => sum + one.bytes, 0);
     const used = shareOf(rows, bytes);

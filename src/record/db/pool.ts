@@ -23,10 +23,10 @@ const LIFETIME_MS_SPREAD = 30 * 60_000;
 const REOPEN_MS_FIRST = 50;
 const REOPEN_MS_MAX = 1_000;
 
-type Waiting = { use(session: Session): void; refuse(error: Error): void };
+type WaitingStatement = { use(session: Session): void; refuse(error: Error): void };
 
 export function openPool(connectionsMax: number, parts: Omit<SessionParts, "onChange">): Sql {
-  const pool = new Pool(connectionsMax, parts);
+  const pool = new SessionPool(connectionsMax, parts);
   return Object.assign(
     writing((statement) => retried(() => pool.run(statement))),
     {
@@ -37,11 +37,11 @@ export function openPool(connectionsMax: number, parts: Omit<SessionParts, "onCh
   );
 }
 
-class Pool {
+class SessionPool {
   readonly #max: number;
   readonly #parts: SessionParts;
   #sessions: Session[] = [];
-  #waiting: Waiting[] = [];
+  #waiting: WaitingStatement[] = [];
   #isEnding = false;
   readonly #onIdle: (() => void)[] = [];
   readonly #lifetimeMs = LIFETIME_MS_MIN + Math.random() * LIFETIME_MS_SPREAD;
@@ -85,7 +85,7 @@ class Pool {
     await Promise.all(this.#sessions.map((session) => session.end()));
   }
 
-  #ask(one: Waiting): void {
+  #ask(one: WaitingStatement): void {
     if (this.#isEnding) {
       one.refuse(ended());
       return;

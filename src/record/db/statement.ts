@@ -14,7 +14,7 @@ export interface Statement<T extends readonly (object | undefined)[] = Row[]> ex
 }
 
 type Fragment = { execute(): unknown };
-type Value = postgres.SerializableParameter | postgres.Helper<string> | Fragment;
+type StatementValue = postgres.SerializableParameter | postgres.Helper<string> | Fragment;
 
 /** How statements are written: on any connection of a pool, on a reserved one, or in a transaction. */
 export interface Tx {
@@ -22,7 +22,7 @@ export interface Tx {
   (name: string): postgres.Helper<string>;
   <T extends readonly (object | undefined)[] = Row[]>(
     template: TemplateStringsArray,
-    ...values: readonly (Value | readonly Value[])[]
+    ...values: readonly (StatementValue | readonly StatementValue[])[]
   ): Statement<T>;
   /** Text as it is, without parameters; it may hold several statements. */
   unsafe<T extends readonly (object | undefined)[] = Row[]>(text: string): Statement<T>;
@@ -54,13 +54,13 @@ export type Unwrapped<T> = T extends readonly unknown[] ? { [K in keyof T]: Awai
 
 /** Of one connection. */
 export type Client = postgres.Sql;
-export type Send = (statement: Unsent) => Promise<Rows>;
+export type SendStatement = (statement: Unsent) => Promise<Rows>;
 
 /** Never connects: makes what is the same for every connection. */
 const helpers = postgres({ max: 1, fetch_types: false });
 
 /** Writes statements that `send` sends. */
-export function writing(send: Send): Tx {
+export function writing(send: SendStatement): Tx {
   const write = (first: TemplateStringsArray | string, ...values: unknown[]) =>
     typeof first === "string"
       ? helpers(first)
@@ -84,10 +84,10 @@ function onto(client: Client, value: unknown): never {
 export class Unsent implements Statement {
   readonly [Symbol.toStringTag] = "Statement";
   readonly writtenBy: (client: Client) => postgres.PendingQuery<Row[]>;
-  readonly #send: Send;
+  readonly #send: SendStatement;
   #answer: Promise<Rows> | null = null;
 
-  constructor(writtenBy: Unsent["writtenBy"], send: Send) {
+  constructor(writtenBy: Unsent["writtenBy"], send: SendStatement) {
     this.writtenBy = writtenBy;
     this.#send = send;
   }

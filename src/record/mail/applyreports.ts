@@ -37,9 +37,9 @@ export type Told = {
 };
 
 /** Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. */
-export type Applied = { reportId: string; result: string | null };
+export type AppliedReport = { reportId: string; result: string | null };
 
-type Row = {
+type ReportedRow = {
   workspaceId: string;
   id: string;
   status: string;
@@ -51,7 +51,7 @@ type Row = {
 };
 
 /** An e-mail with what the reports of this step make of it. */
-type Changed = Row & {
+type ReportedEmail = ReportedRow & {
   marks: string;
   events: HistoryEntry[];
   bouncedAt: number | null;
@@ -73,7 +73,7 @@ export async function applyReports(
   tx: Tx,
   context: ReportContext,
   told: readonly Told[],
-): Promise<Applied[]> {
+): Promise<AppliedReport[]> {
   if (told.length === 0) return [];
   await unsubscribe(tx, context, told);
   const rows = await lockReported(tx, told);
@@ -85,10 +85,10 @@ export async function applyReports(
           told.filter((one) => missing.has(keyOf(one))),
         )
       : new Set();
-  const changed = new Map<string, Changed>();
+  const changed = new Map<string, ReportedEmail>();
   const counts = new Map<string, { workspaceId: string; day: number; counts: Counts }>();
   const gone: NewSuppression[] = [];
-  const applied = told.map((one): Applied => {
+  const applied = told.map((one): AppliedReport => {
     const key = keyOf(one);
     const row = changed.get(key) ?? rows.get(key);
     if (!row)
@@ -123,7 +123,7 @@ async function unsubscribe(tx: Tx, { now }: ReportContext, told: readonly Told[]
 
 /** Nobody writes to them any more; of an erased person the address is not known here. */
 function suppressionOf(
-  email: Changed,
+  email: ReportedEmail,
   { workspaceId, emailId, what, detail }: Told,
   address: string | null,
   { hashOf, now }: ReportContext,
@@ -149,9 +149,9 @@ function suppressionOf(
 
 /** The e-mail with the outcome that was told, and what it counts as; or why it stays as it is; null: it is not settled. */
 function worsen(
-  row: Row | Changed,
+  row: ReportedRow | ReportedEmail,
   told: Told,
-): { email: Changed; count: keyof Counts | null; address: string | null } | string | null {
+): { email: ReportedEmail; count: keyof Counts | null; address: string | null } | string | null {
   const { marks } = row;
   if (marks === null || marks.includes("o") || isOpen(row.status)) return null;
   const recipients = [...row.head.to, ...row.head.cc, ...row.head.bcc];
@@ -163,7 +163,7 @@ function worsen(
   const about = identityOf(recipient);
   if (told.onlyFor && !told.onlyFor.some((address) => identity(address) === about))
     return "ignored: it is about addresses behind the recipient's";
-  const email: Changed = {
+  const email: ReportedEmail = {
     bouncedAt: null,
     complainedAt: null,
     events: [],
@@ -228,12 +228,12 @@ function eventOf({ what, detail }: Told, at: number, recipient: string): History
 }
 
 /** A report may be here before the delivery is noted, or say a time of its own: what it reports came afterwards. */
-function lastTime({ history }: Row): number {
+function lastTime({ history }: ReportedRow): number {
   return Date.parse(history?.at(-1)?.at ?? "") || 0;
 }
 
 /** Told after it was taken: what a worker noted before that is another delay. */
-function isToldAlready({ history, events }: Changed, { recipient }: HistoryEntry): boolean {
+function isToldAlready({ history, events }: ReportedEmail, { recipient }: HistoryEntry): boolean {
   const of = [...(history ?? []), ...events].filter((entry) => entry.recipient === recipient);
   const taken = of.findIndex(({ type }) => type === "delivered");
   return of.slice(taken + 1).some(({ type }) => type === "delivery_delayed");
@@ -241,7 +241,7 @@ function isToldAlready({ history, events }: Changed, { recipient }: HistoryEntry
 
 function count(
   counts: Map<string, { workspaceId: string; day: number; counts: Counts }>,
-  { workspaceId, sentAt, createdAt }: Changed,
+  { workspaceId, sentAt, createdAt }: ReportedEmail,
   name: keyof Counts | null,
 ): void {
   if (name === null) return;
@@ -257,7 +257,7 @@ function count(
 }
 
 /** On which it was first sent, in days since 1970. */
-function dayOf({ sentAt, createdAt }: Pick<Row, "sentAt" | "createdAt">): number {
+function dayOf({ sentAt, createdAt }: Pick<ReportedRow, "sentAt" | "createdAt">): number {
   return Math.floor((sentAt ?? createdAt).getTime() / DAY_MS);
 }
 
@@ -266,19 +266,19 @@ function keyOf({ workspaceId, emailId }: Pick<Told, "workspaceId" | "emailId">):
 }
 
 /** Those that somebody else holds are left out, since workers lock e-mails of several workspaces in another order. */
-async function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, Row>> {
+async function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, ReportedRow>> {
   return byKey(
-    await tx<Row[]>`
+    await tx<ReportedRow[]>`
       select ${columns(tx)} from email e where ${isReported(tx, told)}
       order by e.workspace_id, e.id for update of e skip locked`,
   );
 }
 
-async function findReported(tx: Tx, told: readonly Told[]): Promise<Map<string, Row>> {
-  return byKey(await tx<Row[]>`select ${columns(tx)} from email e where ${isReported(tx, told)}`);
+async function findReported(tx: Tx, told: readonly Told[]): Promise<Map<string, ReportedRow>> {
+  return byKey(await tx<ReportedRow[]>`select ${columns(tx)} from email e where ${isReported(tx, told)}`);
 }
 
-function byKey(rows: readonly Row[]): Map<string, Row> {
+function byKey(rows: readonly ReportedRow[]): Map<string, ReportedRow> {
   return new Map(rows.map((row) => [keyOf({ workspaceId: row.workspaceId, emailId: row.id }), row]));
 }
 
@@ -300,8 +300,9 @@ async function stillThere(tx: Tx, told: readonly Told[]): Promise<Set<string>> {
   return new Set(rows.map(keyOf));
 }
 
-async function updateReported(tx: Tx, changed: readonly Changed[]): Promise<void> {
-  const of = (pick: (email: Changed) => string | number | null): string => plainArray(changed.map(pick));
+async function updateReported(tx: Tx, changed: readonly ReportedEmail[]): Promise<void> {
+  const of = (pick: (email: ReportedEmail) => string | number | null): string =>
+    plainArray(changed.map(pick));
   const ids = of(({ id }) => id);
   await tx`
     update email e set

@@ -12,7 +12,7 @@ import { type Extra, lockEmails } from "./emails.ts";
 export const LEASE_SECONDS = 20;
 
 export type BagKey = { workspaceId: string; id: string; generation: number };
-export type Held = BagKey & { token: string };
+export type HeldBag = BagKey & { token: string };
 
 /** An e-mail of a bag that is still open, with all that is needed to send it. */
 export type OpenEmail = {
@@ -49,7 +49,7 @@ export type Claimed = {
  */
 export async function claimBag(
   sql: Sql,
-  { workspaceId, id, generation, token }: Held,
+  { workspaceId, id, generation, token }: HeldBag,
   given: number,
 ): Promise<Claimed | null> {
   const [row] = await sql<Claimed[]>`
@@ -65,7 +65,7 @@ export async function claimBag(
 /** The open e-mails of a bag: those whose rows say that they travel in it. */
 export async function loadOpen(
   sql: Sql,
-  { workspaceId, id: bagId }: Pick<Held, "workspaceId" | "id">,
+  { workspaceId, id: bagId }: Pick<HeldBag, "workspaceId" | "id">,
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
@@ -91,7 +91,7 @@ export async function loadOpen(
  */
 export async function adoptUnnamed(
   sql: Sql,
-  { workspaceId, id: bagId }: Held,
+  { workspaceId, id: bagId }: HeldBag,
   emailIds: readonly string[],
 ): Promise<number> {
   const adopted = await sql`
@@ -110,7 +110,7 @@ export async function adoptUnnamed(
 /** Part of the bag is done: only the rest counts from now on, and its claims begin anew. */
 export async function narrowBag(
   sql: Sql,
-  { workspaceId, id, token }: Held,
+  { workspaceId, id, token }: HeldBag,
   emailIds: readonly string[],
 ): Promise<void> {
   await sql`
@@ -121,7 +121,7 @@ export async function narrowBag(
 /** In place of one bag, one for each of its e-mails, not yet in line. */
 export async function splitBag(
   sql: Sql,
-  { workspaceId, id, token }: Held,
+  { workspaceId, id, token }: HeldBag,
   emails: readonly { id: string; bytes: number }[],
   newId: () => string,
   now: Date,
@@ -149,7 +149,7 @@ export async function splitBag(
 }
 
 /** Renews leases; hands back the bags that are still held, and whether their workspaces have been suspended. */
-export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Map<string, boolean>> {
+export async function renewLeases(sql: Sql, held: readonly HeldBag[]): Promise<Map<string, boolean>> {
   const rows = await sql<{ id: string; isSuspended: boolean }[]>`
     with held as materialized (${lockHeld(sql, held)})
     update bag b set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
@@ -160,7 +160,7 @@ export async function renewLeases(sql: Sql, held: readonly Held[]): Promise<Map<
 }
 
 /** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */
-export function releaseBags(sql: Sql | Tx, held: readonly Held[]): Statement {
+export function releaseBags(sql: Sql | Tx, held: readonly HeldBag[]): Statement {
   return sql`
     with held as materialized (${lockHeld(sql, held)})
     update bag b set token = null, lease_until = null, epoch = null, generation = b.generation + 1,
@@ -169,18 +169,18 @@ export function releaseBags(sql: Sql | Tx, held: readonly Held[]): Statement {
 }
 
 /** Nothing of these bags is open any more. */
-export function deleteBags(sql: Sql | Tx, held: readonly Held[]): Statement {
+export function deleteBags(sql: Sql | Tx, held: readonly HeldBag[]): Statement {
   return sql`
     with held as materialized (${lockHeld(sql, held)})
     delete from bag b using held where b.workspace_id = held.workspace_id and b.id = held.id`;
 }
 
 /** Bags that are held, locked in the order of their keys. */
-export function lockBags(tx: Tx, held: readonly Held[]): Statement {
+export function lockBags(tx: Tx, held: readonly HeldBag[]): Statement {
   return tx`${lockHeld(tx, held)}`;
 }
 
-function lockHeld(sql: Sql | Tx, held: readonly Held[]) {
+function lockHeld(sql: Sql | Tx, held: readonly HeldBag[]) {
   return sql`
     select b.workspace_id, b.id from bag b
     join unnest(${held.map((bag) => bag.workspaceId)}::uuid[], ${held.map((bag) => bag.id)}::uuid[],

@@ -8,13 +8,13 @@ import { advance, giveBack } from "../../rules/ledger.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { transactionTime } from "../db/time.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
-import type { Held } from "./bagleases.ts";
-import { lockEmails, type Marked, markRecipients, recipientsOf } from "./emails.ts";
+import type { HeldBag } from "./bagleases.ts";
+import { lockEmails, type MarkedEmail, markRecipients, recipientsOf } from "./emails.ts";
 import { type Barrier, barrierName, findBarriers } from "./suppressions.ts";
 
 /** The keyed hash of an address. */
 export type HashOf = (identity: string) => Buffer;
-export type Addressed = { workspaceId: string; id: string; head: Head };
+export type AddressedEmail = { workspaceId: string; id: string; head: Head };
 /** The place of a recipient among the marks, and why they are written to no more. */
 export type Barred = { place: number; address: string; why: string };
 
@@ -22,7 +22,7 @@ export type Barred = { place: number; address: string; why: string };
 export async function findBarred(
   tx: Tx | Sql,
   hashOf: HashOf,
-  mails: readonly Addressed[],
+  mails: readonly AddressedEmail[],
 ): Promise<ReadonlyMap<string, readonly Barred[]>> {
   const asked = mails.map(({ workspaceId, id, head }) => ({
     id,
@@ -72,7 +72,7 @@ export function markBarred(
  */
 export async function barOpen(
   sql: Sql,
-  { workspaceId, id: bagId, token }: Held,
+  { workspaceId, id: bagId, token }: HeldBag,
   barred: ReadonlyMap<string, readonly Barred[]>,
   given: number,
 ): Promise<ReadonlyMap<string, string>> {
@@ -88,7 +88,7 @@ export async function barOpen(
     const now = await transactionTime(tx, given);
     for (const { ledger } of accounts) advance(ledger, now);
     const marksOf = new Map<string, string>();
-    const changed: (Marked & { status: string | null })[] = [];
+    const changed: (MarkedEmail & { status: string | null })[] = [];
     for (const { id, marks: before, bulk, grantedAt } of mails) {
       const { marks, events } = markBarred(before, barred.get(id) ?? [], new Date(now).toISOString());
       marksOf.set(id, marks);

@@ -12,7 +12,7 @@
  * transaction when the submission is refused.
  */
 import { newId } from "../../ids.ts";
-import { advance, judge, nextTurn, putOff } from "../../rules/ledger.ts";
+import { advance, judge, nextTurn, waitForMonth } from "../../rules/ledger.ts";
 import { shardOf } from "../../rules/shards.ts";
 import { keepContacts } from "../contacts/contacts.ts";
 import type { Sql, Statement } from "../db/connect.ts";
@@ -37,7 +37,7 @@ import {
   insertBodies,
   insertEmails,
   keepAttachments,
-  type Marked,
+  type MarkedEmail,
   markRecipients,
   type NewAttachment,
   type NewEmail,
@@ -58,7 +58,7 @@ export type Submission = {
   attachments: NewAttachment[];
 };
 
-type Judged =
+type SubmissionVerdict =
   /** `suppressed`: recipients who are written to no more, and whom Redis has counted for the caps. */
   | { kind: "accepted"; go: number; suppressed: number; account: Account }
   | { kind: "over"; period: "day" | "month"; limit: number; used: number; account: Account }
@@ -67,9 +67,9 @@ type Judged =
   /** The workspace has changed since the caller was admitted, or is gone. */
   | { kind: "stale" };
 
-export type Committed = Judged | Uncommitted;
+export type Committed = SubmissionVerdict | Uncommitted;
 
-export type MailCommit = GroupCommit<Submission, Judged>;
+export type MailCommit = GroupCommit<Submission, SubmissionVerdict>;
 
 /** `onBags` is called after each commit with what may travel now; `hashOf` finds addresses that are suppressed. */
 export function mailCommit(
@@ -94,17 +94,17 @@ function bytesOf({ emails, attachments }: Submission): number {
   return attachments.reduce((bytes, { content }) => bytes + content.byteLength, texts);
 }
 
-class MailTransaction implements Transaction<Submission, Judged> {
+class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   readonly #group: readonly Submission[];
   readonly #onBags: (bags: Bag[]) => void;
   readonly #hashOf: HashOf;
   readonly #given: number;
-  readonly #verdicts = new Map<Submission, Judged>();
+  readonly #verdicts = new Map<Submission, SubmissionVerdict>();
   readonly #accepted: AcceptedEmail[] = [];
   readonly #bodiesAhead = new Set<NewEmail>();
   readonly #going = new Map<string, NewEmail[]>();
   readonly #due: Due[] = [];
-  readonly #marked: Marked[] = [];
+  readonly #marked: MarkedEmail[] = [];
   readonly #attachments = new Map<string, NewAttachment>();
   #accounts: readonly Account[] = [];
   #held: readonly Claim[] = [];
@@ -185,8 +185,8 @@ class MailTransaction implements Transaction<Submission, Judged> {
     return inVain.length > 0 ? [dropBodies(tx, inVain)] : [];
   }
 
-  verdictOf(submission: Submission): Judged {
-    return this.#verdicts.get(submission) as Judged;
+  verdictOf(submission: Submission): SubmissionVerdict {
+    return this.#verdicts.get(submission) as SubmissionVerdict;
   }
 
   committed(): void {
@@ -202,7 +202,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
       const { claim, version, workspaceId } = submission;
       const account = accountOf.get(workspaceId);
       const holder = claim && heldBy.get(claimName(claim));
-      let verdict: Judged;
+      let verdict: SubmissionVerdict;
       if (holder) verdict = { kind: "claimed", claim: holder };
       else if (!account || (version !== null && version !== account.version)) verdict = { kind: "stale" };
       else verdict = this.#judge(submission, account, now);
@@ -213,7 +213,7 @@ class MailTransaction implements Transaction<Submission, Judged> {
     return untaken;
   }
 
-  #judge(submission: Submission, account: Account, now: number): Judged {
+  #judge(submission: Submission, account: Account, now: number): SubmissionVerdict {
     const { bulk, counted } = submission;
     const isOwn = submission.version === null;
     const wanted = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
@@ -237,7 +237,8 @@ class MailTransaction implements Transaction<Submission, Judged> {
       this.#marked.push({ workspaceId: email.workspaceId, id: email.id, ...mark });
       if (open === 0) this.#accepted.push({ email, standing: "suppressed" });
     }
-    const { go, waitsFor } = verdict.kind === "over" ? putOff(account.ledger, bulk, ready.length) : verdict;
+    const { go, waitsFor } =
+      verdict.kind === "over" ? waitForMonth(account.ledger, bulk, ready.length) : verdict;
     const going = ready.slice(0, go);
     const waiting = ready.slice(go);
     for (const email of going) this.#accepted.push({ email, standing: "accepted" });
@@ -264,8 +265,8 @@ class MailTransaction implements Transaction<Submission, Judged> {
   #markBarred(
     emails: readonly NewEmail[],
     now: number,
-  ): Map<NewEmail, Omit<Marked, "workspaceId" | "id"> & { open: number }> {
-    const found = new Map<NewEmail, Omit<Marked, "workspaceId" | "id"> & { open: number }>();
+  ): Map<NewEmail, Omit<MarkedEmail, "workspaceId" | "id"> & { open: number }> {
+    const found = new Map<NewEmail, Omit<MarkedEmail, "workspaceId" | "id"> & { open: number }>();
     if (this.#barred.size === 0) return found;
     for (const email of emails) {
       const barred = this.#barred.get(email.id);

@@ -72,12 +72,12 @@ export type Extra = {
 export type AcceptedEmail = { email: NewEmail; standing: Standing };
 
 /** Of an e-mail that was just written: who of its recipients gets none, and why. */
-export type Marked = Pick<NewEmail, "workspaceId" | "id"> & {
+export type MarkedEmail = Pick<NewEmail, "workspaceId" | "id"> & {
   marks: string;
   events: readonly HistoryEntry[];
 };
 
-export function markRecipients(tx: Tx | Sql, marked: readonly Marked[]): Statement {
+export function markRecipients(tx: Tx | Sql, marked: readonly MarkedEmail[]): Statement {
   const ids = plainArray(marked.map(({ id }) => id));
   return tx`
     update email e set marks = m.marks, history = coalesce(e.history, '[]') || m.events::jsonb

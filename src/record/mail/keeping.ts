@@ -18,7 +18,7 @@ import type { Sql, Tx } from "../db/connect.ts";
 import { nowIn, transactionTime } from "../db/time.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { suspendedOf } from "../workspaces/suspension.ts";
-import type { Held } from "./bagleases.ts";
+import type { HeldBag } from "./bagleases.ts";
 import { type Bag, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
@@ -80,7 +80,7 @@ export type Packed = { bags: Bag[]; moved: number };
 type DueRow = { workspaceId: string; emailId: string; bulk: boolean; weight: number; bytes: number };
 /** `grantedAt`: when it got its place in the caps, in ms. */
 type Going = DueRow & { grantedAt: number };
-type Waiting = DueRow & { why: WaitsFor; at: number };
+type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
 
 /**
  * Deferred mail whose time has come goes into bags. Its place in the caps is the one it had, or another when that has
@@ -107,7 +107,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
     );
   const accountOf = byWorkspace(accounts, now);
   const going: Going[] = [];
-  const waiting: Waiting[] = [];
+  const waiting: WaitingWorkspace[] = [];
   for (const { grantedAt, ...row } of rows) {
     const at = grantedAt?.getTime() ?? 0;
     const account = accountOf.get(row.workspaceId);
@@ -149,7 +149,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, newId: ()
   const rows = await lockDue<DueRow>(tx, open, "scheduled", now);
   const accountOf = byWorkspace(accounts, now);
   const going: Going[] = [];
-  const waiting: Waiting[] = [];
+  const waiting: WaitingWorkspace[] = [];
   for (const row of rows) {
     const account = accountOf.get(row.workspaceId);
     if (account) place(account, row, now, going, waiting);
@@ -166,7 +166,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, newId: ()
  */
 export async function renewGrant(
   sql: Sql,
-  bag: Held,
+  bag: HeldBag,
   emailIds: readonly string[],
   given: number,
 ): Promise<Set<string> | null> {
@@ -187,7 +187,7 @@ export async function renewGrant(
     const rows = open.map(({ open: weight, ...email }) => ({ ...email, weight }));
     for (const { bulk, weight } of rows) giveBack(account.ledger, bulk, weight, held.grantedAt.getTime());
     const going: Going[] = [];
-    const waiting: Waiting[] = [];
+    const waiting: WaitingWorkspace[] = [];
     for (const row of rows) place(account, row, now, going, waiting);
     if (waiting.length > 0) await letWait(tx, waiting, now);
     const goingIds = going.map(({ emailId }) => emailId);
@@ -209,7 +209,13 @@ export async function renewGrant(
 class LeaseEnded extends Error {}
 
 /** It leaves and counts towards the caps, or it waits and counts as waiting. */
-function place(account: Account, row: DueRow, now: number, going: Going[], waiting: Waiting[]): void {
+function place(
+  account: Account,
+  row: DueRow,
+  now: number,
+  going: Going[],
+  waiting: WaitingWorkspace[],
+): void {
   const { ledger, allowance } = account;
   const waits = row.bulk ? ledger.waitingBulk : ledger.waiting;
   if (waits === 0 && take(ledger, allowance, row.bulk, [row.weight]) === 1) {
@@ -352,7 +358,7 @@ async function letGo(
 }
 
 /** The e-mails are locked. They leave the bag they may be in. */
-async function letWait(tx: Tx, waiting: readonly Waiting[], now: number): Promise<void> {
+async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number): Promise<void> {
   const at = new Date(now).toISOString();
   const workspaceIds = waiting.map((row) => row.workspaceId);
   const emailIds = waiting.map((row) => row.emailId);

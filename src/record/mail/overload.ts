@@ -13,7 +13,7 @@ const DISK_UNWATCHED_MS = 60_000;
 /** Why sends are refused for now. */
 export type Shortage = { name: "backlog" | "disk"; reason: string };
 
-export class Brake {
+export class OverloadState {
   shortage: Shortage | null = null;
   readonly #timer: NodeJS.Timeout;
 
@@ -31,7 +31,7 @@ export class Brake {
   }
 }
 
-export type BrakeLimits = {
+export type OverloadLimits = {
   backlogMax: number;
   diskFreeMinBytes: number;
   /** Where Postgres keeps its data, when that is this machine. */
@@ -39,14 +39,19 @@ export type BrakeLimits = {
 };
 
 /** Free bytes on the disk of Postgres; null when that is not on this machine. */
-export async function freeBytesOf({ dataFolder }: BrakeLimits): Promise<number | null> {
+export async function freeBytesOf({ dataFolder }: OverloadLimits): Promise<number | null> {
   if (dataFolder === null) return null;
   const { bavail, bsize } = await statfs(dataFolder);
   return bavail * bsize;
 }
 
 /** Looks at backlog and disk; sets or lifts the brake. */
-export async function watchBrake(tx: Tx, limits: BrakeLimits, free: number | null, now: Date): Promise<void> {
+export async function watchOverload(
+  tx: Tx,
+  limits: OverloadLimits,
+  free: number | null,
+  now: Date,
+): Promise<void> {
   // statistics, not a count: the price of a look must not grow with the backlog
   const [size] = await tx<{ bags: number; due: number }[]>`
     select coalesce(sum(n_live_tup) filter (where relname = 'bag'), 0)::float8 as bags,

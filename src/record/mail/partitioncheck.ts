@@ -36,7 +36,7 @@ class Sum {
   }
 }
 
-export type Finding = "over" | "open" | "unfinished";
+export type PartitionState = "over" | "open" | "unfinished";
 
 export class PartitionCheck {
   readonly #sql: Sql;
@@ -60,7 +60,7 @@ export class PartitionCheck {
   }
 
   /** Looks at some more of it. `over`: all rows were final before that time; `open`: that cannot be said now. */
-  async step(before: Date): Promise<Finding> {
+  async step(before: Date): Promise<PartitionState> {
     if (this.#isOver) return "over";
     if (this.#open && (await this.#isOpen(this.#open, before))) return "open";
     this.#open = null;

@@ -14,7 +14,7 @@ import { DAY_MS } from "../../clock.ts";
 import type { Ending, HistoryEntry } from "../../rules/email.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
-import { deleteBags, type Held, lockBags, releaseBags } from "./bagleases.ts";
+import { deleteBags, type HeldBag, lockBags, releaseBags } from "./bagleases.ts";
 import { endingSql } from "./status.ts";
 import {
   insertSoftBounces,
@@ -24,7 +24,7 @@ import {
 } from "./suppressions.ts";
 
 export type Settled = {
-  bag: Held;
+  bag: HeldBag;
   emailId: string;
   status: Ending | "deferred";
   /** One letter per recipient. */
@@ -62,7 +62,7 @@ export type TallyCounts = {
 type Tally = TallyCounts & { workspaceId: string; day: number };
 
 /** A bag whose e-mails have all been noted. `isDoubtful`: a note was refused, so there may still be something open in it. */
-export type Finished = { bag: Held; isDoubtful: boolean };
+export type Finished = { bag: HeldBag; isDoubtful: boolean };
 
 /**
  * Writes what became of e-mails, ends the bags that are done, and adds to the day's counts, in one transaction. Hands
@@ -81,8 +81,8 @@ export async function settle(
     const isKept = ({ emailId }: Settled): boolean => changed === null || changed.has(emailId);
     const [kept, refused] = parted(inOrder, isKept);
     const marksOf = new Map(unfinished.map(({ id, marks }) => [id, marks]));
-    const struck = unfinished.filter(({ marks }) => marks.includes("x"));
-    if (struck.length > 0) await endStruck(tx, struck);
+    const redacted = unfinished.filter(({ marks }) => marks.includes("x"));
+    if (redacted.length > 0) await endRedacted(tx, redacted);
     const waiting = kept.filter(
       ({ emailId, nextAt }) => nextAt !== null && marksOf.get(emailId)?.includes("o"),
     );
@@ -120,11 +120,11 @@ function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] 
   return [first, second];
 }
 
-function bagOf({ bag }: Finished): Held {
+function bagOf({ bag }: Finished): HeldBag {
   return bag;
 }
 
-/** `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a struck recipient. */
+/** `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a redacted recipient. */
 type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[] };
 
 /**
@@ -211,8 +211,8 @@ function latest(settled: readonly Settled[]): number {
   return settled.reduce((latest, { at }) => Math.max(latest, at), 0);
 }
 
-type Struck = { workspaceId: string; id: string };
-type Unfinished = Struck & { marks: string };
+type ErasedRecipientRow = { workspaceId: string; id: string };
+type Unfinished = ErasedRecipientRow & { marks: string };
 
 /** Who was open and is not to be tried again; what came of the others, and of them, stands. */
 function marksKeptOut(tx: Tx) {
@@ -240,9 +240,9 @@ function isErased(tx: Tx) {
 }
 
 /** As an erasure ends a mail that is not on its way: when nobody is open any more its contents go. */
-async function endStruck(tx: Tx, struck: readonly Struck[]): Promise<void> {
-  const ids = struck.map(({ id }) => id);
-  const over = await tx<Struck[]>`
+async function endRedacted(tx: Tx, redacted: readonly ErasedRecipientRow[]): Promise<void> {
+  const ids = redacted.map(({ id }) => id);
+  const over = await tx<ErasedRecipientRow[]>`
     update email e set
       status = case
         when e.status <> 'deferred' then e.status
@@ -251,7 +251,7 @@ async function endStruck(tx: Tx, struck: readonly Struck[]): Promise<void> {
       bounced_at = case when e.marks like '%b%' then coalesce(e.bounced_at, e.updated_at) end,
       head = jsonb_set(e.head::jsonb, '{subject}', '""')::json
     where (e.workspace_id, e.id) in (
-        select * from unnest(${struck.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))
+        select * from unnest(${redacted.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))
       and e.id = any(${ids}::uuid[]) and e.marks not like '%o%' and ${isErased(tx)}
     returning e.workspace_id as "workspaceId", e.id`;
   const overIds = over.map(({ id }) => id);

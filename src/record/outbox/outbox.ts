@@ -73,7 +73,7 @@ export async function readEvents(
 }
 
 /** `bytes`: of the heads up to and with this one. `found`: how many there are, also of those that are too much. */
-type Found = EventRow & { bytes: number; found: number };
+type FoundEvents = EventRow & { bytes: number; found: number };
 
 async function readSome(
   sql: Sql,
@@ -81,8 +81,8 @@ async function readSome(
   after: number,
   most: number,
   bytesMax: number,
-): Promise<Found[]> {
-  return sql<Found[]>`
+): Promise<FoundEvents[]> {
+  return sql<FoundEvents[]>`
     select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", o.bytes::float8 as bytes, o.found::int as found,
       case when o.head is not null then json_build_object('head', o.head, 'createdAt', o.created_at, 'entry', o.history -> o.entry)
         end as email,

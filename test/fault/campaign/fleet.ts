@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Report } from "../../../src/embedded/parent.ts";
+import type { ChildReport } from "../../../src/embedded/parent.ts";
 import { pause } from "../../rig/pause.ts";
 import { openProxy, type TcpProxy } from "../../rig/proxy.ts";
 import type { Life, Role } from "./history.ts";
@@ -208,7 +208,7 @@ export class Member {
         clearTimeout(patience);
         resolve(false);
       });
-      child.on("message", (report: Report) => {
+      child.on("message", (report: ChildReport) => {
         if (report.kind !== "ready") return;
         clearTimeout(patience);
         life.readyAt = Date.now();
