@@ -176,12 +176,12 @@ function wronglyEnded(email: FinalEmail, evidence: Evidence): Violation[] {
   const recipients = told?.operation.mails[told.index]?.recipients ?? email.to;
   const unrefused = recipients.filter(
     (recipient, n) =>
-      email.marks[n] === "b" &&
+      "bs".includes(email.marks[n] ?? "o") &&
       !ERASED.test(recipient) &&
       !evidence.repliesTo(recipient).some((reply) => reply.startsWith("5")),
   );
   if (unrefused.length > 0)
-    return wrong("bounced unrefused", `it bounced for ${unrefused.join(", ")}, whom the sink never refused`);
+    return wrong("bounced unrefused", `it bounced or was suppressed for ${unrefused.join(", ")}, whom the sink never refused`);
   return [];
 }
 
