@@ -89,7 +89,7 @@ test("what the caps will be, and what they would have been under another policy"
   );
   expect(ahead).toHaveLength(5);
   expect(ahead.at(-1)?.likely.capDay).toBeGreaterThan(300);
-  const file = join(folder, "caps/policy.json");
+  const file = join(folder, "policy.json");
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 2 }));
   const replayed = await json<{ capDay: number }[]>(
     "caps",

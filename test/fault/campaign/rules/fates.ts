@@ -181,7 +181,10 @@ function wronglyEnded(email: FinalEmail, evidence: Evidence): Violation[] {
       !evidence.repliesTo(recipient).some((reply) => reply.startsWith("5")),
   );
   if (unrefused.length > 0)
-    return wrong("bounced unrefused", `it bounced or was suppressed for ${unrefused.join(", ")}, whom the sink never refused`);
+    return wrong(
+      "bounced unrefused",
+      `it bounced or was suppressed for ${unrefused.join(", ")}, whom the sink never refused`,
+    );
   return [];
 }
 
