@@ -7,17 +7,15 @@
  * into bags of one, and an e-mail that has had three such bags to itself fails visibly.
  */
 import { randomUUID } from "node:crypto";
-import { identity, type Mailbox, parseMailbox } from "../address.ts";
+import { type Mailbox, parseMailbox } from "../address.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
 import { AT_ONCE_CHARS_MAX, compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
 import { Turns } from "../message/turns.ts";
-import { classify, concernsOperator } from "../outcome/classify.ts";
-import type { Outcome } from "../outcome/outcome.ts";
-import { nextAttempt } from "../outcome/retry.ts";
-import type { Note, Settler } from "../outcome/settler.ts";
+import { type AttemptRules, attempted } from "../outcome/attempt.ts";
+import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -38,8 +36,7 @@ import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
 import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeping.ts";
-import type { Bounced, TallyCounts } from "../record/mail/settle.ts";
-import { endingOf, type Head, type HistoryEntry } from "../rules/email.ts";
+import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
@@ -53,7 +50,6 @@ import type { Signer } from "./signer.ts";
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
 /** Nothing was tried: it is tried again soon, and it does not count as an attempt. */
-const UNSENT_RETRY_MS = 5_000;
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
@@ -113,6 +109,7 @@ type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: re
 
 export class Deliverer {
   readonly #parts: DeliverParts;
+  readonly #rules: AttemptRules;
   readonly #turns = new Turns(AT_ONCE_CHARS_MAX);
   #inFlight = 0;
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
@@ -131,6 +128,7 @@ export class Deliverer {
 
   constructor(parts: DeliverParts) {
     this.#parts = parts;
+    this.#rules = { ...parts, carriesTo: parts.courier.carriesTo, random: Math.random };
     warmUp();
   }
 
@@ -496,88 +494,18 @@ export class Deliverer {
     );
   }
 
-  /** Turns the replies into what is written: the mark of each recipient, the events, and when to try again. */
   #note(
     bag: HeldBag,
     email: OpenEmail,
     recipients: readonly Mailbox[],
     replies: readonly Reply[],
-    attemptedAt: number,
+    beganAt: number,
   ): void {
-    const { settler, clock, courier, retrySchedule, lifetimeMs, hasFeedback } = this.#parts;
-    const { hashOf, countsSoft } = this.#parts;
-    const at = clock.now();
-    // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
-    const isExpired = email.triedSince !== null && at - email.triedSince > lifetimeMs;
-    const counts: Partial<TallyCounts> = {};
-    const events: Note["events"] = [];
-    const places: number[] = [];
-    const hardBounces: Bounced[] = [];
-    const softBounces: Bounced[] = [];
-    let marks = "";
-    let answered = 0;
-    let wasTried = false;
-    let needsOperator = false;
-    let last: string | null = null;
-    for (let n = 0; n < email.marks.length; n++) {
-      const before = email.marks.charAt(n);
-      if (before !== "o") {
-        marks += before;
-        continue;
-      }
-      const outcome = classify(replies[answered++] as Reply, isExpired, courier.carriesTo);
-      last = outcome.reply.text;
-      if (concernsOperator(outcome)) {
-        needsOperator = true;
-        this.#complain(last);
-      }
-      if (outcome.kind === "unsent") {
-        marks += before;
-        continue;
-      }
-      wasTried = true;
-      const { address: recipient, domain } = recipients[n] as Mailbox;
-      events.push(attemptOf(EVENT_OF[outcome.kind], this.#shownTime(at), recipient, outcome.reply));
-      places.push(n);
-      marks += MARK_OF[outcome.kind];
-      count(counts, outcome);
-      if (outcome.kind === "bounced" && outcome.category !== "block") {
-        const who = { id: newId(at), email: recipient, identity: identity(recipient), evidence: last };
-        if (outcome.category === "hard") hardBounces.push({ ...who, hash: hashOf(who.identity) });
-        else if (countsSoft) softBounces.push({ ...who, hash: hashOf(who.identity) });
-      }
-      if (outcome.kind === "delivered" && hasFeedback(domain))
-        counts.fblDelivered = (counts.fblDelivered ?? 0) + 1;
-    }
-    // a retry is the same mail once more: rates are taken over recipients, each counted once
-    if (email.attempts === 0) counts.attempted = answered;
-    const status = endingOf(marks) ?? "deferred";
-    const isOpen = status === "deferred";
-    // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
-    const takesTime = wasTried || needsOperator;
-    const attempts = email.attempts + (wasTried ? 1 : 0);
-    const nextAt = !isOpen
-      ? null
-      : takesTime
-        ? nextAttempt(retrySchedule, attempts, Math.random(), at)
-        : at + Math.max(UNSENT_RETRY_MS * (1 + Math.random()), ...replies.map(({ retryMs = 0 }) => retryMs));
-    const firstOpen = marks.indexOf("o");
-    settler.note({
-      bag,
-      emailId: email.id,
-      status,
-      marks,
-      attemptedAt: wasTried ? attemptedAt : null,
-      at,
-      events,
-      places,
-      nextAt,
-      domain: isOpen ? ((recipients[firstOpen] as Mailbox | undefined)?.domain ?? null) : null,
-      reply: isOpen ? last : null,
-      counts: wasTried ? counts : {},
-      hardBounces,
-      softBounces,
-    });
+    const at = this.#parts.clock.now();
+    const time = { beganAt, at, shown: this.#shownTime(at) };
+    const { note, complaints } = attempted(email, recipients, replies, time, this.#rules);
+    for (const complaint of complaints) this.#complain(complaint);
+    this.#parts.settler.note({ ...note, bag, emailId: email.id });
   }
 
   #complain(reply: string): void {
@@ -670,34 +598,6 @@ function noReturnPath(error: unknown): Reply {
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
 }
-
-/** What is kept of an attempt, for whoever asks why. */
-function attemptOf(type: string, at: string, recipient: string, reply: Reply): HistoryEntry {
-  const entry: HistoryEntry = { type, at, recipient, detail: reply.text, phase: reply.phase };
-  if (reply.tookMs !== undefined) entry.ms = Math.round(reply.tookMs);
-  if (!reply.via) return entry;
-  const { host, ip, tls, isVerified } = reply.via;
-  entry.host = host;
-  if (ip !== null) entry.ip = ip;
-  if (tls !== null) entry.tls = tls;
-  if (isVerified) entry.isVerified = true;
-  return entry;
-}
-
-const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
-const MARK_OF = { delivered: "d", deferred: "o", bounced: "b" } as const;
-
-function count(counts: Partial<TallyCounts>, outcome: Exclude<Outcome, { kind: "unsent" }>): void {
-  const name = outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind;
-  counts[name] = (counts[name] ?? 0) + 1;
-}
-
-const BOUNCE_COUNT = {
-  hard: "hardBounced",
-  soft: "softBounced",
-  block: "blocked",
-  expired: "softBounced",
-} as const;
 
 function readPeople({ to, cc, bcc, reply_to }: Head): People {
   const people = { to: mailboxesOf(to), cc: mailboxesOf(cc), replyTo: mailboxesOf(reply_to) };

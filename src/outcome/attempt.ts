@@ -1,0 +1,173 @@
+/**
+ * What an attempt makes of an e-mail: the mark of each recipient, the events, the counts, who is suppressed, and when it is
+ * tried again. Decides, and writes nothing.
+ */
+import { identity, type Mailbox } from "../address.ts";
+import { newId } from "../ids.ts";
+import type { OpenEmail } from "../record/mail/bagleases.ts";
+import type { HashOf } from "../record/mail/barred.ts";
+import type { Bounced, TallyCounts } from "../record/mail/settle.ts";
+import { endingOf, type HistoryEntry, OPEN_MARK } from "../rules/email.ts";
+import type { Reply } from "../smtp/reply.ts";
+import { classify, concernsOperator } from "./classify.ts";
+import type { Outcome } from "./outcome.ts";
+import { nextAttempt } from "./retry.ts";
+import type { Note } from "./settler.ts";
+
+export type AttemptRules = {
+  carriesTo: "smarthost" | "receivers";
+  /** Waits between attempts, in seconds. */
+  retrySchedule: readonly number[];
+  lifetimeMs: number;
+  /** Whether complaints of readers at this domain are reported. */
+  hasFeedback(domain: string): boolean;
+  /** Under which suppressed addresses are kept. */
+  hashOf: HashOf;
+  /** Whether a series of soft bounces suppresses. */
+  countsSoft: boolean;
+  /** In [0, 1). */
+  random(): number;
+};
+
+/** When the attempt began and ended, and how its end is shown. */
+export type AttemptTime = { beganAt: number; at: number; shown: string };
+
+/** What is noted of the attempt, and the replies that an operator has to see. */
+export type Attempted = { note: Omit<Note, "bag" | "emailId">; complaints: readonly string[] };
+
+const UNSENT_RETRY_MS = 5_000;
+const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
+const MARK_OF = { delivered: "d", deferred: OPEN_MARK, bounced: "b" } as const;
+const BOUNCE_COUNT = {
+  hard: "hardBounced",
+  soft: "softBounced",
+  block: "blocked",
+  expired: "softBounced",
+} as const;
+
+/** `replies`: one for each open recipient, in their order. */
+export function attempted(
+  email: OpenEmail,
+  recipients: readonly Mailbox[],
+  replies: readonly Reply[],
+  time: AttemptTime,
+  rules: AttemptRules,
+): Attempted {
+  // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
+  const isExpired = email.triedSince !== null && time.at - email.triedSince > rules.lifetimeMs;
+  const outcomes = replies.map((reply) => classify(reply, isExpired, rules.carriesTo));
+  const result = new Result(time, rules);
+  let answered = 0;
+  for (let place = 0; place < email.marks.length; place++) {
+    const mark = email.marks.charAt(place);
+    if (mark !== OPEN_MARK) result.keep(mark);
+    else result.add(outcomes[answered++] as Outcome, place, recipients[place] as Mailbox);
+  }
+  // a retry is the same mail once more: rates are taken over recipients, each counted once
+  if (email.attempts === 0) result.counts.attempted = answered;
+  const status = endingOf(result.marks) ?? "deferred";
+  const isOpen = status === "deferred";
+  const firstOpen = recipients[result.marks.indexOf(OPEN_MARK)];
+  const { marks, events, places, counts, hardBounces, softBounces, wasTried, complaints } = result;
+  return {
+    complaints,
+    note: {
+      status,
+      marks,
+      attemptedAt: wasTried ? time.beganAt : null,
+      at: time.at,
+      events,
+      places,
+      nextAt: isOpen ? nextAtAfter(result, email.attempts, replies, time.at, rules) : null,
+      domain: isOpen ? (firstOpen?.domain ?? null) : null,
+      reply: isOpen ? (outcomes.at(-1)?.reply.text ?? null) : null,
+      counts: wasTried ? counts : {},
+      hardBounces,
+      softBounces,
+    },
+  };
+}
+
+function nextAtAfter(
+  { wasTried, complaints }: Result,
+  attempts: number,
+  replies: readonly Reply[],
+  at: number,
+  { retrySchedule, random }: AttemptRules,
+): number {
+  // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
+  if (wasTried || complaints.length > 0)
+    return nextAttempt(retrySchedule, attempts + (wasTried ? 1 : 0), random(), at);
+  return at + Math.max(UNSENT_RETRY_MS * (1 + random()), ...replies.map(({ retryMs = 0 }) => retryMs));
+}
+
+/** Gathered recipient by recipient. */
+class Result {
+  readonly #time: AttemptTime;
+  readonly #rules: AttemptRules;
+  marks = "";
+  wasTried = false;
+  readonly counts: Partial<TallyCounts> = {};
+  readonly events: HistoryEntry[] = [];
+  readonly places: number[] = [];
+  readonly hardBounces: Bounced[] = [];
+  readonly softBounces: Bounced[] = [];
+  readonly complaints: string[] = [];
+
+  constructor(time: AttemptTime, rules: AttemptRules) {
+    this.#time = time;
+    this.#rules = rules;
+  }
+
+  /** It was over for this recipient before. */
+  keep(mark: string): void {
+    this.marks += mark;
+  }
+
+  add(outcome: Outcome, place: number, { address, domain }: Mailbox): void {
+    if (concernsOperator(outcome)) this.complaints.push(outcome.reply.text);
+    if (outcome.kind === "unsent") {
+      this.marks += OPEN_MARK;
+      return;
+    }
+    this.wasTried = true;
+    this.marks += MARK_OF[outcome.kind];
+    this.events.push(entryOf(EVENT_OF[outcome.kind], this.#time.shown, address, outcome.reply));
+    this.places.push(place);
+    this.#count(outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind);
+    if (outcome.kind === "bounced") this.#suppress(outcome, address);
+    if (outcome.kind === "delivered" && this.#rules.hasFeedback(domain)) this.#count("fblDelivered");
+  }
+
+  #count(name: keyof TallyCounts): void {
+    this.counts[name] = (this.counts[name] ?? 0) + 1;
+  }
+
+  #suppress({ category, reply }: Extract<Outcome, { kind: "bounced" }>, email: string): void {
+    const { hashOf, countsSoft } = this.#rules;
+    const isHard = category === "hard";
+    if (category === "block" || !(isHard || countsSoft)) return;
+    const whom = identity(email);
+    const bounced = {
+      id: newId(this.#time.at),
+      email,
+      identity: whom,
+      evidence: reply.text,
+      hash: hashOf(whom),
+    };
+    (isHard ? this.hardBounces : this.softBounces).push(bounced);
+  }
+}
+
+/** What is kept of an attempt, for whoever asks why. */
+function entryOf(type: string, at: string, recipient: string, reply: Reply): HistoryEntry {
+  const entry: HistoryEntry = { type, at, recipient, detail: reply.text, phase: reply.phase };
+  if (reply.tookMs !== undefined) entry.ms = Math.round(reply.tookMs);
+  if (!reply.via) return entry;
+  const { host, ip, tls, isVerified } = reply.via;
+  entry.host = host;
+  if (ip !== null) entry.ip = ip;
+  if (tls !== null) entry.tls = tls;
+  if (isVerified) entry.isVerified = true;
+  return entry;
+}
