@@ -84,7 +84,7 @@ test("a scenario of one's own, and refusals that name what is wrong", async () =
     return err;
   };
   expect(await refused("--scenario", "broken.json")).toContain("`plan` ");
-  expect(await refused("--scenario", "nowhere")).toContain("There is no file nowhere.");
+  expect(await refused("--scenario", "nowhere")).toContain("There is no scenario and no file nowhere.");
   expect(await refused("--scenario", "mine.json", "--policy", "mine.json")).toContain("The policy ");
   expect(await refused("--scenario", "mine.json", "--sweep", "growth=0.5..2/4")).toContain("With growth=0.5");
 });

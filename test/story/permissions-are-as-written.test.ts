@@ -182,14 +182,6 @@ const EVENTS: Record<string, Row> = {
     ask: async ({ own }) => ({ path: "/feedback", body: [{ email_id: await own(), type: "bounce" }] }),
   },
   "GET /events/log": { needs: [], status: 200, ask: () => ({ path: "/events/log" }) },
-  "POST /feedback": {
-    needs: [],
-    status: 202,
-    ask: () => ({
-      path: "/feedback",
-      body: [{ email_id: "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90", type: "complaint" }],
-    }),
-  },
   "POST /events": {
     needs: ["events:write"],
     status: 202,

@@ -113,7 +113,10 @@ export async function addSuppressions(
     const rows = await tx<{ id: string; hash: string; scope: string }[]>`
       select id, encode(address_hash, 'hex') as hash, scope from suppressed_address
       where workspace_id = ${first.workspaceId} and undone_at is null
-        and address_hash = any(${hexes(given.map(({ hash }) => hash))}::bytea[])`;
+        and address_hash in (${hashesOf(
+          tx,
+          given.map(({ hash }) => hash),
+        )})`;
     const idOf = new Map(rows.map(({ id, hash, scope }) => [hash + scope, id]));
     return given.map(({ id, hash, scope }) => idOf.get(hash.toString("hex") + scope) ?? id);
   });
@@ -193,7 +196,7 @@ export async function undoSuppressions(
       with held as materialized (
         select id from suppressed_address
         where workspace_id = ${workspaceId} and undone_at is null
-          and (id = any(${ids}::uuid[]) or address_hash = any(${hexes(hashes)}::bytea[]))
+          and (id = any(${ids}::uuid[]) or address_hash in (${hashesOf(tx, hashes)}))
         order by id for update
       )
       update suppressed_address s set undone_at = ${now} from held
@@ -282,8 +285,8 @@ export async function addComplaints(
   });
 }
 
-function hexes(hashes: readonly Buffer[]): string {
-  return `{${hashes.map((hash) => `"\\\\x${hash.toString("hex")}"`).join()}}`;
+function hashesOf(sql: Tx | Sql, hashes: readonly Buffer[]): Statement {
+  return sql`select decode(hash, 'hex') from unnest(${hashes.map((hash) => hash.toString("hex"))}::text[]) as h(hash)`;
 }
 
 function columns(sql: Sql) {
