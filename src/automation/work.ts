@@ -103,10 +103,10 @@ export class Worker {
         isRefused ||= stepped.isRefused;
         left = runsInHand.map(({ run }) => run);
       }
-      if (left.length > 0) await this.#putOff(left, 0);
+      if (left.length > 0) await this.#postpone(left, 0);
     } catch (error) {
       this.#parts.onFault(error);
-      if (!isFaultOfOne(error)) await this.#putOff(left, RETRY_MS);
+      if (!isFaultOfOne(error)) await this.#postpone(left, RETRY_MS);
       else if (left.length === 1) await this.#giveUp(left[0] as ClaimedRun, error);
       else for (const run of left) isRefused = (await this.#lead([run], until)) || isRefused;
     }
@@ -152,7 +152,7 @@ export class Worker {
     return { runsInHand: going, isRefused };
   }
 
-  async #putOff(runs: readonly ClaimedRun[], ms: number): Promise<void> {
+  async #postpone(runs: readonly ClaimedRun[], ms: number): Promise<void> {
     const at = this.#parts.clock.now();
     await moveRuns(
       this.#parts.sql,

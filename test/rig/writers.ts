@@ -181,7 +181,7 @@ export const WRITERS: readonly Writer[] = [
   }),
   writer("mail/bags.ts noteEpoch", ({ sql }, rows) => noteEpoch(sql, someBags(rows).map(bagRow), "epoch-2")),
   writer("mail/bags.ts unqueue", ({ sql }, rows) => unqueue(sql, someBags(rows).map(bagRow))),
-  writer("mail/overload.ts watchBrake", ({ sql }, rows) => {
+  writer("mail/overload.ts watchOverload", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
     return sql.begin((tx) => watchOverload(tx, limits, null, rows.date));
   }),

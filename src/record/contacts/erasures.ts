@@ -134,7 +134,7 @@ export async function eraseStep(
     await sizes.redacted.take(
       async (most) => {
         const some = ids.splice(0, most);
-        await strikeOut(sql, workspaceId, some, identities, now);
+        await redactSome(sql, workspaceId, some, identities, now);
         return some.length;
       },
       (count) => count,
@@ -244,7 +244,7 @@ async function mailsBetween(
 }
 
 /** Decided again on the locked rows: what was open a moment ago may have settled. */
-async function strikeOut(
+async function redactSome(
   sql: Sql,
   workspaceId: string,
   ids: readonly string[],
