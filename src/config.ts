@@ -204,23 +204,23 @@ export const SETTINGS = {
   bounceDomain: optional(
     hostName(
       "BOUNCE_DOMAIN",
-      "return paths are below it, and its MX record leads to the role `inbound`; without it, bounces and complaints that come after a mail was taken are not heard",
+      "the domain of return paths, whose MX record names the machine of `inbound`; default: bounces and complaints after delivery are not heard",
     ),
   ),
   inboundHost: text("INBOUND_HOST", "127.0.0.1", "the address on which `inbound` listens for reports"),
-  inboundPort: whole("INBOUND_PORT", 25, 0, 65_535, "port", "of `inbound`; 0 picks a free one"),
+  inboundPort: whole("INBOUND_PORT", 25, 0, 65_535, "port", "the port of `inbound`; 0 picks a free one"),
   inboundTlsCert: optional(
     text(
       "INBOUND_TLS_CERT",
       "",
-      "a PEM file for STARTTLS of `inbound`; without it, a self-signed one is made",
+      "the certificate (PEM file) for STARTTLS of `inbound`; default: a self-signed one",
     ),
   ),
-  inboundTlsKey: optional(text("INBOUND_TLS_KEY", "", "a PEM file with the key of INBOUND_TLS_CERT")),
+  inboundTlsKey: optional(text("INBOUND_TLS_KEY", "", "the private key (PEM file) of INBOUND_TLS_CERT")),
   feedbackAddresses: list(
     "FEEDBACK_ADDRESSES",
-    "addresses with commas between",
-    "to which providers send complaints (feedback loops); `inbound` takes them",
+    "addresses, comma-separated",
+    "the addresses to which providers send complaints (feedback loops); `inbound` takes them",
     (one) => (/^[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+$/.test(one) ? one.toLowerCase() : undefined),
   ),
   capsPolicy: optional(

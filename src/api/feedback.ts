@@ -20,7 +20,9 @@ export const Feedback = Type.Object(
     email_id: Type.Optional(Type.String({ description: "of the e-mail; or its `message_id`" })),
     message_id: Type.Optional(Type.String({ description: "as `GET /emails/{id}` shows it" })),
     recipient: Type.Optional(
-      Type.String({ description: "whom it is about; must be given when the e-mail has several" }),
+      Type.String({
+        description: "the recipient that the report is about; required when the e-mail has several",
+      }),
     ),
     type: Type.Enum(["bounce", "complaint"]),
     at: Type.Optional(Type.String({ description: "when it happened, RFC 3339; default: now" })),

@@ -203,15 +203,18 @@ async function returnPath({ bounceDomain, dnsServers }: Config): Promise<CheckRe
     return {
       what,
       state: "warn",
-      detail:
-        "BOUNCE_DOMAIN is not set: bounces and complaints that come after a mail was taken are not heard",
+      detail: "BOUNCE_DOMAIN is not set: bounces and complaints after delivery are not heard",
     };
   const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: 1 });
   if (dnsServers.length > 0) resolver.setServers(dnsServers);
   const hosts = await hostsOf(bounceDomain, (name) => resolver.resolveMx(name));
   if (hosts === null) return { what, state: "warn", detail: `DNS gave no answer for ${bounceDomain}` };
   return hosts.length === 0
-    ? { what, state: "warn", detail: `${bounceDomain} has no MX record: no report finds its way here` }
+    ? {
+        what,
+        state: "warn",
+        detail: `${bounceDomain} has no MX record, so no report can reach the role inbound`,
+      }
     : { what, state: "ok", detail: `reports to ${bounceDomain} go to ${hosts.join(", ")}` };
 }
 
