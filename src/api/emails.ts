@@ -10,6 +10,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
 import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
+import { readAttempt } from "../rules/connection.ts";
 import type { HistoryEntry } from "../rules/email.ts";
 import { reasonOf } from "../rules/reason.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
@@ -517,16 +518,19 @@ function eventsOf({ createdAt, scheduledAt, sentAt, history }: WholeEmail): Hist
 /** Each attempt for each recipient, with the literal reply; oldest first. */
 function attemptsOf({ history }: WholeEmail) {
   return (history ?? [])
-    .filter(({ phase }) => phase !== undefined)
-    .map(({ at, recipient, host, ip, tls, isVerified, phase, detail, ms }) => ({
-      at,
-      recipient: recipient ?? null,
-      host: host ?? null,
-      ip: ip ?? null,
-      tls: tls ?? null,
-      tls_verified: isVerified ?? false,
-      phase,
-      reply: detail ?? null,
-      duration_ms: ms ?? null,
-    }));
+    .filter(({ attempt }) => attempt !== undefined)
+    .map(({ at, recipient, attempt = "", detail }) => {
+      const { phase, ms, host, ip, tls, isVerified } = readAttempt(attempt);
+      return {
+        at,
+        recipient: recipient ?? null,
+        host,
+        ip,
+        tls,
+        tls_verified: isVerified,
+        phase,
+        reply: detail ?? null,
+        duration_ms: ms,
+      };
+    });
 }

@@ -503,9 +503,9 @@ export class Deliverer {
   ): void {
     const at = this.#parts.clock.now();
     const time = { beganAt, at, shown: this.#shownTime(at) };
-    const { note, complaints } = attempted(email, recipients, replies, time, this.#rules);
+    const { note, complaints } = attempted(bag, email, recipients, replies, time, this.#rules);
     for (const complaint of complaints) this.#complain(complaint);
-    this.#parts.settler.note({ ...note, bag, emailId: email.id });
+    this.#parts.settler.note(note);
   }
 
   #complain(reply: string): void {

@@ -4,7 +4,7 @@ import type { Outcome } from "../outcome/outcome.ts";
 import type { BounceKind, Told } from "../record/mail/applyreports.ts";
 import type { DueReport } from "../record/mail/reports.ts";
 import type { Copy } from "../returnpath.ts";
-import type { Reply } from "../smtp/reply.ts";
+import { type Reply, viaOf } from "../smtp/reply.ts";
 import type { Fate } from "./fate.ts";
 import { type Complaint, readReport } from "./report.ts";
 
@@ -115,7 +115,7 @@ const CATEGORY: Record<Outcome["kind"], (outcome: Outcome) => BounceKind> = {
 function replyIn({ code, status, text, remote }: Fate): Reply {
   const ofClass = status?.startsWith("4") ? 450 : 550;
   // systems that report a failure quote replies to DATA as well: what counts is what was said
-  const via = remote === null ? {} : { via: { host: remote, ip: null, tls: null, isVerified: false } };
+  const via = remote === null ? {} : { via: viaOf({ host: remote, ip: null, tls: null, isVerified: false }) };
   return { phase: "rcpt", code: code ?? ofClass, enhanced: status, text, error: null, ...via };
 }
 

@@ -4,9 +4,10 @@
  */
 import { identity, type Mailbox } from "../address.ts";
 import { newId } from "../ids.ts";
-import type { OpenEmail } from "../record/mail/bagleases.ts";
+import type { HeldBag, OpenEmail } from "../record/mail/bagleases.ts";
 import type { HashOf } from "../record/mail/barred.ts";
 import type { Bounced, TallyCounts } from "../record/mail/settle.ts";
+import { attemptText } from "../rules/connection.ts";
 import { endingOf, type HistoryEntry, OPEN_MARK } from "../rules/email.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { classify, concernsOperator } from "./classify.ts";
@@ -33,7 +34,7 @@ export type AttemptRules = {
 export type AttemptTime = { beganAt: number; at: number; shown: string };
 
 /** What is noted of the attempt, and the replies that an operator has to see. */
-export type Attempted = { note: Omit<Note, "bag" | "emailId">; complaints: readonly string[] };
+export type Attempted = { note: Note; complaints: readonly string[] };
 
 const UNSENT_RETRY_MS = 5_000;
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
@@ -47,6 +48,7 @@ const BOUNCE_COUNT = {
 
 /** `replies`: one for each open recipient, in their order. */
 export function attempted(
+  bag: HeldBag,
   email: OpenEmail,
   recipients: readonly Mailbox[],
   replies: readonly Reply[],
@@ -72,6 +74,8 @@ export function attempted(
   return {
     complaints,
     note: {
+      bag,
+      emailId: email.id,
       status,
       marks,
       attemptedAt: wasTried ? time.beganAt : null,
@@ -101,6 +105,10 @@ function nextAtAfter(
   return at + Math.max(UNSENT_RETRY_MS * (1 + random()), ...replies.map(({ retryMs = 0 }) => retryMs));
 }
 
+/** What nearly every attempt has: sharing it is cheaper than an empty list for each. */
+const NOBODY: readonly Bounced[] = [];
+const NOTHING: readonly string[] = [];
+
 /** Gathered recipient by recipient. */
 class Result {
   readonly #time: AttemptTime;
@@ -110,9 +118,9 @@ class Result {
   readonly counts: Partial<TallyCounts> = {};
   readonly events: HistoryEntry[] = [];
   readonly places: number[] = [];
-  readonly hardBounces: Bounced[] = [];
-  readonly softBounces: Bounced[] = [];
-  readonly complaints: string[] = [];
+  hardBounces: readonly Bounced[] = NOBODY;
+  softBounces: readonly Bounced[] = NOBODY;
+  complaints: readonly string[] = NOTHING;
 
   constructor(time: AttemptTime, rules: AttemptRules) {
     this.#time = time;
@@ -125,7 +133,7 @@ class Result {
   }
 
   add(outcome: Outcome, place: number, { address, domain }: Mailbox): void {
-    if (concernsOperator(outcome)) this.complaints.push(outcome.reply.text);
+    if (concernsOperator(outcome)) this.complaints = [...this.complaints, outcome.reply.text];
     if (outcome.kind === "unsent") {
       this.marks += OPEN_MARK;
       return;
@@ -155,19 +163,13 @@ class Result {
       evidence: reply.text,
       hash: hashOf(whom),
     };
-    (isHard ? this.hardBounces : this.softBounces).push(bounced);
+    if (isHard) this.hardBounces = [...this.hardBounces, bounced];
+    else this.softBounces = [...this.softBounces, bounced];
   }
 }
 
 /** What is kept of an attempt, for whoever asks why. */
 function entryOf(type: string, at: string, recipient: string, reply: Reply): HistoryEntry {
-  const entry: HistoryEntry = { type, at, recipient, detail: reply.text, phase: reply.phase };
-  if (reply.tookMs !== undefined) entry.ms = Math.round(reply.tookMs);
-  if (!reply.via) return entry;
-  const { host, ip, tls, isVerified } = reply.via;
-  entry.host = host;
-  if (ip !== null) entry.ip = ip;
-  if (tls !== null) entry.tls = tls;
-  if (isVerified) entry.isVerified = true;
-  return entry;
+  const attempt = attemptText(reply.phase, reply.tookMs, reply.via?.text);
+  return { type, at, recipient, detail: reply.text, attempt };
 }

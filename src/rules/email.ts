@@ -19,13 +19,8 @@ export type HistoryEntry = {
   recipient?: string;
   /** The literal reply, or the reason in words. */
   detail?: string;
-  /** Of an attempt: with whom, how, how far it got and how long that took. */
-  host?: string;
-  ip?: string;
-  tls?: string;
-  isVerified?: true;
-  phase?: string;
-  ms?: number;
+  /** With whom it was tried, and how far that got: see connection.ts. */
+  attempt?: string;
 };
 
 export const OPEN_STATUSES = ["accepted", "scheduled", "waiting", "deferred"] as const;

@@ -4,6 +4,7 @@
  * subject and contents go too.
  */
 import { identity, parseMailbox } from "../address.ts";
+import { withoutConnection } from "./connection.ts";
 import { endingOf, type Head, type HistoryEntry, isOpen, OPEN_MARK } from "./email.ts";
 
 /** A mail's recipients stay as many and as different as its marks: the letters count them in order. */
@@ -91,8 +92,9 @@ function redacted(
 ): HistoryEntry {
   const { detail, ...silent } = entry;
   if (entry.recipient !== undefined && isOfErased(entry.recipient)) {
-    const { host: _, ip: __, ...rest } = silent;
-    return { ...rest, recipient: erasedAddress(0) };
+    const redactedEntry = { ...silent, recipient: erasedAddress(0) };
+    if (silent.attempt !== undefined) redactedEntry.attempt = withoutConnection(silent.attempt);
+    return redactedEntry;
   }
   const said = detail === undefined ? "" : identity(detail);
   return erased.some((person) => said.includes(person)) ? silent : entry;

@@ -24,7 +24,7 @@ import { connect as connectTls } from "node:tls";
 import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
-import { type Phase, type Reply, replyOf, type Trouble, troubleOf, type Via } from "./reply.ts";
+import { type Phase, type Reply, replyOf, type Trouble, troubleOf, type Via, viaOf } from "./reply.ts";
 
 export type Peer = {
   readonly host: string;
@@ -195,7 +195,7 @@ export class Conversation {
     this.pace = new Pace(perSecond);
     this.openedAt = dispatcher.now();
     this.#begunAt = this.openedAt;
-    this.#via = { host: peer.host, ip: peer.address ?? null, tls: null, isVerified: false };
+    this.#via = viaOf({ host: peer.host, ip: peer.address ?? null, tls: null, isVerified: false });
     this.#deadline = this.openedAt + patience.connectMs;
     this.#socket = connect({
       host: peer.address ?? peer.host,
@@ -261,7 +261,7 @@ export class Conversation {
   async #open(): Promise<void> {
     const { tls, credentials, host } = this.peer;
     await this.#event("connect");
-    this.#via = { ...this.#via, ip: this.#socket.remoteAddress ?? this.#via.ip };
+    this.#via = viaOf({ ...this.#via, ip: this.#socket.remoteAddress ?? this.#via.ip });
     if (tls === "implicit") await this.#secure();
     await this.#greeting();
     await this.#hello();
@@ -324,7 +324,7 @@ export class Conversation {
     this.#listen();
     await this.#event("secureConnect");
     this.#isSecure = true;
-    this.#via = { ...this.#via, tls: secured.getProtocol(), isVerified: secured.authorized };
+    this.#via = viaOf({ ...this.#via, tls: secured.getProtocol(), isVerified: secured.authorized });
   }
 
   async #login({ user, password }: { user: string; password: string }): Promise<void> {
@@ -640,7 +640,7 @@ export class Conversation {
   }
 
   #said(phase: Phase, code: number, wire: string): Reply {
-    return { ...replyOf(phase, code, wire), via: this.#via, tookMs: this.#dispatcher.now() - this.#begunAt };
+    return replyOf(phase, code, wire, this.#via, this.#dispatcher.now() - this.#begunAt);
   }
 
   #trouble(error: Trouble | (string & {}), text: string): Reply {

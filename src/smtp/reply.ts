@@ -4,6 +4,7 @@
  *
  * Promises: `text` can be stored and shown anywhere: no control characters, no lone surrogates, bounded.
  */
+import { type Connection, connectionText } from "../rules/connection.ts";
 
 /**
  * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain;
@@ -35,20 +36,16 @@ export type Reply = {
   /** For a mail that found no room: when to expect some. */
   readonly retryMs?: number;
   /** Over which connection it came, and how long after the mail was begun there. */
-  readonly via?: Via;
-  readonly tookMs?: number;
+  readonly via?: Via | undefined;
+  readonly tookMs?: number | undefined;
 };
 
-/** The other end of a connection. */
-export type Via = {
-  readonly host: string;
-  /** null: there was no connection. */
-  readonly ip: string | null;
-  /** As `TLSv1.3`; null: in the clear. */
-  readonly tls: string | null;
-  /** The certificate holds for the host's name and a known authority signed it. */
-  readonly isVerified: boolean;
-};
+/** The other end of a connection, also as it is kept of each attempt. */
+export type Via = Readonly<Connection> & { readonly text: string };
+
+export function viaOf(connection: Connection): Via {
+  return { ...connection, text: connectionText(connection) };
+}
 
 /** Reasons other than a reply or a network error. */
 export type Trouble =
@@ -90,7 +87,7 @@ export type Trouble =
 const TEXT_CHARS_MAX = 500;
 
 /** What the peer said: whole lines, as they came over the wire, one byte per character. */
-export function replyOf(phase: Phase, code: number, wire: string): Reply {
+export function replyOf(phase: Phase, code: number, wire: string, via?: Via, tookMs?: number): Reply {
   const text = readable(wire);
   return {
     phase,
@@ -98,6 +95,8 @@ export function replyOf(phase: Phase, code: number, wire: string): Reply {
     enhanced: /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text)?.[1] ?? null,
     text,
     error: null,
+    via,
+    tookMs,
   };
 }
 

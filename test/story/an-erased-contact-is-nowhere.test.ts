@@ -105,14 +105,14 @@ test("what a receiver said about another recipient, and whose hosts they were", 
   const address = "named@personal.example";
   await client.post(`/audiences/${audience}/contacts`, { email: address });
   const sent = await send({ to: [address, "other@example.org"] });
-  const entry = { type: "bounced", at: IN_A_DAY, phase: "dot", host: "mx.personal.example", ip: "192.0.2.1" };
+  const entry = { type: "bounced", at: IN_A_DAY, attempt: "dot 9 mx.personal.example 192.0.2.1" };
   await api.sql`
     update email set status = 'bounced', marks = 'bb', history = ${api.sql.json([
       { ...entry, recipient: address, detail: "550 no" },
       {
         ...entry,
         recipient: "other@example.org",
-        host: "mx.example.org",
+        attempt: "dot 9 mx.example.org 192.0.2.1",
         detail: "550 Not to <Named@Personal.example>",
       },
     ])} where id = ${sent}`;

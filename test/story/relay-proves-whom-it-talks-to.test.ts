@@ -67,7 +67,7 @@ describe("STARTTLS", () => {
   test("is taken when it is offered, and the authority named is trusted", async () => {
     const reply = await sendTo(offering, { host: ELSEWHERE, ca: CERTIFICATE });
     expect(reply.text).toBe("250 taken under TLS");
-    expect(reply.via).toEqual({ host: ELSEWHERE, ip: "127.0.0.1", tls: "TLSv1.3", isVerified: true });
+    expect(reply.via).toMatchObject({ host: ELSEWHERE, ip: "127.0.0.1", tls: "TLSv1.3", isVerified: true });
   });
 
   test("with a certificate that proves nothing is no reason to go on in the open", async () => {

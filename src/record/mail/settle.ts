@@ -78,8 +78,8 @@ export async function settle(
   const inOrder = [...settled].sort(byKey);
   return sql.begin(async (tx) => {
     const { changed, unfinished } = await updateEmails(tx, inOrder);
-    const isKept = ({ emailId }: Settled): boolean => changed === null || changed.has(emailId);
-    const [kept, refused] = parted(inOrder, isKept);
+    const [kept, refused] =
+      changed === null ? [inOrder, []] : parted(inOrder, ({ emailId }) => changed.has(emailId));
     const marksOf = new Map(unfinished.map(({ id, marks }) => [id, marks]));
     const redacted = unfinished.filter(({ marks }) => marks.includes("x"));
     if (redacted.length > 0) await endRedacted(tx, redacted);
@@ -230,9 +230,15 @@ function eventsKeptOut(tx: Tx) {
     select coalesce(jsonb_agg(
       case when not ${isErased(tx)} then event
         when substr(e.marks, (s.places::int[])[n] + 1, 1) = 'x'
-          then (event - 'detail' - 'host' - 'ip') || '{"recipient": "erased@erased.invalid"}'
+          then (event - 'detail') || '{"recipient": "erased@erased.invalid"}' ||
+            case when event ? 'attempt' then jsonb_build_object('attempt', ${withoutConnectionSql(tx)}) else '{}' end
         else event - 'detail' end order by n), '[]')
     from jsonb_array_elements(s.events) with ordinality as v(event, n))`;
+}
+
+/** As rules/connection.ts does. */
+function withoutConnectionSql(tx: Tx) {
+  return tx`substring(event ->> 'attempt' from '^[^ ]* ?[^ ]*')`;
 }
 
 function isErased(tx: Tx) {
