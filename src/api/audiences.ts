@@ -9,6 +9,7 @@ import {
   findAudience,
   insertAudience,
   listAudiences,
+  renameAudience,
 } from "../record/contacts/audiences.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { checker } from "./check.ts";
@@ -26,7 +27,9 @@ export const NewAudience = Type.Object(
   },
   { $id: "NewAudience" },
 );
+export const RenameAudience = Type.Object({ name: NewAudience.properties.name }, { $id: "RenameAudience" });
 const checkNew = checker(NewAudience);
+const checkRename = checker(RenameAudience);
 
 export type AudienceParts = { reads: Sql; clock: Clock };
 
@@ -64,6 +67,15 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       success: 201,
       request: NewAudience,
       handle: (call) => create(parts, name, call),
+    },
+    {
+      method: "PATCH",
+      path: `${name.path}/{id}`,
+      permissions: ["full"],
+      summary: `Rename one ${name.object}`,
+      success: 200,
+      request: RenameAudience,
+      handle: (call) => rename(parts, name, call),
     },
     {
       method: "DELETE",
@@ -105,10 +117,17 @@ async function create({ reads, clock }: AudienceParts, { object }: Name, call: C
   return { status: 201, body: JSON.stringify({ object, id, name }) };
 }
 
+async function rename({ reads }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
+  const id = visibleAudience(call.caller, audienceId(call.params));
+  const { name } = checkRename(call.body);
+  if (!(await renameAudience(reads, call.caller.workspaceId, id, name))) throw unknownAudience();
+  return { status: 200, body: JSON.stringify({ object, id }) };
+}
+
+/** Done is done: to delete what is not there is no mistake, as callers of the official client expect. */
 async function remove({ reads, clock }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
   const id = visibleAudience(call.caller, audienceId(call.params));
-  if (!(await deleteAudience(reads, call.caller.workspaceId, id, new Date(clock.now()))))
-    throw unknownAudience();
+  await deleteAudience(reads, call.caller.workspaceId, id, new Date(clock.now()));
   return { status: 200, body: JSON.stringify({ object, id, deleted: true }) };
 }
 

@@ -7,6 +7,7 @@ import type { Admission, Caller, Rate } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
+import { refuseAbsent } from "./absent.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
 import { JSON_DEPTH_MAX, type Json } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
@@ -83,6 +84,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
 }
 
 function findRoute(router: Router, { method, path }: Exchange): { route: Route; params: string[] } {
+  refuseAbsent(path);
   const match = router.find(method, path);
   if (match.kind === "unknown")
     throw refuse(

@@ -1,4 +1,5 @@
 /** Lists: the query parameters every list takes, and the envelope every list answers with. Newest first, by id. */
+import { identity, parseMailbox } from "../address.ts";
 import { isUuid } from "../ids.ts";
 import type { Page } from "../record/mail/read.ts";
 import { refuse } from "./problem.ts";
@@ -13,8 +14,8 @@ export const LIST_QUERY = [
 ];
 
 /**
- * Filter parameters. None is supported yet; a list that ignored one would answer with everything, as if it all matched.
- * Any other unknown parameter is ignored. Names are compared without case and separators, up to the first bracket or
+ * Names of filters. A list that ignored one would answer with everything, as if it all matched: it is refused by lists
+ * that do not have it. Any other unknown parameter is ignored. Names are compared without case and separators, up to the first bracket or
  * dot: `apiKeyId` and `status[]` are found too.
  */
 const FILTERS: ReadonlySet<string> = new Set(
@@ -31,8 +32,9 @@ const FILTER_CHARS_SHOWN = 50;
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
-export function pageOf(query: URLSearchParams): Page {
-  refuseFilters(query);
+/** `filters`: those that the list has. */
+export function pageOf(query: URLSearchParams, filters: readonly string[] = []): Page {
+  refuseFilters(query, filters);
   const after = cursor(query, "cursor") ?? cursor(query, "after");
   const before = cursor(query, "before");
   const given = ["cursor", "after", "before"].filter((name) => query.has(name));
@@ -67,9 +69,39 @@ export function envelopeOf<Row extends { id: string }>(
   });
 }
 
-function refuseFilters(query: URLSearchParams): void {
+/** The value of a filter; null when it is not given. */
+export function oneOf<T extends string>(
+  query: URLSearchParams,
+  name: string,
+  values: readonly T[],
+): T | null {
+  const given = query.get(name);
+  if (given === null) return null;
+  const known = values.find((one) => one === given);
+  if (!known) throw refuse("invalid_parameter", `\`${name}\` must be one of \`${values.join("`, `")}\`.`);
+  return known;
+}
+
+export function textIn(query: URLSearchParams, name: string, charsMax: number): string | null {
+  const text = query.get(name);
+  if (text !== null && (text === "" || text.length > charsMax || text.includes("\0")))
+    throw refuse("invalid_parameter", `\`${name}\` must have 1 to ${charsMax} characters, without U+0000.`);
+  return text;
+}
+
+/** Of an address. A `+` that came unescaped is one, since no address holds a space. */
+export function identityIn(query: URLSearchParams, name: string): string | null {
+  const text = query.get(name);
+  if (text === null) return null;
+  const mailbox = parseMailbox(text.replaceAll(" ", "+"));
+  if (!mailbox || mailbox.name !== null)
+    throw refuse("invalid_parameter", `\`${name}\` must be an address: \`a@x.com\`.`);
+  return identity(mailbox.address);
+}
+
+function refuseFilters(query: URLSearchParams, filters: readonly string[]): void {
   for (const name of query.keys())
-    if (FILTERS.has(plainName(name)))
+    if (FILTERS.has(plainName(name)) && !filters.includes(name))
       throw refuse(
         "invalid_parameter",
         `The \`${name.slice(0, FILTER_CHARS_SHOWN)}\` parameter is not supported by this list. Remove it and filter the items you receive.`,

@@ -5,7 +5,7 @@ import { Keyring } from "../admission/keyring.ts";
 import { hashPassword } from "../admission/password.ts";
 import { newId } from "../ids.ts";
 import { recordClock } from "../process/recordclock.ts";
-import { insertAudience, listAudiences } from "../record/contacts/audiences.ts";
+import { defaultAudience } from "../record/contacts/audiences.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
 import { findKeyByHash } from "../record/workspaces/keys.ts";
@@ -33,10 +33,10 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
   const redis = connectRedis(redisUrl, "worker", SETUP_MS_MAX);
   redis.on("error", () => {}); // what matters shows in the calls
   try {
-    const known = await findDemo(sql, home.demoKey(), secret);
+    const clock = await recordClock(() => clockTime(sql));
+    const known = await findDemo(sql, home.demoKey(), secret, clock.now());
     if (known) return known;
     say("Creating a demo workspace");
-    const clock = await recordClock(() => clockTime(sql));
     const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock }), clock.now());
     home.keepOwnerPassword(made.password);
     home.keepDemoKey(made.demo.apiKey);
@@ -47,25 +47,23 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
   }
 }
 
-const FIRST_PAGE = { after: null, before: null, limit: 1 };
-
 /** null: the key is not there any more, was revoked, or belongs to another database or secret. */
-async function findDemo(sql: Sql, apiKey: string | null, secret: string): Promise<Demo | null> {
+async function findDemo(sql: Sql, apiKey: string | null, secret: string, now: number): Promise<Demo | null> {
   const bearer = apiKey === null ? null : readKey(apiKey, secret);
   if (apiKey === null || bearer === null) return null;
   const key = await findKeyByHash(sql, bearer.handle, hashOf(apiKey));
   if (key === null || key.isRevoked) return null;
-  const [audience] = await listAudiences(sql, key.workspaceId, null, FIRST_PAGE);
-  return audience ? { apiKey, workspaceId: key.workspaceId, audienceId: audience.id } : null;
+  const { workspaceId } = key;
+  const audienceId = await defaultAudience(sql, workspaceId, new Date(now));
+  return audienceId === null ? null : { apiKey, workspaceId, audienceId };
 }
 
 /** With an owner, whose password is kept for the day when there is something to log in to. */
 async function makeDemo(sql: Sql, keyring: Keyring, now: number): Promise<{ demo: Demo; password: string }> {
   const caps = { cap_hour: CAP_FAR_ABOVE, cap_day: CAP_FAR_ABOVE };
   const { id: workspaceId } = await keyring.createWorkspace("Demo", "pro", caps);
-  const audienceId = newId(now);
-  const audience = { workspaceId, id: audienceId, name: "Demo", doubleOptIn: false };
-  await insertAudience(sql, audience, new Date(now));
+  const audienceId = await defaultAudience(sql, workspaceId, new Date(now));
+  if (audienceId === null) throw new Error("The demo workspace has lost its audience. Start again.");
   const wanted = { name: "Demo", permissions: ["full" as const], audienceIds: null };
   const created = await keyring.createKey(workspaceId, wanted, "operator");
   if (!("key" in created)) throw new Error(created.message);

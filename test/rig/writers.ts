@@ -16,7 +16,13 @@ import {
   type RunMove,
   stopRuns,
 } from "../../src/record/automations/runs.ts";
-import { deleteAudience, insertAudience } from "../../src/record/contacts/audiences.ts";
+import {
+  defaultAudience,
+  deleteAudience,
+  insertAudience,
+  insertDefaultAudience,
+  renameAudience,
+} from "../../src/record/contacts/audiences.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contacts/commit.ts";
 import { noteMailed } from "../../src/record/contacts/confirmations.ts";
 import {
@@ -155,6 +161,16 @@ export const WRITERS: readonly Writer[] = [
       doubleOptIn: false,
     };
     return insertAudience(sql, audience, rows.date);
+  }),
+  writer("contacts/audiences.ts insertDefaultAudience", ({ sql }, rows) =>
+    insertDefaultAudience(sql, rows.workspace().id, rows.date),
+  ),
+  writer("contacts/audiences.ts defaultAudience", ({ sql }, rows) =>
+    defaultAudience(sql, rows.workspace().id, rows.date),
+  ),
+  writer("contacts/audiences.ts renameAudience", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return renameAudience(sql, ws.id, rows.pick(ws.audiences).id, "renamed");
   }),
   writer("contacts/audiences.ts deleteAudience", ({ sql }, rows) => {
     const ws = rows.workspace();

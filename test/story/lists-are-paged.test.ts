@@ -113,10 +113,11 @@ test("at most one position, and only ids", async () => {
 
 test("no list ignores a filter: that would answer with everything", async () => {
   const { body: audience } = await ws.client.post<{ id: string }>("/audiences", { name: "Readers" });
-  const lists = [
-    ...["/emails", "/audiences", "/segments", "/templates"],
+  const ofContacts = [
+    "/contacts",
     ...["audiences", "segments"].map((name) => `/${name}/${audience.id}/contacts`),
   ];
+  const lists = ["/emails", "/audiences", "/segments", "/templates", ...ofContacts];
   const filters = {
     ...{ status: "bounced", to: "a@x.com", subject: "Hi", tag: "a:b", api_key_id: ids[0], stream: "bulk" },
     ...{
@@ -131,6 +132,7 @@ test("no list ignores a filter: that would answer with everything", async () => 
   };
   for (const list of lists) {
     for (const [name, value] of Object.entries(filters)) {
+      if (ofContacts.includes(list) && ["status", "tag", "email"].includes(name)) continue;
       const query = new URLSearchParams({ limit: "2", [name]: String(value) });
       const { body } = await ws.client.get<Refusal>(`${list}?${query}`);
       const message = `The \`${name}\` parameter is not supported by this list. Remove it and filter the items you receive.`;

@@ -135,6 +135,12 @@ function audienceRows(name: "audiences" | "segments"): Record<string, Row> {
       ask: () => ({ path: `/${name}`, body: { name: "A" } }),
     },
     [`GET /${name}/{id}`]: { needs: READ, status: 200, ...hidden, ask: (world) => ({ path: one(world) }) },
+    [`PATCH /${name}/{id}`]: {
+      needs: [],
+      status: 200,
+      ...hidden,
+      ask: (world) => ({ path: one(world), body: { name: "B" } }),
+    },
     [`DELETE /${name}/{id}`]: { needs: [], status: 200, ...hidden, ask: (world) => ({ path: one(world) }) },
     [`GET /${name}/{id}/contacts`]: {
       needs: READ,
@@ -175,6 +181,58 @@ function audienceRows(name: "audiences" | "segments"): Record<string, Row> {
   };
 }
 
+const CONTACTS: Record<string, Row> = {
+  "GET /contacts": { needs: READ, status: 200, ask: () => ({ path: "/contacts" }) },
+  "POST /contacts": {
+    needs: WRITE,
+    status: 201,
+    elsewhere: "not found",
+    ask: ({ audience }) => ({ path: "/contacts", body: { email: address(), audience_id: audience } }),
+  },
+  "GET /contacts/{email_or_id}": {
+    needs: READ,
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}` }),
+  },
+  "PATCH /contacts/{email_or_id}": {
+    needs: WRITE,
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}`, body: { first_name: "A" } }),
+  },
+  "DELETE /contacts/{email_or_id}": {
+    needs: WRITE,
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}` }),
+  },
+  "POST /contacts/{email_or_id}/tags": {
+    needs: WRITE,
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}/tags`, body: { add: ["a"] } }),
+  },
+  "GET /contacts/{email_or_id}/segments": {
+    needs: READ,
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}/segments` }),
+  },
+  "POST /contacts/{email_or_id}/segments/{id}": {
+    needs: WRITE,
+    status: 201,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}/segments/${world.audience}` }),
+  },
+  "DELETE /contacts/{email_or_id}/segments/{id}": {
+    needs: WRITE,
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}/segments/${world.audience}` }),
+  },
+};
+
 const EVENTS: Record<string, Row> = {
   "POST /feedback": {
     needs: [],
@@ -197,6 +255,7 @@ const EVENTS: Record<string, Row> = {
 const ROUTES: Record<string, Row> = {
   ...EMAILS,
   ...EVENTS,
+  ...CONTACTS,
   ...TEMPLATES,
   ...SUPPRESSIONS,
   ...audienceRows("audiences"),
@@ -205,6 +264,21 @@ const ROUTES: Record<string, Row> = {
 
 /** What asks for more than its route. */
 const MORE: Record<string, Row> = {
+  "DELETE /contacts/{email_or_id}?mode=erase": {
+    needs: [],
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => ({ path: `/contacts/${await contact(world)}?mode=erase` }),
+  },
+  "POST /contacts (skipping the confirmation)": {
+    needs: [],
+    status: 201,
+    elsewhere: "not found",
+    ask: ({ audience }) => ({
+      path: "/contacts",
+      body: { email: address(), audience_id: audience, double_opt_in: false, consent: CONSENT },
+    }),
+  },
   "DELETE /audiences/{id}/contacts/{email_or_id}?mode=erase": {
     needs: [],
     status: 200,

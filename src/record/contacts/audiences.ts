@@ -2,7 +2,8 @@
  * Audiences of a workspace. A deleted one is seen by nobody from that moment on; its contacts are erased in groups,
  * and its row goes with the last of them.
  */
-import type { Sql, Tx } from "../db/connect.ts";
+import { newId } from "../../ids.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
 
 export type Audience = {
@@ -24,6 +25,40 @@ export async function insertAudience(
     insert into audience (workspace_id, id, name, double_opt_in, created_at)
     select id, ${audience.id}, ${audience.name}, ${audience.doubleOptIn}, ${now} from workspace
     where id = ${audience.workspaceId} returning id`;
+  return rows.length > 0;
+}
+
+/** The audience of contacts that are given without one. Another may have been made in the same moment: that one stays. */
+export function insertDefaultAudience(sql: Tx | Sql, workspaceId: string, now: Date): Statement {
+  return sql`
+    insert into audience (workspace_id, id, name, created_at, is_default)
+    select id, ${newId(now.getTime())}, 'General', ${now}, true from workspace where id = ${workspaceId}
+    on conflict (workspace_id) where is_default and deleted_at is null do nothing`;
+}
+
+/** Its id; it is made when it is missing. null: it was deleted in this moment. */
+export async function defaultAudience(sql: Sql, workspaceId: string, now: Date): Promise<string | null> {
+  const known = await findDefaultAudience(sql, workspaceId);
+  if (known) return known;
+  await insertDefaultAudience(sql, workspaceId, now);
+  return findDefaultAudience(sql, workspaceId);
+}
+
+async function findDefaultAudience(sql: Sql, workspaceId: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from audience where workspace_id = ${workspaceId} and is_default and deleted_at is null`;
+  return row?.id ?? null;
+}
+
+export async function renameAudience(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+  name: string,
+): Promise<boolean> {
+  const rows = await sql`
+    update audience set name = ${name}
+    where workspace_id = ${workspaceId} and id = ${id} and deleted_at is null returning id`;
   return rows.length > 0;
 }
 

@@ -1,6 +1,6 @@
 /** Contact rows: read, and written in sets. What a change does to one is decided in contact.ts. */
 
-import type { Confirmation, Consent, Contact, LockedContact } from "../../rules/contact.ts";
+import type { Confirmation, Consent, Contact, ContactStatus, LockedContact } from "../../rules/contact.ts";
 import { forgetContacts } from "../automations/runs.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -59,8 +59,48 @@ export async function findContact(
   const [row] = await sql<Contact[]>`
     select ${columns(sql)} from contact c
     where c.workspace_id = ${workspaceId} and c.audience_id = ${audienceId} and c.archived_at is null
-      and ${"id" in who ? sql`c.id = ${who.id}` : sql`c.identity = ${who.identity}`}`;
+      and ${match(sql, who)}`;
   return row ?? null;
+}
+
+export type Placed = { audienceId: string; id: string };
+
+/**
+ * Where a contact is, of all audiences that may be seen: the default one first, then the newest. `archived`: one that
+ * is archived counts too, after all others.
+ */
+export async function placeContact(
+  sql: Sql,
+  workspaceId: string,
+  visible: readonly string[] | null,
+  who: Who,
+  archived = false,
+): Promise<Placed | null> {
+  const [row] = await sql<Placed[]>`
+    select c.audience_id as "audienceId", c.id from contact c
+    join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null
+    where c.workspace_id = ${workspaceId} and ${match(sql, who)}
+      and (c.archived_at is null or ${archived}) ${among(sql, visible)}
+    order by c.archived_at is not null, a.is_default desc, a.id desc limit 1`;
+  return row ?? null;
+}
+
+/** The audiences in which an address is, of those that may be seen: a page and one more row. */
+export async function audiencesOfContact(
+  sql: Sql,
+  workspaceId: string,
+  visible: readonly string[] | null,
+  contactId: string,
+  { after, before, limit }: Page,
+): Promise<{ id: string; name: string; createdAt: Date }[]> {
+  const position =
+    before !== null ? sql`and a.id > ${before}` : after !== null ? sql`and a.id < ${after}` : sql``;
+  return sql`
+    select a.id, a.name, a.created_at as "createdAt" from contact o
+    join contact c on c.workspace_id = o.workspace_id and c.identity = o.identity and c.archived_at is null
+    join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null
+    where o.workspace_id = ${workspaceId} and o.id = ${contactId} ${among(sql, visible)} ${position}
+    order by a.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }
 
 /**
@@ -80,6 +120,74 @@ export async function listContacts(
       and (c.audience_id, c.id) > (${audienceId}::uuid, ${before ?? ID_FIRST}::uuid)
       and (c.audience_id, c.id) < (${audienceId}::uuid, ${after ?? ID_LAST}::uuid)
     order by c.audience_id ${direction}, c.id ${direction} limit ${limit + 1}`;
+}
+
+/** What a list of contacts is narrowed to. */
+export type ContactFilter = { status: ContactStatus | null; tag: string | null; identity: string | null };
+
+/**
+ * A page and one more row of the contacts of these audiences; null: of all. Each audience is walked along the index that
+ * fits the filter, in the order of the ids, up to one page: the price does not depend on the number of contacts.
+ */
+export async function searchContacts(
+  sql: Sql,
+  workspaceId: string,
+  audienceIds: readonly string[] | null,
+  filter: ContactFilter,
+  { after, before, limit }: Page,
+): Promise<Contact[]> {
+  const order = before === null ? sql`desc` : sql`asc`;
+  const some = audienceIds === null ? sql`` : sql`and a.id = any(${[...audienceIds]}::uuid[])`;
+  return sql<Contact[]>`
+    select ${columns(sql)} from audience a
+    cross join lateral (
+      ${idsOf(sql, filter, { after: after ?? ID_LAST, before: before ?? ID_FIRST }, order)} limit ${limit + 1}
+    ) as page
+    join contact c on c.workspace_id = a.workspace_id and c.id = page.id
+    where a.workspace_id = ${workspaceId} and a.deleted_at is null ${some}
+    order by c.id ${order} limit ${limit + 1}`;
+}
+
+/** Bounded and ordered by audience and id together, or the planner may walk contacts of every other audience. */
+function idsOf(
+  sql: Sql,
+  { status, tag, identity }: ContactFilter,
+  { after, before }: { after: string; before: string },
+  order: Statement,
+): Statement {
+  const ofStatus = status === null ? sql`` : sql`and i.status = ${status}`;
+  if (tag !== null)
+    return sql`
+      select t.contact_id as id from contact_tag t
+      join contact i on i.workspace_id = t.workspace_id and i.id = t.contact_id and i.archived_at is null
+        ${ofStatus} ${identity === null ? sql`` : sql`and i.identity = ${identity}`}
+      where t.workspace_id = a.workspace_id and t.audience_id = a.id and t.tag = ${tag}
+        and t.contact_id > ${before} and t.contact_id < ${after}
+      order by t.audience_id ${order}, t.tag ${order}, t.contact_id ${order}`;
+  if (identity !== null)
+    return sql`
+      select i.id from contact i
+      where i.workspace_id = a.workspace_id and i.audience_id = a.id and i.identity = ${identity}
+        and i.archived_at is null and i.id > ${before} and i.id < ${after} ${ofStatus}`;
+  if (status !== null)
+    return sql`
+      select i.id from contact i
+      where i.workspace_id = a.workspace_id and i.audience_id = a.id and i.status = ${status}
+        and i.archived_at is null and i.id > ${before} and i.id < ${after}
+      order by i.audience_id ${order}, i.status ${order}, i.id ${order}`;
+  return sql`
+    select i.id from contact i
+    where i.workspace_id = a.workspace_id and i.archived_at is null
+      and (i.audience_id, i.id) > (a.id, ${before}::uuid) and (i.audience_id, i.id) < (a.id, ${after}::uuid)
+    order by i.audience_id ${order}, i.id ${order}`;
+}
+
+function match(sql: Sql, who: Who): Statement {
+  return "id" in who ? sql`c.id = ${who.id}` : sql`c.identity = ${who.identity}`;
+}
+
+function among(sql: Sql, visible: readonly string[] | null): Statement {
+  return visible === null ? sql`` : sql`and c.audience_id = any(${[...visible]}::uuid[])`;
 }
 
 export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {

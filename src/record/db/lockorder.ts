@@ -61,6 +61,7 @@ export const LOCK_ORDER = [
 export const GUARDED: Readonly<Record<string, (typeof LOCK_ORDER)[number]>> = {
   suppression: "audience",
   consent: "contact",
+  contact_tag: "contact", // written by triggers
   confirmation: "audience", // noteMailed alone takes one row of it, and nothing else
   run_step: "run",
   erased_address: "erasure",

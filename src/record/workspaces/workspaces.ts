@@ -6,6 +6,7 @@ import {
   type Plan,
   RESERVED_SHARE,
 } from "../../rules/plans.ts";
+import { insertDefaultAudience } from "../contacts/audiences.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 
 export type Workspace = {
@@ -32,6 +33,7 @@ export async function insertWorkspace(
        values (${id}, ${handle}, ${name}, ${plan}, ${tx.json(limits)}, ${now}, ${now})`,
     tx`insert into ledger (workspace_id, cap_day, cap_hour, reserved_share)
        values (${id}, ${CAP_DAY_START}, ${CAP_HOUR_START}, ${RESERVED_SHARE})`,
+    insertDefaultAudience(tx, id, now),
   ]);
 }
 

@@ -1,0 +1,44 @@
+/** What the official client can ask for and this engine does not do: refused in words, whatever the method. */
+import { problem, Refusal } from "./problem.ts";
+
+const KEYS = problem(
+  "restricted_api_key",
+  "API keys are created and revoked by owners and admins, in the console or with `postrider key`, not by another API key.",
+);
+
+/** `*` stands for one segment; what follows is covered too. */
+const ABSENT: readonly { path: string; what: string; instead: string }[] = [
+  { path: "broadcasts", what: "Broadcasts are", instead: "Send to an audience with an automation." },
+  { path: "topics", what: "Topics are", instead: "Use audiences or tags." },
+  { path: "contacts/*/topics", what: "Topics are", instead: "Use audiences or tags." },
+  { path: "inboxes", what: "Inboxes are", instead: "It sends e-mail and does not receive any." },
+  {
+    path: "emails/receiving",
+    what: "Receiving e-mail is",
+    instead: "It sends e-mail and does not receive any.",
+  },
+  { path: "emails/*/share", what: "Shared links are", instead: "Read the e-mail with `GET /emails/{id}`." },
+  { path: "oauth", what: "OAuth is", instead: "Authenticate with an API key." },
+  { path: "domains/claim", what: "Claims of domains are", instead: "Add the domain, and verify it by DNS." },
+  { path: "domains/*/claim", what: "Claims of domains are", instead: "Verify the domain by DNS." },
+  {
+    path: "contacts/imports",
+    what: "Imports by HTTP are",
+    instead: "Use `postrider contact import`, or add contacts one by one.",
+  },
+];
+/** Asked of every request: what has none of these words is let through at once. */
+const WORDS = /broadcasts|topics|inboxes|receiving|share|oauth|claim|imports|api-keys/;
+const PARTS = ABSENT.map((one) => ({ ...one, segments: one.path.split("/") }));
+
+export function refuseAbsent(path: string): void {
+  if (!WORDS.test(path)) return;
+  const segments = path.split("/").filter((segment) => segment !== "");
+  const asked = segments.slice(2); // below /api/v1
+  if (asked[0] === "api-keys") throw new Refusal(KEYS);
+  const absent = PARTS.find((one) =>
+    one.segments.every((name, n) => (name === "*" ? asked[n] !== undefined : name === asked[n])),
+  );
+  if (absent)
+    throw new Refusal(problem("not_found", `${absent.what} not part of this engine. ${absent.instead}`));
+}
