@@ -148,7 +148,7 @@ export const SETTINGS = {
     "SMTP_TLS",
     ["opportunistic", "required", "off"],
     "opportunistic",
-    "STARTTLS with the smarthost or the receivers; certificates of receivers are not verified",
+    "STARTTLS with the smarthost or the receivers; certificates of receivers are verified only where their MTA-STS policy or TLSA records ask for it, which `off` does not change",
   ),
   smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "verify the certificate of the smarthost"),
   smtpRatePerSecond: whole(
@@ -195,6 +195,22 @@ export const SETTINGS = {
     "port",
     "the SMTP port of receivers; change it only in tests",
   ),
+  directHttpsPort: whole(
+    "DIRECT_HTTPS_PORT",
+    443,
+    1,
+    65_535,
+    "port",
+    "the HTTPS port of the hosts that serve MTA-STS policies and take TLS reports; change it only in tests",
+  ),
+  directCaFile: optional(
+    text(
+      "DIRECT_CA_FILE",
+      "",
+      "certificate authorities (PEM file) that are trusted besides the usual ones where certificates of receivers are verified",
+    ),
+  ),
+  mtaSts: yesNo("MTA_STS", true, "obey the MTA-STS policies of receivers, with `COURIER=direct`"),
   directNetworksAllowed: list(
     "DIRECT_NETWORKS_ALLOWED",
     "networks, comma-separated, such as `10.1.0.0/16`",

@@ -520,7 +520,7 @@ function attemptsOf({ history }: WholeEmail) {
   return (history ?? [])
     .filter(({ attempt }) => attempt !== undefined)
     .map(({ at, recipient, attempt = "", detail }) => {
-      const { phase, ms, host, ip, tls, isVerified } = readAttempt(attempt);
+      const { phase, ms, host, ip, tls, isVerified, policy } = readAttempt(attempt);
       return {
         at,
         recipient: recipient ?? null,
@@ -528,6 +528,7 @@ function attemptsOf({ history }: WholeEmail) {
         ip,
         tls,
         tls_verified: isVerified,
+        tls_policy: policy ?? "none",
         phase,
         reply: detail ?? null,
         duration_ms: ms,

@@ -13,6 +13,7 @@ import { connectRecord } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { majorVersion } from "../record/db/version.ts";
+import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { connectRedis } from "../redis/connect.ts";
 import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
@@ -81,7 +82,8 @@ async function native(): Promise<CheckResult> {
   };
 }
 
-async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promise<Examined> {
+async function postgres(config: Config): Promise<Examined> {
+  const { databaseUrl, requireVerifiedDomains } = config;
   if (databaseUrl === null) return failed("Postgres", "DATABASE_URL is not set, and no engine runs here");
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
@@ -100,7 +102,10 @@ async function postgres({ databaseUrl, requireVerifiedDomains }: Config): Promis
         detail: isMigratedNow ? "applied" : "missing: run `postrider migrate`",
       },
     ];
-    if (isMigratedNow) findings.push(senders(await countVerified(sql), requireVerifiedDomains));
+    if (isMigratedNow) {
+      findings.push(senders(await countVerified(sql), requireVerifiedDomains));
+      findings.push(mtaSts(config, await countStsPolicies(sql, new Date(await clockTime(sql)))));
+    }
     return { findings, aheadMs };
   } catch (error) {
     return failed("Postgres", lacking(postgresAt(databaseUrl), error));
@@ -124,6 +129,19 @@ function senders(
     };
   const detail = `${domains} verified domains; ${without} workspaces have none and cannot send (\`postrider domain add\`)`;
   return { what, state: without > 0 ? "warn" : "ok", detail };
+}
+
+/** Whether receivers' policies about TLS are obeyed. */
+function mtaSts(
+  { courier, mtaSts }: Config,
+  { all, enforced }: { all: number; enforced: number },
+): CheckResult {
+  const what = "MTA-STS";
+  if (courier === "relay")
+    return { what, state: "ok", detail: "not for this engine: the smarthost delivers" };
+  if (!mtaSts)
+    return { what, state: "warn", detail: "off (MTA_STS=false): policies of receivers are not obeyed" };
+  return { what, state: "ok", detail: `on; ${all} policies are kept, ${enforced} of them enforced` };
 }
 
 async function redis({ redisUrl }: Config): Promise<Examined> {

@@ -19,7 +19,7 @@ import {
   settings,
   withContext,
 } from "./context.ts";
-import { oneLine, print } from "./print.ts";
+import { complain, oneLine, print } from "./print.ts";
 import { readId } from "./workspace.ts";
 
 type SendTestOptions = OutputOptions & { to: Mailbox; from?: Mailbox; workspace?: string };
@@ -54,7 +54,7 @@ async function send(config: Config, context: Context | null, options: SendTestOp
     said.push(told);
     if (!options.json) print(`${ARROW[told.who]} ${oneLine(told.text)}`);
   };
-  const peers = await peersFor(config, to.domain);
+  const peers = await peersFor(config, context, to.domain);
   const envelope = { from: from.address, to: [to.address], utf8: from.utf8 || to.utf8 };
   const began = performance.now();
   const [reply] = await sendByHand(peers, envelope, message, tell);
@@ -67,6 +67,7 @@ async function send(config: Config, context: Context | null, options: SendTestOp
     ip: reply?.via?.ip ?? null,
     tls: reply?.via?.tls ?? null,
     tls_verified: reply?.via?.isVerified ?? false,
+    tls_policy: reply?.via?.policy ?? "none",
     duration_ms: Math.round(performance.now() - began),
     conversation: said,
   };
@@ -108,9 +109,12 @@ async function signFor(
   return signed;
 }
 
-async function peersFor(config: Config, domain: string): Promise<readonly Peer[]> {
+async function peersFor(config: Config, context: Context | null, domain: string): Promise<readonly Peer[]> {
   if (config.courier === "direct") {
-    const found = await receiversOf(config, domain);
+    const clock = context?.clock ?? { now: Date.now, given: () => 0 };
+    const onFault = (error: unknown) =>
+      complain(`MTA-STS: ${error instanceof Error ? error.message : error}`);
+    const found = await receiversOf(config, domain, { sql: context?.sql ?? null, clock, onFault });
     if (Array.isArray(found)) return found;
     throw new CommandError(`Nobody takes the mail of ${domain}: ${(found as { text: string }).text}`);
   }

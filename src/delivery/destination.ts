@@ -15,9 +15,11 @@
  *
  * STARTTLS is used when offered. Where the handshake fails, the host gets mail without TLS for a while, unless TLS is
  * required. This gives nothing away: certificates of MX hosts are not verified, so an attacker who can break the
- * handshake can also answer it.
+ * handshake can also answer it. A host with a need of its own (tlsneed.ts) gets no mail before the connection has
+ * proved what is needed, whatever the settings say.
  */
 
+import type { SecureContext } from "node:tls";
 import type { Peer } from "../smtp/conversation.ts";
 import type { Envelope, Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
@@ -32,6 +34,8 @@ export type Manners = {
   readonly helo: string;
   readonly localAddress: string | null;
   readonly conversationsMax: number;
+  /** Which authorities are trusted where certificates are verified; null: the usual ones. */
+  readonly secureContext: SecureContext | null;
 };
 
 /** Shared by all destinations. */
@@ -253,16 +257,18 @@ export class Destination {
       .reduce((best, host) => (host.conversations < best.conversations ? host : best));
   }
 
-  #peerAt({ host, address, openUntil }: Host): Peer {
-    const { port, tls, helo, localAddress } = this.#manners;
+  #peerAt({ host, address, openUntil, need }: Host): Peer {
+    const { port, tls, helo, localAddress, secureContext } = this.#manners;
     return {
       host,
       address,
       ...(localAddress !== null && { localAddress }),
       port,
-      tls: tls === "opportunistic" && this.#now() < openUntil ? "off" : tls,
-      verifyCertificate: false,
+      tls: need ? "required" : tls === "opportunistic" && this.#now() < openUntil ? "off" : tls,
+      verifyCertificate: need?.kind === "verified",
       ca: null,
+      secureContext,
+      need,
       credentials: null,
       helo,
     };

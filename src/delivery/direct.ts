@@ -6,16 +6,15 @@
  * half of the mails in progress; beyond that the longest queue returns its last mails as busy, and they are tried again
  * later. At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
  */
-import { Resolver } from "node:dns/promises";
 import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
 import { CLOSING, type PoolLimits } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { troubleOf } from "../smtp/reply.ts";
-import { mayCarryTo, type Network } from "./addresses.ts";
 import type { Courier } from "./courier.ts";
 import { Destination, type Manners, type Sockets } from "./destination.ts";
+import { type ReceiverParts, type ReceiverSettings, receiversFor } from "./receivers.ts";
 import { type MailRoute, Routes, type RoutesOptions } from "./routes.ts";
 
 export type DirectOptions = RoutesOptions & {
@@ -25,21 +24,17 @@ export type DirectOptions = RoutesOptions & {
   conversationsMax?: number;
   destinationsMax?: number;
   limits?: Partial<PoolLimits>;
+  onClose?(): void;
 };
 
-export type DirectSettings = {
+export type DirectSettings = ReceiverSettings & {
   ehloName: string | null;
   smtpTls: "required" | "opportunistic" | "off";
   deliveryConcurrency: number;
-  dnsServers: readonly string[];
   directPort: number;
-  directSourceAddress: string | null;
   directConnectionsMax: number;
-  directNetworksAllowed: readonly Network[];
 };
 
-export const DNS_TIMEOUT_MS = 2_000;
-export const DNS_TRIES = 2;
 const CONVERSATIONS_MAX = 500;
 const DESTINATIONS_MAX = 10_000;
 /** A queue is slow when its first mail has waited this long. The length of a fast queue is not limited. */
@@ -54,29 +49,27 @@ const FORGOTTEN_AT_LEAST = 0.1;
 const FAREWELL_MS = 1_000;
 
 /** The courier that the settings describe. Throws with words for the operator. */
-export function directCourier(settings: DirectSettings): Direct {
-  const { smtpTls, dnsServers, directSourceAddress } = settings;
+export function directCourier(settings: DirectSettings, parts: ReceiverParts): Direct {
+  const { smtpTls, directSourceAddress } = settings;
   const helo = settings.ehloName ?? ownName();
   if (helo === null)
     throw new Error(
       "EHLO_NAME must be the full host name of this machine, as in the PTR record of its address.",
     );
-  const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
-  if (dnsServers.length > 0) dns.setServers(dnsServers);
+  const { routes, secureContext, policies } = receiversFor(settings, parts);
+  policies?.start();
   return new Direct({
+    ...routes,
     manners: {
       port: settings.directPort,
       tls: smtpTls,
       helo,
       localAddress: directSourceAddress,
       conversationsMax: settings.directConnectionsMax,
+      secureContext,
     },
     mailsMax: settings.deliveryConcurrency,
-    dns,
-    families: directSourceAddress === null ? [4, 6] : [directSourceAddress.includes(":") ? 6 : 4],
-    mayCarryTo: mayCarryTo(settings.directNetworksAllowed),
-    now: () => performance.now(),
-    random: Math.random,
+    onClose: () => policies?.stop(),
   });
 }
 
@@ -137,6 +130,7 @@ export class Direct implements Courier {
 
   async close(deadlineMs: number): Promise<void> {
     this.#isClosing = true;
+    this.#options.onClose?.();
     this.#setRoomTimer(false);
     await Promise.all([...this.#destinations.values()].map((one) => one.close(deadlineMs)));
   }

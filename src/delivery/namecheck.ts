@@ -4,7 +4,7 @@
  */
 import { Resolver } from "node:dns/promises";
 import { ownName } from "../smtp/ownname.ts";
-import { DNS_TIMEOUT_MS, DNS_TRIES } from "./direct.ts";
+import { DNS_TIMEOUT_MS, DNS_TRIES } from "./receivers.ts";
 
 export type OwnNameSettings = {
   ehloName: string | null;

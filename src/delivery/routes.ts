@@ -7,12 +7,19 @@
  * domains. Connections go to exactly the addresses checked here, so a name that resolves differently a moment later has
  * no effect.
  *
+ * A domain with an MTA-STS policy that says `enforce` has only the hosts that the policy allows, and each of them needs
+ * TLS with a valid certificate. So it shares no connections with domains that have the same hosts and no such policy.
+ *
  * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as hostile: invalid
  * host names are skipped, and long answers are cut.
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { stronger, type TlsNeed } from "../smtp/tlsneed.ts";
+import type { StsFound } from "../transport/policies.ts";
+import { allows } from "../transport/sts.ts";
+import { isHostName } from "../transport/web.ts";
 import { type Learnt, LookupCache } from "./cache.ts";
 
 /** The methods of node's Resolver that are used. */
@@ -23,13 +30,20 @@ export type Dns = {
 };
 
 /** `rank`: 0 for the preferred hosts, 1 for those tried when none of them is reachable, and so on. */
-export type Stop = { readonly host: string; readonly address: string; readonly rank: number };
+export type Stop = {
+  readonly host: string;
+  readonly address: string;
+  readonly rank: number;
+  /** What a connection to it must prove; null: what the settings say. */
+  readonly need: TlsNeed | null;
+};
 export type MailRoute = {
-  /** A digest of the MX set: the same for all domains that have it. */
+  /** A digest of the MX set and of what its hosts must prove: the same for all domains that have both. */
   readonly name: string;
   readonly learntAt: number;
   /** The most preferred first, equals in random order. Never empty. */
   readonly stops: readonly Stop[];
+  readonly sts: StsFound;
 };
 
 export type RoutesOptions = {
@@ -37,6 +51,10 @@ export type RoutesOptions = {
   /** The address families we can connect from. IPv6 is used where there is no IPv4: receivers are stricter about it. */
   families: readonly (4 | 6)[];
   mayCarryTo(address: string): boolean;
+  /** The MTA-STS policy of a domain; rejects when it could not be read. Without it no policy is asked for. */
+  stsOf?(domain: string): Promise<StsFound>;
+  /** What the operator requires of the hosts of a domain. */
+  needFor?(domain: string, hosts: readonly string[]): TlsNeed | null;
   /** Milliseconds that only move forward. */
   now(): number;
   /** In [0, 1). */
@@ -48,6 +66,7 @@ const ROUTE_KEEP_MS_MAX = 600_000;
 const KEEP_MS_MIN = 60_000;
 const ADDRESSES_KEEP_MS_MAX = 3_600_000;
 const NEGATIVE_KEEP_MS = 60_000;
+const UNREAD_KEEP_MS = 1_000;
 const DOMAINS_MAX = 20_000;
 const HOSTS_MAX = 20_000;
 /** Postfix's bound (smtp_mx_address_limit) is on addresses; here one host with many does not hide the next. */
@@ -100,6 +119,7 @@ export class Routes {
 
   async #find(domain: string): Promise<Learnt<MailRoute | Reply>> {
     if (!isHostName(domain)) return final("NO_DOMAIN", `${domain} is no domain`, "5.1.2");
+    const asked = this.#stsOf(domain);
     let all: Mx[];
     try {
       all = ranked(await this.#options.dns.resolveMx(domain));
@@ -112,18 +132,43 @@ export class Routes {
     if (all.length === 1 && all[0]?.host === "")
       return final("NO_MAIL", `${domain} takes no mail (null MX)`, "5.1.10");
     const isImplicit = all.length === 1 && all[0]?.host === domain;
-    const hosts = this.#inOrder(all.filter(({ host }) => isHostName(host)));
+    const sts = await asked;
+    if ("phase" in sts) return { value: sts, keepMs: UNREAD_KEEP_MS, isFailure: true };
+    const named = all.filter(({ host }) => isHostName(host));
+    const permitted = named.filter(({ host }) => isPermitted(sts, host));
+    if (named.length > 0 && permitted.length === 0) return notInPolicy(domain);
+    const hosts = this.#inOrder(permitted);
     const found = await Promise.all(hosts.map(({ host }) => this.#hosts.learn(host)));
-    const stops = hosts.flatMap((mx, n) => stopsAt(mx, found[n] as FoundAddresses));
+    const needed = stronger(
+      this.#options.needFor?.(
+        domain,
+        hosts.map(({ host }) => host),
+      ) ?? null,
+      needOf(sts),
+    );
+    const stops = hosts.flatMap((mx, n) => stopsAt(mx, found[n] as FoundAddresses, needed));
     if (stops.length > 0) {
       const keepMs = Math.min(
         ROUTE_KEEP_MS_MAX,
         ...found.flatMap((one) => (one.kind === "addresses" ? one.keepMs : [])),
       );
       const learntAt = this.#options.now();
-      return { value: { name: nameOf(all), learntAt, stops }, keepMs, isFailure: false };
+      return { value: { name: nameOf(all, stops), learntAt, stops, sts }, keepMs, isFailure: false };
     }
     return whyNone(domain, found, isImplicit);
+  }
+
+  async #stsOf(domain: string): Promise<StsFound | Reply> {
+    try {
+      return (await this.#options.stsOf?.(domain)) ?? NO_STS;
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      return troubleOf(
+        "session",
+        "POLICY_UNREAD",
+        `the MTA-STS policy of ${domain} could not be read: ${why}`,
+      );
+    }
   }
 
   /** The preferred ones, equal ones shuffled. */
@@ -174,9 +219,30 @@ function ranked(records: readonly { exchange: string; priority: number }[]): Mx[
   return [...best].map(([host, preference]) => ({ host, rank: ranks.get(preference) as number }));
 }
 
-function stopsAt({ host, rank }: Mx, found: FoundAddresses): Stop[] {
+const NO_STS: StsFound = { policy: null, failure: null };
+const VERIFIED_BY_STS: TlsNeed = { kind: "verified", by: "sts" };
+
+function needOf({ policy }: StsFound): TlsNeed | null {
+  return policy?.mode === "enforce" ? VERIFIED_BY_STS : null;
+}
+
+function isPermitted({ policy }: StsFound, host: string): boolean {
+  return policy?.mode !== "enforce" || allows(policy, host);
+}
+
+/** Whoever could change the MX records would otherwise get the mail. */
+function notInPolicy(domain: string): Learnt<Reply> {
+  const text = `4.7.5 no MX host of ${domain} is in its MTA-STS policy`;
+  return {
+    value: troubleOf("route", "MX_NOT_IN_POLICY", text, "4.7.5"),
+    keepMs: NEGATIVE_KEEP_MS,
+    isFailure: false,
+  };
+}
+
+function stopsAt({ host, rank }: Mx, found: FoundAddresses, need: TlsNeed | null): Stop[] {
   if (found.kind !== "addresses") return [];
-  return found.addresses.slice(0, ADDRESSES_PER_HOST_MAX).map((address) => ({ host, address, rank }));
+  return found.addresses.slice(0, ADDRESSES_PER_HOST_MAX).map((address) => ({ host, address, rank, need }));
 }
 
 /**
@@ -216,15 +282,10 @@ function dnsFailed(domain: string, failure: DnsFailure, why: string): Learnt<Rep
   };
 }
 
-function nameOf(all: readonly Mx[]): string {
+function nameOf(all: readonly Mx[], stops: readonly Stop[]): string {
   const set = all.map(({ host, rank }) => `${rank} ${host}`).sort();
-  return createHash("sha256").update(JSON.stringify(set)).digest("base64");
-}
-
-const HOST_CHARS_MAX = 253;
-/** Underscores occur; a last label of digits would be an address in disguise. */
-const HOST = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-
-function isHostName(text: string): boolean {
-  return text.length <= HOST_CHARS_MAX && HOST.test(text);
+  const needs = new Set(stops.flatMap(({ host, need }) => (need ? [`${host} ${JSON.stringify(need)}`] : [])));
+  return createHash("sha256")
+    .update(JSON.stringify([set, [...needs].sort()]))
+    .digest("base64");
 }

@@ -2,13 +2,12 @@
  * One test mail, with every line of the SMTP conversation shown, for an operator who looks into missing mail. It uses
  * the same code as all mail, but is not counted and not stored.
  */
-import { Resolver } from "node:dns/promises";
 import { Conversation, type Delivery, type Peer } from "../smtp/conversation.ts";
 import type { Envelope } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { Reply } from "../smtp/reply.ts";
-import { mayCarryTo } from "./addresses.ts";
-import { type DirectSettings, DNS_TIMEOUT_MS, DNS_TRIES } from "./direct.ts";
+import type { DirectSettings } from "./direct.ts";
+import { type ReceiverParts, receiversFor } from "./receivers.ts";
 import { Routes } from "./routes.ts";
 
 const TICK_MS = 100;
@@ -17,27 +16,25 @@ const STEP_MS = 30_000;
 export type WireLine = { who: "us" | "them" | "note"; text: string };
 
 /** The hosts for the mail of a domain, by preference; or why there are none. */
-export async function receiversOf(settings: DirectSettings, domain: string): Promise<Peer[] | Reply> {
-  const { dnsServers, directSourceAddress, directPort: port, smtpTls: tls } = settings;
-  const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
-  if (dnsServers.length > 0) dns.setServers(dnsServers);
-  const routes = new Routes({
-    dns,
-    families: directSourceAddress === null ? [4, 6] : [directSourceAddress.includes(":") ? 6 : 4],
-    mayCarryTo: mayCarryTo(settings.directNetworksAllowed),
-    now: () => performance.now(),
-    random: Math.random,
-  });
-  const route = await routes.find(domain);
+export async function receiversOf(
+  settings: DirectSettings,
+  domain: string,
+  parts: ReceiverParts,
+): Promise<Peer[] | Reply> {
+  const { directSourceAddress, directPort: port, smtpTls: tls } = settings;
+  const { routes, secureContext } = receiversFor(settings, parts);
+  const route = await new Routes(routes).find(domain);
   if ("phase" in route) return route;
-  return route.stops.map(({ host, address }) => ({
+  return route.stops.map(({ host, address, need }) => ({
     host,
     address,
     ...(directSourceAddress !== null && { localAddress: directSourceAddress }),
     port,
-    tls,
-    verifyCertificate: false,
+    tls: need ? "required" : tls,
+    verifyCertificate: need?.kind === "verified",
     ca: null,
+    secureContext,
+    need,
     credentials: null,
     helo: settings.ehloName ?? ownName() ?? "[127.0.0.1]",
   }));

@@ -10,22 +10,42 @@ const VALID_DAYS = 365;
 export type Certificate = { cert: string; key: string };
 
 export function selfSigned(name: string, now: number): Certificate {
+  return issue({ name, from: now - DAY_MS, until: now + VALID_DAYS * DAY_MS });
+}
+
+export type CertificateOrder = {
+  name: string;
+  /** In ms. */
+  from: number;
+  until: number;
+  /** Whether it may sign others. */
+  isAuthority?: boolean;
+  /** Whose it is by; without one it is its own. */
+  by?: { name: string; key: string };
+};
+
+export function issue({ name, from, until, isAuthority = false, by }: CertificateOrder): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-  const commonName = sequence(set(sequence(OID_COMMON_NAME, tagged(0x0c, Buffer.from(name.slice(0, 64))))));
   const algorithm = sequence(OID_ECDSA_SHA256);
   const alternative = sequence(tagged(0x82, Buffer.from(name)));
-  const extensions = sequence(sequence(OID_ALTERNATIVE_NAME, tagged(0x04, alternative)));
+  const extensions = sequence(
+    sequence(OID_ALTERNATIVE_NAME, tagged(0x04, alternative)),
+    ...(isAuthority ? [sequence(OID_BASIC_CONSTRAINTS, TRUE, tagged(0x04, sequence(TRUE)))] : []),
+  );
   const body = sequence(
     tagged(0xa0, tagged(0x02, Buffer.from([2]))),
     tagged(0x02, Buffer.concat([Buffer.from([1]), randomBytes(15)])),
     algorithm,
-    commonName,
-    sequence(time(now - DAY_MS), time(now + VALID_DAYS * DAY_MS)),
-    commonName,
+    commonName(by?.name ?? name),
+    sequence(time(from), time(until)),
+    commonName(name),
     publicKey.export({ type: "spki", format: "der" }),
     tagged(0xa3, extensions),
   );
-  const signature = tagged(0x03, Buffer.concat([Buffer.from([0]), sign("sha256", body, privateKey)]));
+  const signature = tagged(
+    0x03,
+    Buffer.concat([Buffer.from([0]), sign("sha256", body, by?.key ?? privateKey)]),
+  );
   const der = sequence(body, algorithm, signature)
     .toString("base64")
     .replace(/.{1,64}/g, "$&\n");
@@ -35,6 +55,12 @@ export function selfSigned(name: string, now: number): Certificate {
   };
 }
 
+function commonName(name: string): Buffer {
+  return sequence(set(sequence(OID_COMMON_NAME, tagged(0x0c, Buffer.from(name.slice(0, 64))))));
+}
+
+const TRUE = tagged(0x01, Buffer.from([0xff]));
+const OID_BASIC_CONSTRAINTS = tagged(0x06, Buffer.from([0x55, 0x1d, 0x13]));
 const OID_COMMON_NAME = tagged(0x06, Buffer.from([0x55, 0x04, 0x03]));
 const OID_ALTERNATIVE_NAME = tagged(0x06, Buffer.from([0x55, 0x1d, 0x11]));
 const OID_ECDSA_SHA256 = tagged(0x06, Buffer.from([0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]));

@@ -49,7 +49,8 @@ function judge(reply: Reply, carriesTo: CarriesTo): Outcome {
   if (phase === "session") return judgeStop(reply);
   if (phase === "route") return judgeRoute(reply, carriesTo);
   if (BEFORE_MAIL.has(phase)) {
-    const isOurs = isTurnedAway(reply);
+    // what the receiver's own policy asks for is for the receiver to mend
+    const isOurs = isTurnedAway(reply) && !isByReceiver(reply);
     return carriesTo === "smarthost"
       ? { kind: "unsent", reply, why: isOurs ? "turned away" : "unreachable" }
       : { kind: "deferred", reply, why: isOurs ? "our standing" : "unreachable" };
@@ -107,6 +108,10 @@ function isTurnedAway({ phase, code, error }: Reply): boolean {
   if (code !== null) return code >= 500;
   if (error === "TLS_NOT_OFFERED" || error === "AUTH_NOT_OFFERED") return true;
   return phase === "tls" && error !== null && /CERT|SIGNATURE|ERR_TLS|ERR_SSL|EPROTO/.test(error);
+}
+
+function isByReceiver({ phase, via }: Reply): boolean {
+  return phase === "tls" && (via?.policy === "sts" || via?.policy === "dane");
 }
 
 /** 500-504: the conversation itself; 530-538: log in first. */

@@ -20,6 +20,7 @@ import type { Courier } from "../delivery/courier.ts";
 import { Deliverer } from "../delivery/deliver.ts";
 import { directCourier } from "../delivery/direct.ts";
 import { Leases } from "../delivery/leases.ts";
+import type { ReceiverParts } from "../delivery/receivers.ts";
 import { relayCourier } from "../delivery/relay.ts";
 import { ReturnPaths } from "../delivery/returnpaths.ts";
 import { Signer } from "../delivery/signer.ts";
@@ -214,13 +215,13 @@ function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
 }
 
 /** Nobody sends to the internet by accident: `direct` must be set, and SMTP_URL must not. */
-function openCourier(config: Config, onFault: (error: unknown) => void): Courier {
+function openCourier(config: Config, parts: ReceiverParts): Courier {
   const { courier, smtpUrl } = config;
   if (courier === "direct") {
     if (smtpUrl !== null)
       throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set. Unset one of them.");
     try {
-      return directCourier(config);
+      return directCourier(config, parts);
     } catch (error) {
       throw new StartError(error instanceof Error ? error.message : String(error));
     }
@@ -229,7 +230,7 @@ function openCourier(config: Config, onFault: (error: unknown) => void): Courier
     throw new StartError(
       "SMTP_URL is not set. Set it to the smarthost that takes the mail, or set COURIER=direct to send to the MX hosts of the recipients.",
     );
-  return relayCourier(smtpUrl, config, onFault);
+  return relayCourier(smtpUrl, config, parts.onFault);
 }
 
 async function startDeliverRole(
@@ -240,8 +241,8 @@ async function startDeliverRole(
   clock: Clock,
   onFault: (error: unknown) => void,
 ) {
-  const courier = openCourier(config, onFault);
   const sql = stores.sql("delivery");
+  const courier = openCourier(config, { sql, clock, onFault });
   const worker = workerName();
   const { softBouncesMax: bounces, softBounceDays: days } = config;
   const series = bounces > 0 ? { bounces, days } : null;

@@ -1,6 +1,6 @@
 /**
  * With whom an attempt was made, how far it got and how long it took, as one text in an e-mail's history: five fields of
- * JSON would cost a tenth of the whole delivery. `dot 12 mx.example.net 192.0.2.1 TLSv1.3 verified`; what is unknown at
+ * JSON would cost a tenth of the whole delivery. `dot 12 mx.example.net 192.0.2.1 TLSv1.3 verified sts`; what is unknown at
  * the end is left out, in between it is a hyphen. No part contains a space.
  */
 export type Connection = {
@@ -10,7 +10,12 @@ export type Connection = {
   /** As `TLSv1.3`; null: in the clear. */
   tls: string | null;
   isVerified: boolean;
+  /** Who required TLS of it; without one nobody did. */
+  policy?: TlsPolicy;
 };
+
+/** The receiver's MTA-STS policy, its TLSA records, or the operator for this destination. */
+export type TlsPolicy = "sts" | "dane" | "setting";
 
 export type AttemptDetail = { phase: string; ms: number | null } & Omit<Connection, "host"> & {
     host: string | null;
@@ -20,8 +25,8 @@ const UNKNOWN = "-";
 const VERIFIED = "verified";
 
 /** The part that all attempts over one connection share. */
-export function connectionText({ host, ip, tls, isVerified }: Connection): string {
-  const known = [host.replaceAll(" ", ""), ip, tls, isVerified ? VERIFIED : null];
+export function connectionText({ host, ip, tls, isVerified, policy }: Connection): string {
+  const known = [host.replaceAll(" ", ""), ip, tls, isVerified ? VERIFIED : null, policy ?? null];
   while (known.at(-1) === null) known.pop();
   return known.map((part) => part ?? UNKNOWN).join(" ");
 }
@@ -33,7 +38,7 @@ export function attemptText(phase: string, ms: number | undefined, connection: s
 }
 
 export function readAttempt(text: string): AttemptDetail {
-  const [phase = "", ms, host, ip, tls, verified] = text
+  const [phase = "", ms, host, ip, tls, verified, policy] = text
     .split(" ")
     .map((part) => (part === UNKNOWN ? null : part));
   return {
@@ -43,6 +48,7 @@ export function readAttempt(text: string): AttemptDetail {
     ip: ip ?? null,
     tls: tls ?? null,
     isVerified: verified === VERIFIED,
+    ...(policy && { policy: policy as TlsPolicy }),
   };
 }
 

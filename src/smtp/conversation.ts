@@ -20,11 +20,12 @@
  */
 import { isAscii } from "node:buffer";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type SecureContext } from "node:tls";
 import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
 import { type Phase, type Reply, replyOf, type Trouble, troubleOf, type Via, viaOf } from "./reply.ts";
+import { REQUIRED_BY, type TlsNeed } from "./tlsneed.ts";
 
 export type Peer = {
   readonly host: string;
@@ -37,6 +38,10 @@ export type Peer = {
   readonly verifyCertificate: boolean;
   /** PEM of the authorities to trust; null: the usual ones. */
   readonly ca: string | null;
+  /** In place of `ca`, made once for many connections. */
+  readonly secureContext?: SecureContext | null;
+  /** Why `tls` is required, if the receiver or the operator requires it for this host. */
+  readonly need?: TlsNeed | null;
   readonly credentials: { readonly user: string; readonly password: string } | null;
   /** What we call ourselves. */
   readonly helo: string;
@@ -195,7 +200,13 @@ export class Conversation {
     this.pace = new Pace(perSecond);
     this.openedAt = dispatcher.now();
     this.#begunAt = this.openedAt;
-    this.#via = viaOf({ host: peer.host, ip: peer.address ?? null, tls: null, isVerified: false });
+    this.#via = viaOf({
+      host: peer.host,
+      ip: peer.address ?? null,
+      tls: null,
+      isVerified: false,
+      ...(peer.need && { policy: peer.need.by }),
+    });
     this.#deadline = this.openedAt + patience.connectMs;
     this.#socket = connect({
       host: peer.address ?? peer.host,
@@ -296,20 +307,21 @@ export class Conversation {
   }
 
   async #startTls(tls: "required" | "opportunistic"): Promise<void> {
+    this.#phase = "tls";
     if (!this.#extensions.startTls) {
       if (tls === "opportunistic") return;
-      throw new Halt(troubleOf("tls", "TLS_NOT_OFFERED", `${this.peer.host} does not offer STARTTLS`));
+      throw new Halt(this.#about("TLS_NOT_OFFERED", `${this.peer.host} does not offer STARTTLS`));
     }
     const { code, wire } = await this.#ask("tls", "STARTTLS");
     if (code !== 220) throw new Halt(this.#said("tls", code, wire));
     // what arrived with the 220 was unencrypted and must not be read as if it had come over TLS
-    if (this.#input !== "") throw new Halt(troubleOf("tls", "GARBLED", "more came before the TLS handshake"));
+    if (this.#input !== "") throw new Halt(this.#about("GARBLED", "more came before the TLS handshake"));
     await this.#secure();
     await this.#hello();
   }
 
   async #secure(): Promise<void> {
-    const { host, verifyCertificate, ca } = this.peer;
+    const { host, verifyCertificate, ca, secureContext } = this.peer;
     this.#phase = "tls";
     this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
     const secured = connectTls({
@@ -317,6 +329,7 @@ export class Conversation {
       host,
       ...(isIP(host) === 0 && { servername: host }),
       ...(ca !== null && { ca }),
+      ...(secureContext && { secureContext }),
       rejectUnauthorized: verifyCertificate,
     });
     this.#socket = secured;
@@ -324,7 +337,10 @@ export class Conversation {
     this.#listen();
     await this.#event("secureConnect");
     this.#isSecure = true;
-    this.#via = viaOf({ ...this.#via, tls: secured.getProtocol(), isVerified: secured.authorized });
+    this.#via = viaOf(
+      { ...this.#via, tls: secured.getProtocol(), isVerified: secured.authorized },
+      secured.authorized ? null : String(secured.authorizationError),
+    );
   }
 
   async #login({ user, password }: { user: string; password: string }): Promise<void> {
@@ -646,9 +662,21 @@ export class Conversation {
   #trouble(error: Trouble | (string & {}), text: string): Reply {
     const { host, address, port } = this.peer;
     const where = address === undefined ? host : `${host}[${address}]`;
-    const words = `${where}:${port}: ${text}, awaiting ${AWAITING[this.#phase]}`;
+    const words = `${where}:${port}: ${text}, awaiting ${AWAITING[this.#phase]}${this.#required}`;
     const tookMs = this.#dispatcher.now() - this.#begunAt;
     return { ...troubleOf(this.#phase, error, words), via: this.#via, tookMs };
+  }
+
+  /** Of the handshake, by our own judgement. */
+  #about(error: Trouble, text: string): Reply {
+    const tookMs = this.#dispatcher.now() - this.#begunAt;
+    return { ...troubleOf("tls", error, `${text}${this.#required}`), via: this.#via, tookMs };
+  }
+
+  /** Why a failed handshake keeps the mail back. */
+  get #required(): string {
+    const { need } = this.peer;
+    return need && this.#phase === "tls" ? ` (${REQUIRED_BY[need.by]})` : "";
   }
 
   #garbled(wire: string): Reply {

@@ -41,10 +41,14 @@ export type Reply = {
 };
 
 /** The other end of a connection, also as it is kept of each attempt. */
-export type Via = Readonly<Connection> & { readonly text: string };
+export type Via = Readonly<Connection> & {
+  readonly text: string;
+  /** Why its certificate does not hold, as a code of TLS. */
+  readonly doubt: string | null;
+};
 
-export function viaOf(connection: Connection): Via {
-  return { ...connection, text: connectionText(connection) };
+export function viaOf(connection: Connection, doubt: string | null = null): Via {
+  return { ...connection, text: connectionText(connection), doubt };
 }
 
 /** Reasons other than a reply or a network error. */
@@ -64,6 +68,8 @@ export type Trouble =
   /** Its mail hosts do not exist, or have addresses that mail may not go to. */
   | "NO_HOST"
   | "ADDRESS_BARRED"
+  /** None of its mail hosts is in its MTA-STS policy. */
+  | "MX_NOT_IN_POLICY"
   /** DNS says that the domain's own servers fail. */
   | "DNS_FAILED"
   /** DNS does not answer. */
@@ -81,6 +87,8 @@ export type Trouble =
   | "OWNER_UNREAD"
   /** The attachments could not be read. */
   | "CONTENT_UNREAD"
+  /** Whether the receiver requires TLS could not be read. */
+  | "POLICY_UNREAD"
   /** The return path could not be read. */
   | "RETURN_PATH_UNREAD";
 

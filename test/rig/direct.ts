@@ -4,14 +4,22 @@
  */
 import { Resolver } from "node:dns/promises";
 import { createServer } from "node:net";
+import { createSecureContext } from "node:tls";
 import type { Env } from "../../src/config.ts";
 import { mayCarryTo } from "../../src/delivery/addresses.ts";
 import type { Manners } from "../../src/delivery/destination.ts";
 import { Direct } from "../../src/delivery/direct.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
+import type { TlsNeed } from "../../src/smtp/tlsneed.ts";
+import { StsPolicies } from "../../src/transport/policies.ts";
+import { Web } from "../../src/transport/web.ts";
+import { type Authority, openAuthority } from "./authority.ts";
+import { MovableClock } from "./clock.ts";
 import { type Answer, type DnsServer, openDns } from "./dns.ts";
 import { ALWAYS, FLY_EVERY_MS, FLY_MS, mailTo, openPeer, type Script, type ScriptedPeer } from "./peer.ts";
+import { openPolicyHost, type PolicyHost } from "./policyhost.ts";
 import { listenOn } from "./port.ts";
 import { openSink, type Sink, type SinkOptions } from "./sink.ts";
 
@@ -28,17 +36,26 @@ export type DirectOptions = {
   destinationsMax?: number;
   /** Without it nothing on this machine may be reached. */
   mayReachLoopback?: boolean;
+  /** Where MTA-STS policies are kept; without it they are kept nowhere. */
+  sql?: Sql;
+  needFor?(domain: string): TlsNeed | null;
 };
 
 /** A part of the internet. */
 export class World {
   readonly dns: DnsServer;
   readonly port: number;
+  readonly httpsPort: number;
+  /** Trusted by every courier of this world, and by nobody else. */
+  readonly authority: Authority = openAuthority();
+  /** By which policies expire. */
+  readonly clock = new MovableClock(Date.now());
   readonly #ends: (() => Promise<unknown>)[] = [];
 
-  constructor(dns: DnsServer, port: number) {
+  constructor(dns: DnsServer, port: number, httpsPort: number) {
     this.dns = dns;
     this.port = port;
+    this.httpsPort = httpsPort;
   }
 
   /** Names and what DNS says of them. */
@@ -58,12 +75,41 @@ export class World {
     return peer;
   }
 
+  /** Serves the policy of a domain, and names it in DNS. */
+  async policyOf(domain: string, host: string, policy: readonly string[], id = "1"): Promise<PolicyHost> {
+    const name = `mta-sts.${domain}`;
+    this.name({ [`_mta-sts.${domain}`]: { txt: [`v=STSv1; id=${id};`] }, [name]: { addresses: [host] } });
+    const served = await openPolicyHost(host, this.httpsPort, this.authority.certify(name));
+    served.text = ["version: STSv1", ...policy, "max_age: 86400", ""].join("\r\n");
+    this.#ends.push(() => served.close());
+    return served;
+  }
+
   courier(options: DirectOptions = {}): DirectUnderTest {
     let aheadMs = 0;
     const resolver = new Resolver({ timeout: options.dnsTimeoutMs ?? DNS_TIMEOUT_MS, tries: 1 });
     resolver.setServers([this.dns.address]);
     const { manners, limits, mailsMax = 1_000, mayReachLoopback = true } = options;
-    const { conversationsMax, destinationsMax } = options;
+    const { conversationsMax, destinationsMax, sql = null, needFor } = options;
+    const allowed = mayCarryTo(mayReachLoopback ? [LOOPBACK] : []);
+    const secureContext = createSecureContext({ ca: this.authority.certificate });
+    const families = [4, 6] as const;
+    const web = new Web({
+      dns: resolver,
+      families,
+      mayCarryTo: allowed,
+      port: this.httpsPort,
+      secureContext,
+    });
+    const policies = new StsPolicies({
+      sql,
+      web,
+      askTxt: (name) => resolver.resolveTxt(name),
+      clock: this.clock,
+      onFault: (error) => {
+        throw error;
+      },
+    });
     const direct = new Direct({
       manners: {
         port: this.port,
@@ -71,12 +117,15 @@ export class World {
         helo: "client.test",
         localAddress: null,
         conversationsMax: 20,
+        secureContext,
         ...manners,
       },
       mailsMax,
       dns: resolver,
-      families: [4, 6],
-      mayCarryTo: mayCarryTo(mayReachLoopback ? [LOOPBACK] : []),
+      families,
+      mayCarryTo: allowed,
+      stsOf: (domain) => policies.of(domain),
+      ...(needFor && { needFor }),
       now: () => performance.now() + aheadMs,
       random: Math.random,
       ...(conversationsMax !== undefined && { conversationsMax }),
@@ -93,7 +142,7 @@ export class World {
       const timer = setInterval(pass, FLY_EVERY_MS, FLY_MS);
       return settled.finally(() => clearInterval(timer));
     };
-    return { direct, send, pass, until };
+    return { direct, policies, send, pass, until };
   }
 
   /** Of an engine that delivers there by itself. */
@@ -103,6 +152,7 @@ export class World {
       EHLO_NAME: "client.test",
       DNS_SERVERS: this.dns.address,
       DIRECT_PORT: String(this.port),
+      DIRECT_HTTPS_PORT: String(this.httpsPort),
       DIRECT_NETWORKS_ALLOWED: `${LOOPBACK.address}/${LOOPBACK.prefix}`,
     };
   }
@@ -115,6 +165,7 @@ export class World {
 
 export type DirectUnderTest = {
   direct: Direct;
+  policies: StsPolicies;
   send(to: string | string[], permit?: typeof ALWAYS): Promise<Reply[]>;
   /** Moves the courier's clock. */
   pass(ms: number): void;
@@ -123,10 +174,14 @@ export type DirectUnderTest = {
 };
 
 export async function openWorld(): Promise<World> {
+  return new World(await openDns(), await unusedPort(), await unusedPort());
+}
+
+async function unusedPort(): Promise<number> {
   const holder = createServer();
   const port = await listenOn(holder);
   await new Promise((resolve) => holder.close(resolve));
-  return new World(await openDns(), port);
+  return port;
 }
 
 /** Phase and code or trouble of each. */

@@ -1,7 +1,7 @@
 /**
  * A DNS server for tests and the bench: from a table that may change while it serves, over UDP, and over TCP what does not
- * fit. A name that is not in the table does not exist. It answers questions for MX, A, AAAA and PTR and nothing else, and
- * counts what it was asked.
+ * fit. A name that is not in the table does not exist. It answers questions for MX, A, AAAA, TXT and PTR and nothing else,
+ * and counts what it was asked.
  */
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
@@ -15,12 +15,17 @@ export type Zone = {
   addresses?: readonly string[];
   /** Of a name below in-addr.arpa. */
   ptr?: string;
+  txt?: readonly string[];
+  /** The name that this one stands for; its addresses are answered too. */
+  alias?: string;
 };
 export type Answer = Zone | "fails" | "is silent";
 
 const TYPE_A = 1;
+const TYPE_CNAME = 5;
 const TYPE_PTR = 12;
 const TYPE_MX = 15;
+const TYPE_TXT = 16;
 const TYPE_AAAA = 28;
 const CLASS_IN = 1;
 const HEADER_BYTES = 12;
@@ -85,13 +90,20 @@ export class DnsServer {
     });
   }
 
+  #recordsOf(zone: Zone, type: number): Buffer[] {
+    if (zone.alias === undefined) return recordsOf(zone, type);
+    const target = this.zones.get(zone.alias);
+    const behind = typeof target === "object" ? recordsOf(target, type, writtenName(zone.alias)) : [];
+    return [record(TYPE_CNAME, writtenName(zone.alias)), ...behind];
+  }
+
   #answerTo(question: Buffer, bytesMax: number): Buffer | null {
     const { name, end } = readName(question);
     this.#asked.set(name, this.asked(name) + 1);
     const answer = this.zones.get(name);
     if (answer === "is silent") return null;
-    const records =
-      answer === undefined || answer === "fails" ? [] : recordsOf(answer, question.readUInt16BE(end));
+    const type = question.readUInt16BE(end);
+    const records = answer === undefined || answer === "fails" ? [] : this.#recordsOf(answer, type);
     const code = answer === "fails" ? SERVFAIL : answer === undefined ? NXDOMAIN : NO_ERROR;
     return reply(question.subarray(0, end + 4), code, records, bytesMax);
   }
@@ -115,24 +127,36 @@ function readName(message: Buffer): { name: string; end: number } {
   return { name: labels.join(".").toLowerCase(), end: at + 1 };
 }
 
-function recordsOf({ mx = [], addresses = [], ptr }: Zone, type: number): Buffer[] {
+function recordsOf(
+  { mx = [], addresses = [], ptr, txt = [] }: Zone,
+  type: number,
+  owner = QUESTION,
+): Buffer[] {
   if (type === TYPE_PTR) return ptr === undefined ? [] : [record(type, writtenName(ptr))];
+  if (type === TYPE_TXT) return txt.map((text) => record(type, strings(text)));
   if (type === TYPE_MX)
     return mx.map(([preference, host]) =>
       record(type, Buffer.concat([bytesOf16(preference), writtenName(host)])),
     );
   const family = type === TYPE_A ? 4 : type === TYPE_AAAA ? 6 : 0;
-  return addresses.filter((one) => isIP(one) === family).map((one) => record(type, addressBytes(one)));
+  return addresses.filter((one) => isIP(one) === family).map((one) => record(type, addressBytes(one), owner));
 }
 
-function record(type: number, data: Buffer): Buffer {
-  const head = Buffer.alloc(12);
-  head.writeUInt16BE(0xc000 | HEADER_BYTES); // the name of the question
-  head.writeUInt16BE(type, 2);
-  head.writeUInt16BE(CLASS_IN, 4);
-  head.writeUInt32BE(TTL_SECONDS, 6);
-  head.writeUInt16BE(data.length, 10);
-  return Buffer.concat([head, data]);
+/** The name of the question. */
+const QUESTION = bytesOf16(0xc000 | HEADER_BYTES);
+
+function record(type: number, data: Buffer, owner = QUESTION): Buffer {
+  const head = Buffer.alloc(10);
+  head.writeUInt16BE(type);
+  head.writeUInt16BE(CLASS_IN, 2);
+  head.writeUInt32BE(TTL_SECONDS, 4);
+  head.writeUInt16BE(data.length, 8);
+  return Buffer.concat([owner, head, data]);
+}
+
+function strings(text: string): Buffer {
+  const parts = text.match(/.{1,255}/g) ?? [""];
+  return Buffer.concat(parts.map((part) => Buffer.concat([Buffer.from([part.length]), Buffer.from(part)])));
 }
 
 function bytesOf16(value: number): Buffer {

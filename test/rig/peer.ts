@@ -85,13 +85,29 @@ export class Talk {
     this.say("250 sender", "250 recipient");
   }
 
-  secure(): void {
+  secure({ key, cert } = { key: PRIVATE_KEY, cert: CERTIFICATE }): void {
     this.#socket.removeAllListeners("data");
     this.#socket = new TLSSocket(this.#socket, {
       isServer: true,
-      secureContext: createSecureContext({ key: PRIVATE_KEY, cert: CERTIFICATE }),
+      secureContext: createSecureContext({ key, cert }),
     });
     this.#listen();
+  }
+
+  /** Takes every mail over TLS. */
+  async takeSecured(certificate: { key: string; cert: string }): Promise<void> {
+    await this.offerTls();
+    this.say("220 go on");
+    this.secure(certificate);
+    await this.hear("EHLO ");
+    this.say("250-peer.test", "250 PIPELINING");
+    for (;;) await this.takeMail();
+  }
+
+  async offerTls(): Promise<void> {
+    await this.hello("PIPELINING", "STARTTLS");
+    const line = await this.hear("");
+    if (line !== "STARTTLS") throw new Error(`${line} in the open`);
   }
 
   hangUp(): void {

@@ -82,6 +82,12 @@ import {
 } from "../../src/record/mail/templates.ts";
 import { logEvents, numberEvents } from "../../src/record/outbox/outbox.ts";
 import {
+  dropExpiredStsPolicies,
+  keepStsPolicy,
+  noteStsPolicyUsed,
+  takeStsPolicies,
+} from "../../src/record/transport/stspolicies.ts";
+import {
   dropOldCounts,
   insertCapChange,
   noteCapUse,
@@ -121,6 +127,8 @@ const DAY_MS = 86_400_000;
 const MOST = 1_000;
 const NUMBERING_LOCK = 7_165_900;
 const TIMEOUT_MS = 5_000;
+
+const POLICY_DOMAINS = ["a.example", "b.example", "c.example"];
 
 export type Writer = {
   name: string;
@@ -448,6 +456,22 @@ export const WRITERS: readonly Writer[] = [
   },
   writer("mail/reports.ts dropOldReports", ({ sql }, rows) =>
     sql.begin((tx) => dropOldReports(tx, new Date(rows.now - DAY_MS), MOST)),
+  ),
+  writer("transport/stspolicies.ts keepStsPolicy", ({ sql }, rows) =>
+    keepStsPolicy(
+      sql,
+      { domain: rows.pick(POLICY_DOMAINS), id: "1", mode: "enforce", mx: ["mx.example"], maxAgeSeconds: 60 },
+      { fetchedAt: rows.date, refreshAt: rows.date },
+    ),
+  ),
+  writer("transport/stspolicies.ts noteStsPolicyUsed", ({ sql }, rows) =>
+    noteStsPolicyUsed(sql, rows.pick(POLICY_DOMAINS), rows.date),
+  ),
+  writer("transport/stspolicies.ts takeStsPolicies", ({ sql }, rows) =>
+    takeStsPolicies(sql, { now: rows.date, usedSince: new Date(0), againAt: rows.date }, MOST),
+  ),
+  writer("transport/stspolicies.ts dropExpiredStsPolicies", ({ sql }, rows) =>
+    dropExpiredStsPolicies(sql, rows.date, MOST),
   ),
   writer("mail/retention.ts dropOldAttachments", ({ sql }) =>
     sql.begin((tx) => dropOldAttachments(tx, MOST)),

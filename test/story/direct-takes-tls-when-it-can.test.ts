@@ -14,15 +14,9 @@ async function takeAll(talk: Talk): Promise<void> {
   for (;;) await talk.takeMail();
 }
 
-async function offerTls(talk: Talk): Promise<void> {
-  await talk.hello("PIPELINING", "STARTTLS");
-  const line = await talk.hear("");
-  if (line !== "STARTTLS") throw new Error(`${line} in the open`);
-}
-
 test("it is taken with a certificate that proves nothing", async () => {
   const peer = await world.peerAt("127.1.0.1", async (talk) => {
-    await offerTls(talk);
+    await talk.offerTls();
     talk.say("220 go on");
     talk.secure();
     await talk.hear("EHLO client.test");
@@ -80,7 +74,7 @@ test("where TLS is required a host that does not offer it gets nothing", async (
 
 test("where TLS is required a handshake that fails is no reason to go on in the open", async () => {
   const peer = await world.peerAt("127.1.0.1", async (talk) => {
-    await offerTls(talk);
+    await talk.offerTls();
     talk.say("220 go on");
     talk.break();
   });

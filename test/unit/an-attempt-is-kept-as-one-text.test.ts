@@ -3,12 +3,16 @@ import { expect, test } from "vitest";
 import { attemptText, connectionText, readAttempt, withoutConnection } from "../../src/rules/connection.ts";
 
 const word = fc.stringMatching(/^[A-Za-z0-9.:[\]]{1,20}$/);
-const connection = fc.record({
-  host: word,
-  ip: fc.option(word),
-  tls: fc.option(fc.constantFrom("TLSv1.2", "TLSv1.3")),
-  isVerified: fc.boolean(),
-});
+const connection = fc.record(
+  {
+    host: word,
+    ip: fc.option(word),
+    tls: fc.option(fc.constantFrom("TLSv1.2", "TLSv1.3")),
+    isVerified: fc.boolean(),
+    policy: fc.constantFrom("sts" as const, "dane" as const, "setting" as const),
+  },
+  { requiredKeys: ["host", "ip", "tls", "isVerified"] },
+);
 
 test("what is written is read", () => {
   fc.assert(

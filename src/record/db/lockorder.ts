@@ -54,6 +54,7 @@ export const LOCK_ORDER = [
   "brake",
   "tick_lease",
   "event_sequence",
+  "sts_policy", // each row alone, or those that nobody else holds
   "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
 

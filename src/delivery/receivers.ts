@@ -1,0 +1,75 @@
+/** What `direct` and a test mail ask about receivers, as the settings describe it: DNS, policies, authorities. */
+import { Resolver } from "node:dns/promises";
+import { readFileSync } from "node:fs";
+import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
+import type { Clock } from "../clock.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { StsPolicies } from "../transport/policies.ts";
+import { Web } from "../transport/web.ts";
+import { mayCarryTo, type Network } from "./addresses.ts";
+import type { RoutesOptions } from "./routes.ts";
+
+export type ReceiverSettings = {
+  dnsServers: readonly string[];
+  directSourceAddress: string | null;
+  directNetworksAllowed: readonly Network[];
+  directCaFile: string | null;
+  directHttpsPort: number;
+  mtaSts: boolean;
+};
+
+export type ReceiverParts = {
+  /** null: nothing is kept, for a command that sends one mail. */
+  sql: Sql | null;
+  clock: Clock;
+  onFault(error: unknown): void;
+};
+
+export type Receivers = {
+  routes: RoutesOptions;
+  /** null: the usual authorities. */
+  secureContext: SecureContext | null;
+  /** null: MTA-STS is off. */
+  policies: StsPolicies | null;
+};
+
+export const DNS_TIMEOUT_MS = 2_000;
+export const DNS_TRIES = 2;
+
+/** Throws with words for the operator. */
+export function receiversFor(settings: ReceiverSettings, { sql, clock, onFault }: ReceiverParts): Receivers {
+  const { dnsServers, directSourceAddress, directNetworksAllowed, directHttpsPort: port, mtaSts } = settings;
+  const dns = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
+  if (dnsServers.length > 0) dns.setServers(dnsServers);
+  const families: readonly (4 | 6)[] =
+    directSourceAddress === null ? [4, 6] : [directSourceAddress.includes(":") ? 6 : 4];
+  const allowed = mayCarryTo(directNetworksAllowed);
+  const secureContext = authoritiesIn(settings.directCaFile);
+  const web = new Web({ dns, families, mayCarryTo: allowed, port, secureContext });
+  const askTxt = (name: string) => dns.resolveTxt(name);
+  const policies = mtaSts ? new StsPolicies({ sql, askTxt, web, clock, onFault }) : null;
+  return {
+    secureContext,
+    policies,
+    routes: {
+      dns,
+      families,
+      mayCarryTo: allowed,
+      ...(policies && { stsOf: (domain: string) => policies.of(domain) }),
+      now: () => performance.now(),
+      random: Math.random,
+    },
+  };
+}
+
+/** With some of our own, all have to be named. Made once, since reading them takes milliseconds. */
+function authoritiesIn(file: string | null): SecureContext | null {
+  if (file === null) return null;
+  try {
+    return createSecureContext({ ca: [...rootCertificates, readFileSync(file, "utf8")] });
+  } catch (error) {
+    throw new Error(
+      `DIRECT_CA_FILE: ${error instanceof Error ? error.message : error}. It must be a file with certificates (PEM).`,
+    );
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * What a connection must prove before mail goes over it, and who says so. Without a need the settings decide, and
+ * certificates of receivers are not verified.
+ */
+import type { TlsPolicy } from "../rules/connection.ts";
+
+export type TlsNeed =
+  /** Encrypted, whatever the certificate. */
+  | { readonly kind: "encrypted"; readonly by: TlsPolicy }
+  /** Its certificate is valid for the host's name, and an authority that we know signed it. */
+  | { readonly kind: "verified"; readonly by: TlsPolicy };
+
+/** For replies. */
+export const REQUIRED_BY: Record<TlsPolicy, string> = {
+  sts: "required by the receiver's MTA-STS policy",
+  dane: "required by the receiver's TLSA records",
+  setting: "required for this destination",
+};
+
+const STRENGTH = { encrypted: 1, verified: 2 } as const;
+
+/** The stronger of two. */
+export function stronger(a: TlsNeed | null, b: TlsNeed | null): TlsNeed | null {
+  if (a === null || b === null) return a ?? b;
+  return STRENGTH[b.kind] > STRENGTH[a.kind] ? b : a;
+}
