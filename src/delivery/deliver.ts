@@ -107,6 +107,9 @@ type Trip = {
 /** Who stands in the header, and everyone the mail goes to, each once: to before cc before bcc, as the marks are. */
 type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: readonly Mailbox[] };
 
+/** How long each part of the end may take, from its beginning. */
+type StopTimes = { courierMs: number; notesMs: number; deliveriesMs: number };
+
 export class Deliverer {
   readonly #parts: DeliverParts;
   readonly #rules: AttemptRules;
@@ -229,16 +232,18 @@ export class Deliverer {
 
   /**
    * Stops taking bags. What is on its way is waited for until the courier's deadline, and the rest is given back; what
-   * was answered is written until the deadline of the notes, since what is not would be sent again.
+   * was answered is written until the deadline of the notes, and a delivery until a later one, since what is not would be
+   * sent again.
    */
-  async close({ courierMs, notesMs }: { courierMs: number; notesMs: number }): Promise<void> {
+  async close({ courierMs, notesMs, deliveriesMs }: StopTimes): Promise<void> {
     this.#isClosing = true;
     const { courier, settler, leases, sql, onFault } = this.#parts;
     for (const resolve of this.#onRoom.splice(0)) resolve();
     settler.releaseWaiting();
-    const until = performance.now() + notesMs;
+    const began = performance.now();
     await courier.close(courierMs);
-    await settler.close(until - performance.now());
+    const tookMs = performance.now() - began;
+    await settler.close(notesMs - tookMs, deliveriesMs - tookMs);
     const releaseUntil = performance.now() + RELEASE_MS_MAX;
     await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();

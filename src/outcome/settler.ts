@@ -3,6 +3,7 @@
  * gathers. When notes do not get through, sending must pause: `isHealthy` says so after a second, or when too many are
  * open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
  */
+import { atMost } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { HeldBag } from "../record/mail/bagleases.ts";
@@ -34,6 +35,8 @@ export class Settler {
   #running: Promise<void> | null = null;
   #oldestSince: number | null = null;
   #inGroup = 0;
+  /** E-mails that somebody has received, as the record does not know yet. */
+  #deliveries = 0;
   #onHealthy: (() => void)[] = [];
 
   constructor(sql: Sql, worker: string, onFault: (error: unknown) => void, series: SoftSeries | null = null) {
@@ -46,6 +49,7 @@ export class Settler {
   note(note: Note): void {
     this.#notes.push(note);
     this.#unwritten.add(note.emailId);
+    if (isDelivery(note)) this.#deliveries++;
     this.#start();
   }
 
@@ -79,14 +83,11 @@ export class Settler {
     for (const resolve of this.#onHealthy.splice(0)) resolve();
   }
 
-  /** Writes what is open; gives up at the deadline. */
-  async close(deadlineMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, deadlineMs);
-    });
-    await Promise.race([this.#running, deadline]);
-    clearTimeout(timer);
+  /** Writes what is open; gives up at the deadline, and later where that would repeat an e-mail. */
+  async close(deadlineMs: number, deliveriesMs: number): Promise<void> {
+    const running = this.#running ?? Promise.resolve();
+    await atMost(deadlineMs, running);
+    if (this.#deliveries > 0) await atMost(deliveriesMs - deadlineMs, running);
   }
 
   #isHealthy(): boolean {
@@ -107,7 +108,10 @@ export class Settler {
       const finished = this.#notes.length === 0 ? this.#finished.splice(0) : [];
       this.#inGroup = notes.length;
       await this.#write(notes, finished);
-      for (const { emailId } of notes) this.#unwritten.delete(emailId);
+      for (const note of notes) {
+        this.#unwritten.delete(note.emailId);
+        if (isDelivery(note)) this.#deliveries--;
+      }
       for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
       this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;
@@ -147,6 +151,10 @@ export class Settler {
     for (const { bag } of await settle(this.#sql, this.#worker, notes, bags, this.#series))
       this.#doubtful.add(bag);
   }
+}
+
+function isDelivery({ marks }: Note): boolean {
+  return marks.includes("d");
 }
 
 function wordless(note: Note): Note {

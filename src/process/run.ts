@@ -11,7 +11,8 @@ import type { Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
-const STOP_MS_MAX = 6_000;
+/** Each role bounds its own end, in five seconds unless a delivery is still to be written. */
+const STOP_MS_MAX = 30_000;
 const PARENT_GONE_MS_MAX = 3_500;
 
 /** Serves until it is told to stop; hands back the exit status when it could not start. */

@@ -54,6 +54,8 @@ import { StartError, Stores } from "./stores.ts";
 const API_STOP_MS = 3_000;
 const DELIVER_STOP_MS = 2_500;
 const NOTES_STOP_MS = 3_300;
+/** What was delivered and is not written would be sent again: a slow Postgres gets more time than anything else. */
+const DELIVERIES_STOP_MS = 25_000;
 const KEEPER_STOP_MS = 1_500;
 /** For what the queue is told last; it finds out by itself. */
 const GOODBYE_MS = 400;
@@ -287,7 +289,11 @@ async function startDeliverRole(
   });
   return async () => {
     const stopped = working.stop(DELIVER_STOP_MS);
-    await deliverer.close({ courierMs: DELIVER_STOP_MS, notesMs: NOTES_STOP_MS });
+    await deliverer.close({
+      courierMs: DELIVER_STOP_MS,
+      notesMs: NOTES_STOP_MS,
+      deliveriesMs: DELIVERIES_STOP_MS,
+    });
     await stopped;
     await atMost(
       GOODBYE_MS,

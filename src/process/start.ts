@@ -25,6 +25,8 @@ const RESTART_MS_MIN = 100;
 /** The api stops taking requests before the others stop; all of it takes less than 10 s. */
 const API_HEAD_START_MS = 1_000;
 const ROLE_STOP_MS_MAX = 5_000;
+/** It may still have to write what was delivered. */
+const DELIVER_STOP_MS_MAX = 28_000;
 const STORES_STOP_MS_MAX = 3_000;
 
 class Root {
@@ -96,7 +98,8 @@ class Root {
     const end = (name: string, msMax: number) => this.#children.get(name)?.end(msMax);
     const api = end("api", ROLE_STOP_MS_MAX);
     await Promise.race([api, after(API_HEAD_START_MS)]);
-    await Promise.all([api, ...ROLES.slice(1).map((role) => end(role, ROLE_STOP_MS_MAX))]);
+    const msMax = (role: Role) => (role === "deliver" ? DELIVER_STOP_MS_MAX : ROLE_STOP_MS_MAX);
+    await Promise.all([api, ...ROLES.slice(1).map((role) => end(role, msMax(role)))]);
     await end("stores", STORES_STOP_MS_MAX);
     // the next start deals with what cannot be ended
     await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${reasonOf(error)}\n`));

@@ -19,7 +19,7 @@ const EHLO_DOMAIN = "campaign.test";
 const RESTART_MS = 300;
 const RESTART_MS_MAX = 3_000;
 /** A member that does not end when it is told to is killed, as a supervisor would. */
-const STOP_MS_MAX = 12_000;
+const STOP_MS_MAX = 30_000;
 /** Rather more than a process waits for its stores before it gives up by itself. */
 export const START_MS_MAX = 45_000;
 /** Workers take little in hand, so that mail stands in line whenever receivers are slow. */
