@@ -3,7 +3,7 @@
 --   OWNER_PASSWORD=... SERVING_PASSWORD=... psql --dbname=postrider --file=postgres-roles.sql
 --
 -- postrider_owner  owns the tables: for `postrider migrate` and the keeper, which makes and drops the partitions of days
--- postrider        reads and writes rows: for api, deliver, automate and inbound, and for the command line
+-- postrider        reads and writes rows: for api, deliver, automate, inbound and submission, and for the command line
 
 \getenv owner_password OWNER_PASSWORD
 \getenv serving_password SERVING_PASSWORD

@@ -239,6 +239,41 @@ export const SETTINGS = {
     "the addresses to which providers send complaints (feedback loops); `inbound` takes them",
     (one) => (/^[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+$/.test(one) ? one.toLowerCase() : undefined),
   ),
+  submissionHost: text(
+    "SUBMISSION_HOST",
+    "127.0.0.1",
+    "the address on which `submission` takes mail over SMTP; use 0.0.0.0 in a container or behind a firewall",
+  ),
+  submissionPort: optional(
+    whole(
+      "SUBMISSION_PORT",
+      0,
+      0,
+      65_535,
+      "port",
+      "the port on which `submission` offers STARTTLS, usually 587; 0 picks a free one; default: not listening",
+    ),
+  ),
+  submissionTlsPort: optional(
+    whole(
+      "SUBMISSION_TLS_PORT",
+      0,
+      0,
+      65_535,
+      "port",
+      "the port on which `submission` speaks TLS from the first byte, usually 465; 0 picks a free one; default: not listening",
+    ),
+  ),
+  submissionTlsCert: optional(
+    text(
+      "SUBMISSION_TLS_CERT",
+      "",
+      "the certificate (PEM file) of `submission`, read again when it changes; default: a self-signed one, for development",
+    ),
+  ),
+  submissionTlsKey: optional(
+    text("SUBMISSION_TLS_KEY", "", "the private key (PEM file) of SUBMISSION_TLS_CERT"),
+  ),
   capsPolicy: optional(
     text(
       "CAPS_POLICY",

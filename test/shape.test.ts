@@ -16,7 +16,7 @@ const RANKS = [
   /* 1 */ ["redis", "record", "message", "smtp", "returnpath"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression", "transport"],
   /* 3 */ ["submit", "outcome", "capacity", "audience"],
-  /* 4 */ ["api", "automation", "delivery", "inbound", "keeper"],
+  /* 4 */ ["api", "automation", "delivery", "inbound", "keeper", "submission"],
   /* 5 */ ["process", "cli", "embedded"],
 ];
 /** Here the parts are put together: these may import everything, each other too, and they read the clock. */

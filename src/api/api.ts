@@ -1,24 +1,13 @@
 /** Puts the api role together: admission, the parts that send and change contacts, and their routes over HTTP. */
-import { Admitter } from "../admission/admit.ts";
-import { keyReader } from "../admission/bearer.ts";
-import { Reservations } from "../admission/reserve.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations } from "../audience/confirm.ts";
 import { confirmLetter } from "../audience/confirmletter.ts";
 import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
-import { atMost, type Clock } from "../clock.ts";
-import { Owners } from "../domain/owners.ts";
+import { atMost } from "../clock.ts";
 import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
-import type { Sql } from "../record/db/connect.ts";
-import type { Bag } from "../record/mail/bags.ts";
-import type { HashOf } from "../record/mail/barred.ts";
-import { mailCommit } from "../record/mail/commit.ts";
-import type { Shortage } from "../record/mail/overload.ts";
-import type { RedisClient } from "../redis/scripts.ts";
-import { ownSubmitter, type SubmitParts, submitter } from "../submit.ts";
-import { TemplateCache } from "../template/cache.ts";
+import { ownSubmitter, submitter } from "../submit.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
@@ -29,10 +18,10 @@ import type { Exchange } from "./exchange.ts";
 import { feedbackRoutes } from "./feedback.ts";
 import type { GateParts } from "./gate.ts";
 import { JsonParser } from "./jsonthread.ts";
-import { LastUsed } from "./lastused.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { type Route, Router } from "./routes.ts";
+import { openSending, type Sending, type SendingParts } from "./sending.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
@@ -40,28 +29,17 @@ import { templateRoutes } from "./templates.ts";
 /** How often to look for confirmation mails that an ended process did not write. */
 const CONFIRMATION_SWEEP_MS = 5_000;
 
-export type ApiParts = {
-  redis: RedisClient;
-  connectCommits(): Sql;
-  reads: Sql;
-  clock: Clock;
-  serverSecret: string;
-  /** Senders must use domains that their workspace has verified. */
-  requireVerifiedDomains: boolean;
+export type ApiParts = SendingParts & {
   /** Where the links in mail lead; null: to this server. */
   publicUrl: string | null;
   /** The operator's sender of confirmation mails. */
   mailFrom: string;
   trustProxy: boolean;
-  timeoutMs: number;
   bodyBytesInFlightMax: number;
   host: string;
   port: number;
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
-  /** Why sends are refused for now; null: they are not. */
-  brake(): Shortage | null;
-  onBags(bags: Bag[]): void;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
   log: {
     answered(exchange: Exchange, ms: number): void;
@@ -77,65 +55,37 @@ export type Api = {
 };
 
 export async function startApi(parts: ApiParts): Promise<Api> {
-  const { redis, reads, clock, timeoutMs, connectCommits } = parts;
+  const { timeoutMs, connectCommits } = parts;
   const onFault = (error: unknown) => parts.log.fault(null, error);
-  const admitter = new Admitter(redis, reads, clock);
-  const hashOf = addressHasher(parts.serverSecret);
-  const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags, hashOf);
-  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, hashOf);
+  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, addressHasher(parts.serverSecret));
   const events = eventCommit({ connect: connectCommits, timeoutMs });
-  const uploads = connectCommits();
-  const sending: Sending = {
-    submit: {
-      ...{ admitter, commit, reads, uploads, clock },
-      reservations: new Reservations(redis, reads, clock),
-      brake: parts.brake,
-      onLag: onFault,
-    },
-    templates: new TemplateCache(reads, timeoutMs),
-    owners: new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault }),
-    links: new Links(parts.serverSecret, publicUrlOf(parts)),
-    hashOf,
-    onFault,
-  };
-  const confirmations = confirmationsBy(parts, sending);
+  const sending = openSending(parts, onFault);
+  const links = new Links(parts.serverSecret, publicUrlOf(parts));
+  const confirmations = confirmationsBy(parts, sending, links, onFault);
   const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);
-  const router = new Router(routesOf(parts, sending, contacts, events, confirmations));
+  const router = new Router(routesOf(parts, sending, contacts, events, confirmations, onFault));
   const json = new JsonParser();
-  const lastUsed = new LastUsed(reads, clock, onFault);
   const gate: GateParts = {
-    readKey: keyReader(parts.serverSecret),
-    admit: (bearer) => admitter.admit(bearer),
+    readKey: sending.readKey,
+    admit: (bearer) => sending.admitter.admit(bearer),
     router,
     parse: (body) => json.parse(body),
-    onUse: (caller) => lastUsed.note(caller),
+    onUse: (caller) => sending.lastUsed.note(caller),
   };
-  const server = await listen(parts, gate, sending.links, contacts);
+  const server = await listen(parts, gate, links, contacts);
   return {
     port: server.port,
     routes: router.routes,
     async stop() {
       clearInterval(sweep);
       await server.stop();
-      await commit.close();
-      await uploads.end({ timeout: 1 });
+      await sending.close();
       await contacts.close();
       await events.close();
-      await lastUsed.stop();
       await json.close();
     },
   };
 }
-
-/** Shared by sends of callers and of the engine itself. */
-type Sending = {
-  submit: SubmitParts;
-  templates: TemplateCache;
-  owners: Owners;
-  links: Links;
-  hashOf: HashOf;
-  onFault(error: unknown): void;
-};
 
 function publicUrlOf({ publicUrl, host, port }: ApiParts): string {
   return publicUrl ?? `http://${host}:${port}`;
@@ -143,7 +93,9 @@ function publicUrlOf({ publicUrl, host, port }: ApiParts): string {
 
 function confirmationsBy(
   { reads, clock, mailFrom }: ApiParts,
-  { submit, templates, owners, links, onFault }: Sending,
+  { submit, templates, owners }: Sending,
+  links: Links,
+  onFault: (error: unknown) => void,
 ): Confirmations {
   return new Confirmations({
     sql: reads,
@@ -161,10 +113,11 @@ function confirmationsBy(
 
 function routesOf(
   { reads, clock, timeoutMs }: ApiParts,
-  { submit, templates, owners, hashOf, onFault }: Sending,
+  { submit, templates, owners, hashOf }: Sending,
   contacts: ContactCommit,
   events: EventCommit,
   confirmations: Confirmations,
+  onFault: (error: unknown) => void,
 ): Route[] {
   return [
     ...emailRoutes({ submit: submitter(submit), reads, templates, owners, clock }),

@@ -8,7 +8,7 @@ import type { Owners } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts";
-import { messageIdOf } from "../record/mail/emails.ts";
+import { messageIdOf, type Shown } from "../record/mail/emails.ts";
 import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
 import { readAttempt } from "../rules/connection.ts";
 import type { HistoryEntry } from "../rules/email.ts";
@@ -72,7 +72,10 @@ export type EmailParts = {
   clock: Clock;
 };
 
-type AskedClaim = { scope: string; key: string; digest: string };
+/** Who sends. */
+type Asker = Pick<Call, "caller">;
+
+export type AskedClaim = { scope: string; key: string; digest: string };
 
 export function emailRoutes(parts: EmailParts): Route[] {
   const sends = {
@@ -137,9 +140,18 @@ export function emailRoutes(parts: EmailParts): Route[] {
   ];
 }
 
-async function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
+function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
   const claim = claimOf(idempotencyKey(call), "emails", call);
-  const draft = draftLetter(checkItem(call.body, ""), senderOf(parts, call), "");
+  return sendEmail(parts, call, { claim, shown: null });
+}
+
+/** One e-mail of whoever was admitted, by HTTP or otherwise. `shown`: what its header names besides its recipients. */
+export async function sendEmail(
+  parts: EmailParts,
+  call: Pick<Call, "caller" | "body">,
+  { claim, shown }: { claim: AskedClaim | null; shown: Shown | null },
+): Promise<Answer> {
+  const draft = draftLetter(checkItem(call.body, ""), senderOf(parts, call), "", shown);
   const warnings = warningsFor([call.body], () => "");
   return unlessAnswered(parts, call, claim, async () => {
     const written = await writeLetters(parts.templates, [draft], (_, refusal) => {
@@ -226,7 +238,7 @@ async function draftBatch(
 /** The first answer stands, even if the template or the sender's domain has changed or gone since. */
 async function unlessAnswered(
   parts: EmailParts,
-  call: Call,
+  call: Asker,
   claim: AskedClaim | null,
   write: () => Promise<Answer>,
 ): Promise<Answer> {
@@ -243,7 +255,7 @@ async function unlessAnswered(
 /** Drops drafts whose sender the workspace may not use; `onRefused` is called for each. */
 async function dropForeign(
   { owners }: EmailParts,
-  { caller }: Call,
+  { caller }: Asker,
   written: readonly WrittenEmail[],
   onRefused: (one: WrittenEmail, refusal: Refusal) => void,
 ): Promise<readonly WrittenEmail[]> {
@@ -279,7 +291,7 @@ function isOfLetter({ status, name }: Problem): boolean {
 
 async function earlierAnswer(
   { reads, clock }: EmailParts,
-  { caller }: Call,
+  { caller }: Asker,
   claim: AskedClaim | null,
 ): Promise<Answer | null> {
   const earlier = claim && (await recall(reads, caller.workspaceId, claim, clock.given()));
@@ -304,7 +316,7 @@ function warningsFor(
 
 async function send(
   { submit }: EmailParts,
-  { caller }: Call,
+  { caller }: Asker,
   written: readonly WrittenEmail[],
   answer: string,
   claim: AskedClaim | null,
@@ -429,7 +441,7 @@ function emailId(params: readonly string[]): string {
   return id.toLowerCase();
 }
 
-function senderOf({ clock }: EmailParts, { caller }: Call): Sender {
+function senderOf({ clock }: EmailParts, { caller }: Asker): Sender {
   return { workspaceId: caller.workspaceId, keyId: caller.keyId, now: clock.now() };
 }
 

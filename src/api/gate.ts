@@ -9,7 +9,7 @@ import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
 import { refuseAbsent } from "./absent.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
-import { JSON_DEPTH_MAX, type Json } from "./json.ts";
+import { JSON_DEPTH_MAX, type Json, type NotJson } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
 import {
   NOT_JSON,
@@ -158,20 +158,23 @@ async function parseBody(
     },
   });
   exchange.dropBody();
-  switch (parsed.kind) {
-    case "json":
-      return { body: parsed.value, digest: parsed.digest };
+  if (parsed.kind !== "json") throw notRead(parsed);
+  return { body: parsed.value, digest: parsed.digest };
+}
+
+export function notRead({ kind }: NotJson): Refusal {
+  switch (kind) {
     case "not json":
-      throw new Refusal(NOT_JSON);
+      return new Refusal(NOT_JSON);
     case "too deep":
-      throw refuse(
+      return refuse(
         "validation_error",
         `The request body is nested too deeply: at most ${JSON_DEPTH_MAX} levels are allowed.`,
       );
     case "too many":
-      throw refuse("validation_error", "The request body holds too many values. Send fewer in one request.");
+      return refuse("validation_error", "The request body holds too many values. Send fewer in one request.");
     case "bad text":
-      throw refuse("validation_error", "Text must not contain U+0000 or unpaired surrogates.");
+      return refuse("validation_error", "Text must not contain U+0000 or unpaired surrogates.");
   }
 }
 
@@ -187,7 +190,7 @@ function rateHeaders({ limit, remaining, resetSeconds }: Rate): [string, string]
   ];
 }
 
-function rateLimited(retryAfterSeconds: number, limit: number): Refusal {
+export function rateLimited(retryAfterSeconds: number, limit: number): Refusal {
   const seconds = `${retryAfterSeconds} second${retryAfterSeconds === 1 ? "" : "s"}`;
   const details: Problem["details"] = { retry_after: retryAfterSeconds };
   return refuse("rate_limit_exceeded", `Too many requests: the limit is ${limit}. Try again in ${seconds}.`, {

@@ -7,12 +7,19 @@ const IDEMPOTENCY_KEY_CHARS_MAX = 256;
 export function idempotencyKey({ exchange }: Call): string | null {
   const key = exchange.head.idempotencyKey;
   if (key === null) return null;
-  if (key.length === 0 || key.length > IDEMPOTENCY_KEY_CHARS_MAX)
-    throw refuse(
-      "invalid_idempotency_key",
-      `The \`Idempotency-Key\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters.`,
-    );
+  if (!isIdempotencyKey(key)) throw invalidIdempotencyKey("Idempotency-Key");
   return key;
+}
+
+export function isIdempotencyKey(key: string): boolean {
+  return key.length > 0 && key.length <= IDEMPOTENCY_KEY_CHARS_MAX;
+}
+
+export function invalidIdempotencyKey(header: string): Refusal {
+  return refuse(
+    "invalid_idempotency_key",
+    `The \`${header}\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters.`,
+  );
 }
 
 export function keyConflict(): Refusal {

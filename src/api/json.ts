@@ -33,7 +33,8 @@ export function parseJson(bytes: Buffer): Parsed {
   return inspect(value, text.includes("\\u")) ?? { kind: "json", value };
 }
 
-function inspect(value: Json, checkText: boolean, depth = 1): NotJson | null {
+/** `checkText`: whether a string may hold what cannot be stored. */
+export function inspect(value: Json, checkText: boolean, depth = 1): NotJson | null {
   if (typeof value === "string")
     return checkText && (value.includes("\0") || !value.isWellFormed()) ? { kind: "bad text" } : null;
   if (value === null || typeof value !== "object") return null;

@@ -17,7 +17,7 @@ import {
 } from "../address.ts";
 import { DAY_MS } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
+import type { AttachmentRef, Extra, NewAttachment, NewEmail, Shown } from "../record/mail/emails.ts";
 import type { Head } from "../rules/email.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
 import { patterned } from "../schemafault.ts";
@@ -125,7 +125,7 @@ export type Draft = {
   rest: { extra: string | null; attachments: NewAttachment[]; bytes: number };
 };
 
-export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft {
+export function draftLetter(body: SendEmail, sender: Sender, at: string, shown: Shown | null = null): Draft {
   refuseTwoBodies(body, at);
   const fromTemplate = body.template !== undefined;
   if (body.from !== undefined || !fromTemplate) checkFrom(body.from, at);
@@ -146,7 +146,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string): Draft 
     throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
   checkContent(body, at);
   const scheduledAt = checkSchedule(body.scheduled_at, sender.now, at);
-  const rest = writeExtra(body, sender, at);
+  const rest = writeExtra(body, sender, at, shown);
   return { body, sender, at, to, cc, bcc, replyTo, recipients: seen.size, scheduledAt, rest };
 }
 
@@ -327,8 +327,10 @@ function writeExtra(
   { headers, tags, attachments }: SendEmail,
   { workspaceId }: Sender,
   at: string,
+  shown: Shown | null,
 ): { extra: string | null; attachments: NewAttachment[]; bytes: number } {
   const extra: Extra = {};
+  if (shown) extra.shown = checkShown(shown);
   if (headers && Object.keys(headers).length > 0) extra.headers = checkHeaders(headers, at);
   if (tags && tags.length > 0) extra.tags = tags.map(({ name, value }) => ({ name, value }));
   const kept: NewAttachment[] = [];
@@ -343,6 +345,20 @@ function writeExtra(
   }
   const text = Object.keys(extra).length > 0 ? JSON.stringify(extra) : null;
   return { extra: text, attachments: kept, bytes: bytes + (text?.length ?? 0) };
+}
+
+/** They get no mail for being shown, so there may be more of them than recipients. */
+function checkShown(shown: Shown): Shown {
+  for (const [name, texts] of Object.entries(shown)) {
+    if (texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) > ADDRESSES_BYTES_MAX)
+      throw refuse(
+        "validation_error",
+        `The \`${name}\` field may have at most ${ADDRESSES_BYTES_MAX} bytes.`,
+      );
+    const seen = new Set<string>();
+    for (const [n, text] of texts.entries()) readRecipient(text, `${name}[${n}]`, seen);
+  }
+  return shown;
 }
 
 function checkHeaders(headers: Record<string, string>, at: string): Record<string, string> {

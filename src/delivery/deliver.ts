@@ -34,7 +34,7 @@ import {
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
-import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
+import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf, type Shown } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeping.ts";
 import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
@@ -370,7 +370,7 @@ export class Deliverer {
       this.#fail(bag, email, "The e-mail has no valid sender.");
       return;
     }
-    const people = readPeople(email.head);
+    const people = readPeople(email.head, email.extra?.shown);
     const foreign = this.#isForeign(bag.workspaceId, from.domain);
     if (foreign !== false) {
       const found = await Promise.resolve(foreign).catch(unknownOwner);
@@ -604,9 +604,11 @@ function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
 }
 
-function readPeople({ to, cc, bcc, reply_to }: Head): People {
+function readPeople({ to, cc, bcc, reply_to }: Head, shown: Shown | undefined): People {
   const people = { to: mailboxesOf(to), cc: mailboxesOf(cc), replyTo: mailboxesOf(reply_to) };
-  return { ...people, recipients: eachOnce([...people.to, ...people.cc, ...mailboxesOf(bcc)]) };
+  const recipients = eachOnce([...people.to, ...people.cc, ...mailboxesOf(bcc)]);
+  if (shown === undefined) return { ...people, recipients };
+  return { ...people, to: mailboxesOf(shown.to), cc: mailboxesOf(shown.cc), recipients };
 }
 
 function letterOf(

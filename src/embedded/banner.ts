@@ -25,6 +25,9 @@ export function banner(place: ReadyInfo, folder: string, writesAsAny: boolean): 
     ["API", `${place.base_url}/api/v1`],
     ["key", place.api_key],
     ["mailbox", mailboxOf(place)],
+    ...(place.submission_url === null
+      ? []
+      : [["SMTP", `${place.submission_url} (STARTTLS, any user name, the key as password)`]]),
     ...(place.console_url === null ? [] : [["console", place.console_url]]),
     ["data", `${folder} (logs in ${folder}/logs)`],
   ];

@@ -35,6 +35,9 @@ export type ReadyInfo = {
   /** Where reports about mail are taken. */
   inbound_url: string | null;
   bounce_domain: string | null;
+  /** Where mail is taken over SMTP: with STARTTLS, and with TLS from the first byte. */
+  submission_url: string | null;
+  submission_tls_url: string | null;
 };
 
 /** What testers and the command line read. */

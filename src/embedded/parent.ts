@@ -5,10 +5,17 @@
  */
 export type ChildReport =
   | { kind: "progress"; line: string }
-  | { kind: "ready"; port: number | null; inboundPort: number | null }
+  | ({ kind: "ready" } & ServingPorts)
   | { kind: "stores"; stores: StoresReport }
   /** `status` is what the process ends with. */
   | { kind: "failed"; reason: string; status: number };
+
+export type ServingPorts = {
+  port: number | null;
+  inboundPort: number | null;
+  submissionPort: number | null;
+  submissionTlsPort: number | null;
+};
 
 /** What the process that holds the stores brought up. */
 export type StoresReport = {

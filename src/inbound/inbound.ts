@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
-import { type Certificate, selfSigned } from "./certificate.ts";
+import { type Certificate, selfSigned } from "../smtp/certificate.ts";
 import { Intake } from "./intake.ts";
 import { ReportListener } from "./listener.ts";
 

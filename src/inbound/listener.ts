@@ -2,15 +2,16 @@
  * The listener for reports: who may connect, how often, and which addresses are taken. Whatever is taken goes to the
  * intake; everything else is refused in the conversation.
  */
-import { createServer, type Server } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { NewReport } from "../record/mail/reports.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
-import type { Certificate } from "./certificate.ts";
-import { Flood } from "./flood.ts";
-import { ReportSession, type ReportTarget, type SessionLimits } from "./session.ts";
+import type { Certificate } from "../smtp/certificate.ts";
+import { Flood } from "../smtp/flood.ts";
+import { SmtpListener } from "../smtp/listener.ts";
+import { type SessionLimits, SmtpSession } from "../smtp/session.ts";
+import { ReportService, type ReportTarget } from "./session.ts";
 
 const CONNECTIONS_MAX = 500;
 /** Of one address: a smarthost sends all of its reports. */
@@ -22,17 +23,23 @@ const COMPLAINTS_EACH_MINUTE_MAX = 600;
 const COMPLAINTS_MINUTE_MAX = 6_000;
 const MINUTE_MS = 60_000;
 
+/** Of a message that is kept. */
+const KEPT_BYTES_MAX = 128 * 1024;
 const LIMITS: SessionLimits = {
   messageBytesMax: 50 * 1024 * 1024,
-  keptBytesMax: 128 * 1024,
+  excessBytesMax: 0,
+  // RFC 5321 allows 1,000; some systems send more
+  lineBytesMax: 16_384,
   silenceMsMax: 60_000,
   sessionMsMax: 600_000,
+  messageMsMax: 600_000,
   messagesMax: 1_000,
   recipientsMax: 10,
+  idleCommandsMax: 1_000,
   faultsMax: 10,
 };
 
-export type ListenerParts = {
+export type ReportListenerParts = {
   host: string;
   port: number;
   name: string;
@@ -50,74 +57,43 @@ export type ListenerParts = {
 type To = Omit<NewReport, "id" | "raw">;
 
 export class ReportListener {
-  readonly #parts: ListenerParts;
-  readonly #server: Server;
-  readonly #sessions = new Map<ReportSession<To>, string>();
-  readonly #perAddress = new Map<string, number>();
+  readonly #parts: ReportListenerParts;
+  readonly #listener: SmtpListener;
   readonly #reports: Flood;
   readonly #complaints: Flood;
   readonly #allComplaints: Flood;
 
-  constructor(parts: ListenerParts) {
+  constructor(parts: ReportListenerParts) {
     this.#parts = parts;
     const now = () => parts.clock.now();
     this.#reports = new Flood(REPORTS_EACH_HOUR_MAX, 60 * MINUTE_MS, now);
     this.#complaints = new Flood(COMPLAINTS_EACH_MINUTE_MAX, MINUTE_MS, now);
     this.#allComplaints = new Flood(COMPLAINTS_MINUTE_MAX, MINUTE_MS, now);
-    const { certificate, name, busy, onFault } = parts;
+    const limits = { connectionsMax: CONNECTIONS_MAX, connectionsEachMax: CONNECTIONS_EACH_MAX };
+    this.#listener = new SmtpListener(limits, parts.onFault);
+  }
+
+  /** The port, when it listens. */
+  listen(): Promise<number> {
+    const { host, port, name, certificate, busy, onFault } = this.#parts;
     const secureContext = createSecureContext(certificate);
-    const limits = { ...LIMITS, ...parts.limits };
-    this.#server = createServer((socket) => {
-      const remote = socket.remoteAddress ?? "";
-      const open = this.#perAddress.get(remote) ?? 0;
-      if (this.#sessions.size >= CONNECTIONS_MAX || open >= CONNECTIONS_EACH_MAX) {
-        socket.on("error", () => {});
-        socket.end("421 4.7.0 too many connections\r\n");
-        return;
-      }
-      this.#perAddress.set(remote, open + 1);
-      const session: ReportSession<To> = new ReportSession(socket, {
-        name,
-        secureContext,
-        limits,
+    const limits = { ...LIMITS, ...this.#parts.limits };
+    return this.#listener.listen(host, port, (socket, remote, onEnd) => {
+      const session = { name, secureContext, isSecure: false, limits, onFault, onEnd };
+      const service = new ReportService<To>({
+        remote,
+        keptBytesMax: KEPT_BYTES_MAX,
         addressee: (address, from) => this.#addressee(address, from),
         keep: (to, message) => this.#keep(to, message),
         busy,
         onFault,
-        onEnd: () => this.#ended(session),
       });
-      this.#sessions.set(session, remote);
+      return new SmtpSession(socket, session, () => service);
     });
   }
 
-  /** The port, when it listens. */
-  async listen(): Promise<number> {
-    const { host, port, onFault } = this.#parts;
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen({ host, port }, () => {
-        this.#server.off("error", reject);
-        this.#server.on("error", onFault);
-        resolve();
-      });
-    });
-    const at = this.#server.address();
-    return typeof at === "object" && at !== null ? at.port : port;
-  }
-
-  async stop(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const session of [...this.#sessions.keys()]) session.close("421 4.3.2 closing");
-    await closed;
-  }
-
-  #ended(session: ReportSession<To>): void {
-    const remote = this.#sessions.get(session);
-    if (remote === undefined) return;
-    this.#sessions.delete(session);
-    const left = (this.#perAddress.get(remote) ?? 1) - 1;
-    if (left > 0) this.#perAddress.set(remote, left);
-    else this.#perAddress.delete(remote);
+  stop(): Promise<void> {
+    return this.#listener.stop();
   }
 
   #addressee(address: string, remote: string): ReportTarget<To> {

@@ -39,6 +39,8 @@ export type MessageContent = {
 /** Longer texts are composed in steps: this takes up to 25 ms, where most take some 20 us. */
 export const AT_ONCE_CHARS_MAX = 128 * 1024;
 const CRLF = Buffer.from("\r\n");
+/** Some receivers take a mail without To for spam. */
+const NOBODY_SHOWN = "To: undisclosed-recipients:;\r\n";
 
 export class UnwritableMessage extends Error {}
 
@@ -75,7 +77,7 @@ function isUtf8({ utf8 }: Mailbox): boolean {
 function headOf({ messageId, date, from, to, cc, replyTo, subject, headers, mark }: MessageContent): string {
   if (Number.isNaN(date.getTime())) throw new UnwritableMessage("the date is invalid");
   let head = addressField("From", [from]);
-  if (to.length > 0) head += addressField("To", to);
+  head += to.length > 0 ? addressField("To", to) : NOBODY_SHOWN;
   if (cc.length > 0) head += addressField("Cc", cc);
   if (replyTo.length > 0) head += addressField("Reply-To", replyTo);
   head += subjectField(subject);

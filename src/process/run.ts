@@ -33,9 +33,10 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     survive(log);
     const serving = await serve(config, roles, log);
     untilStopped(serving, log);
-    const { port, inboundPort } = serving;
-    log.info({ port, inbound_port: inboundPort }, "serving");
-    report({ kind: "ready", port, inboundPort });
+    const { port, inboundPort, submissionPort, submissionTlsPort } = serving;
+    const ports = { port, inboundPort, submissionPort, submissionTlsPort };
+    log.info(ports, "serving");
+    report({ kind: "ready", ...ports });
     return null;
   } catch (error) {
     const reason = reasonOf(error);

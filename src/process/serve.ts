@@ -10,6 +10,8 @@ import { parseMailbox } from "../address.ts";
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { startApi } from "../api/api.ts";
+import { BodyBudget } from "../api/bodybudget.ts";
+import { openMailDoor } from "../api/maildoor.ts";
 import { defaultSender } from "../audience/confirm.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { Worker } from "../automation/work.ts";
@@ -44,6 +46,7 @@ import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
 import type { Role } from "../rules/roles.ts";
 import { SHARDS } from "../rules/shards.ts";
+import { openSubmission } from "../submission/submission.ts";
 import { ownSubmitter } from "../submit.ts";
 import { TemplateCache } from "../template/cache.ts";
 import { warmUp } from "../template/warmup.ts";
@@ -65,7 +68,9 @@ const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
 /** Roles that check API keys, sign links or return paths, or decrypt DKIM keys. */
-const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound"];
+const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound", "submission"];
+/** Roles that fill templates. */
+const RENDERING: readonly Role[] = ["api", "automate", "submission"];
 /** Roles that process reports: those sent to the API arrive without a listener, too. */
 const REPORTING: readonly Role[] = ["inbound", "keeper"];
 
@@ -74,6 +79,9 @@ export type Serving = {
   port: number | null;
   /** Where reports are taken. */
   inboundPort: number | null;
+  /** Where mail is taken over SMTP: with STARTTLS, and with TLS from the first byte. */
+  submissionPort: number | null;
+  submissionTlsPort: number | null;
   stop(): Promise<void>;
 };
 
@@ -120,10 +128,18 @@ export async function serve(
     if (inbound) stops.push(inbound.stop);
     else if (roles.includes("inbound"))
       log.info("nothing listens for reports: BOUNCE_DOMAIN and FEEDBACK_ADDRESSES are not set");
-    if (roles.includes("api") || roles.includes("automate")) warmUp();
+    const submission = roles.includes("submission")
+      ? await startSubmissionRole(config, secret, stores, clock, log, onFault)
+      : null;
+    if (submission) stops.push(submission.stop);
+    else if (roles.includes("submission"))
+      log.info("no mail is taken over SMTP: SUBMISSION_PORT and SUBMISSION_TLS_PORT are not set");
+    if (roles.some((role) => RENDERING.includes(role))) warmUp();
     return {
       port,
       inboundPort: inbound?.port ?? null,
+      submissionPort: submission?.port ?? null,
+      submissionTlsPort: submission?.tlsPort ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
         await stores.close();
@@ -136,12 +152,13 @@ export async function serve(
   }
 }
 
-async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+/** What every role needs that takes mail from callers. */
+async function openIntake(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
   const redis = await stores.redis("admission");
   const reads = stores.sql("reads");
   const line = new BagQueue(await stores.redis("queue"), SHARDS);
   const hints = stores.sql("hints");
-  const lineUp = (bags: Bag[]) =>
+  const onBags = (bags: Bag[]) =>
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
@@ -150,23 +167,37 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   );
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
+  return {
+    parts: {
+      redis,
+      connectCommits: () => stores.sql("commits"),
+      reads,
+      clock,
+      serverSecret,
+      requireVerifiedDomains: config.requireVerifiedDomains,
+      timeoutMs: config.storeTimeoutMs,
+      brake: () => brake.shortage,
+      onBags,
+    },
+    async close() {
+      watch.stop();
+      brake.stop();
+      await atMost(GOODBYE_MS, line.close());
+    },
+  };
+}
+
+async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+  const intake = await openIntake(config, serverSecret, stores, clock, log);
   const api = await startApi({
-    redis,
-    connectCommits: () => stores.sql("commits"),
-    reads,
-    clock,
-    serverSecret,
-    requireVerifiedDomains: config.requireVerifiedDomains,
+    ...intake.parts,
     publicUrl: config.publicUrl,
     mailFrom: operatorSender(config),
     trustProxy: config.trustProxy,
-    timeoutMs: config.storeTimeoutMs,
     bodyBytesInFlightMax: config.bodyBytesInFlightMax,
     host: config.host,
     port: config.port,
     sharesPort: config.sharedPort,
-    brake: () => brake.shortage,
-    onBags: lineUp,
     isReady: () => stores.check(),
     log: {
       answered: (exchange, ms) => {
@@ -181,11 +212,48 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
     port: api.port,
     async stop() {
       await atMost(API_STOP_MS, api.stop());
-      watch.stop();
-      brake.stop();
-      await atMost(GOODBYE_MS, line.close());
+      await intake.close();
     },
   };
+}
+
+/** The API's own rules for mail over SMTP. Nothing listens where no port is set. */
+async function startSubmissionRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+  onFault: (error: unknown) => void,
+) {
+  const { submissionHost, submissionPort, submissionTlsPort, submissionTlsCert } = config;
+  if (submissionPort === null && submissionTlsPort === null) return null;
+  if (submissionTlsCert === null)
+    log.warn(
+      "SUBMISSION_TLS_CERT is not set: the certificate of submission is self-signed, and clients refuse it",
+    );
+  const intake = await openIntake(config, serverSecret, stores, clock, log);
+  const door = openMailDoor(intake.parts, onFault);
+  const room = new BodyBudget(config.bodyBytesInFlightMax);
+  try {
+    const submission = await openSubmission(config, { door, room, clock, onFault });
+    return {
+      ...submission,
+      async stop() {
+        await atMost(API_STOP_MS, submission.stop());
+        await door.close();
+        await intake.close();
+      },
+    };
+  } catch (error) {
+    await door.close();
+    await intake.close();
+    throw new StartError(
+      `Mail cannot be taken over SMTP on ${submissionHost}, ports ${submissionPort ?? "none"} and ${submissionTlsPort ?? "none"}: ` +
+        `${error instanceof Error ? error.message : error}. ` +
+        "Set SUBMISSION_HOST, SUBMISSION_PORT, SUBMISSION_TLS_PORT, SUBMISSION_TLS_CERT or SUBMISSION_TLS_KEY.",
+    );
+  }
 }
 
 /** Of several processes under one setting the first tells them: the record is the same for all. */

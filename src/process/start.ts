@@ -53,14 +53,15 @@ class Root {
       // named here, since one that the system picks for the api could not be taken again soon after it died
       PORT: String(port === 0 ? await freePort(host) : port),
     };
-    const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, INBOUND_PORT: "0" };
-    this.#env = childEnv(found, assumed);
-    if (this.#env.INBOUND_PORT === "0")
-      this.#env.INBOUND_PORT = String(await freePort(this.#config.inboundHost));
+    const { inboundHost, submissionHost } = this.#config;
+    const anyPort = { INBOUND_PORT: "0", SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
+    this.#env = childEnv(found, { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, ...anyPort });
+    for (const name of Object.keys(anyPort))
+      if (this.#env[name] === "0")
+        this.#env[name] = String(await freePort(name === "INBOUND_PORT" ? inboundHost : submissionHost));
 
     say("Starting the engine");
-    const urls = await Promise.all(ROLES.map((role) => this.#startRole(role)));
-    const [baseUrl, inboundUrl] = [urls[ROLES.indexOf("api")], urls[ROLES.indexOf("inbound")] ?? null];
+    const urls = Object.assign({}, ...(await Promise.all(ROLES.map((role) => this.#startRole(role)))));
     const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
     const demo = await demoWorkspace({
       databaseUrl: DATABASE_URL as string,
@@ -70,7 +71,7 @@ class Root {
       say,
     });
     this.#place = readyInfoOf(
-      { baseUrl: baseUrl as string, inboundUrl, bounceDomain: this.#env.BOUNCE_DOMAIN ?? null },
+      { ...NO_URLS, ...urls, bounce_domain: this.#env.BOUNCE_DOMAIN ?? null },
       demo,
       stores,
       SMTP_URL ?? null,
@@ -132,14 +133,22 @@ class Root {
     };
   }
 
-  /** Its first start must succeed; after that it is restarted. Returns the url of the api, or the address for reports. */
-  async #startRole(role: Role): Promise<string | null> {
+  /** Its first start must succeed; after that it is restarted. Returns where it listens. */
+  async #startRole(role: Role): Promise<Partial<ListeningUrls>> {
     const child = this.#spawnRole(role);
     const report = await child.started;
     this.#keep(role, child).catch((error: unknown) => this.fail(reasonOf(error)));
-    if (role === "inbound" && report.kind === "ready" && report.inboundPort !== null)
-      return `smtp://${reachable(this.#config.inboundHost)}:${report.inboundPort}`;
-    return role === "api" ? this.#apiAnswers(report) : null;
+    if (role === "api") return { base_url: await this.#apiAnswers(report) };
+    if (report.kind !== "ready") return {};
+    const { inboundHost, submissionHost } = this.#config;
+    const url = (scheme: string, host: string, port: number | null) =>
+      port === null ? null : `${scheme}://${reachable(host)}:${port}`;
+    if (role === "inbound") return { inbound_url: url("smtp", inboundHost, report.inboundPort) };
+    if (role !== "submission") return {};
+    return {
+      submission_url: url("smtp", submissionHost, report.submissionPort),
+      submission_tls_url: url("smtps", submissionHost, report.submissionTlsPort),
+    };
   }
 
   async #keep(role: Role, first: Child): Promise<void> {
@@ -230,18 +239,22 @@ function reachable(host: string): string {
   return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
 }
 
+type ListeningUrls = Pick<ReadyInfo, "base_url" | "inbound_url" | "submission_url" | "submission_tls_url">;
+const NO_URLS: ListeningUrls = {
+  base_url: "",
+  inbound_url: null,
+  submission_url: null,
+  submission_tls_url: null,
+};
+
 function readyInfoOf(
-  {
-    baseUrl,
-    inboundUrl,
-    bounceDomain,
-  }: { baseUrl: string; inboundUrl: string | null; bounceDomain: string | null },
+  urls: ListeningUrls & Pick<ReadyInfo, "bounce_domain">,
   demo: Demo,
   { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
   smtpUrl: string | null,
 ): ReadyInfo {
   return {
-    base_url: baseUrl,
+    ...urls,
     api_key: demo.apiKey,
     workspace_id: demo.workspaceId,
     audience_id: demo.audienceId,
@@ -252,8 +265,6 @@ function readyInfoOf(
     database_url: databaseUrl,
     redis_url: redisUrl,
     smtp_url: smtpUrl,
-    inbound_url: inboundUrl,
-    bounce_domain: bounceDomain,
   };
 }
 

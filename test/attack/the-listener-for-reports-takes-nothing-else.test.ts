@@ -5,10 +5,10 @@
 import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { selfSigned } from "../../src/inbound/certificate.ts";
 import { ReportListener } from "../../src/inbound/listener.ts";
 import type { NewReport } from "../../src/record/mail/reports.ts";
 import { ReturnPathKey } from "../../src/returnpath.ts";
+import { selfSigned } from "../../src/smtp/certificate.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { dsn, handIn, SmtpClient } from "../rig/reports.ts";
 

@@ -1,5 +1,5 @@
 /** A certificate authority of a test's own, and certificates by it, by nobody or out of date. */
-import { type Certificate, issue } from "../../src/inbound/certificate.ts";
+import { type Certificate, issue } from "../../src/smtp/certificate.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -71,6 +71,9 @@ export class Engine {
   readonly url: string;
   /** Of `inbound`. */
   readonly inboundPort: number;
+  /** Of `submission`: with STARTTLS, and with TLS from the first byte. */
+  readonly submissionPort: number;
+  readonly submissionTlsPort: number;
   readonly complaints: readonly Complaint[];
   /** Connections of the test's own, to look into the stores behind the engine's back. */
   readonly sql: Sql;
@@ -88,6 +91,8 @@ export class Engine {
     this.#serving = serving;
     this.url = `http://127.0.0.1:${serving.port}`;
     this.inboundPort = serving.inboundPort ?? 0;
+    this.submissionPort = serving.submissionPort ?? 0;
+    this.submissionTlsPort = serving.submissionTlsPort ?? 0;
     this.complaints = complaints;
     this.sql = connectRecord(databaseUrl, "setup", LOOK_MS_MAX);
     this.redis = connectRedis(redisUrl, "worker", LOOK_MS_MAX);

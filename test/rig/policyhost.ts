@@ -1,7 +1,7 @@
 /** An HTTPS server that serves one text, counts what it is asked, and behaves as badly as a test wants. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
-import type { Certificate } from "../../src/inbound/certificate.ts";
+import type { Certificate } from "../../src/smtp/certificate.ts";
 import { listenOn } from "./port.ts";
 
 export type PolicyHost = {

@@ -14,6 +14,12 @@ export class Flood {
     this.#now = now;
   }
 
+  /** Whether it may happen now. Counts nothing. */
+  hasRoom(name: string): boolean {
+    const known = this.#seen.get(name);
+    return !known || this.#now() - known.since >= this.#spanMs || known.count < this.#most;
+  }
+
   /** Counts it, and says whether it may happen. */
   takes(name: string): boolean {
     const now = this.#now();

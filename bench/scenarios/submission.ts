@@ -1,0 +1,146 @@
+/**
+ * submission: mail over SMTP on 20 kept connections, with STARTTLS and a login each, accepted and committed; then the same
+ * mail by the same client to Postfix, without TLS and without a login, which takes it and keeps it in its queue.
+ */
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { connect as secure } from "node:tls";
+import { freePort } from "../../src/embedded/port.ts";
+import { figure } from "../figure.ts";
+import { finishedMessage } from "../letter.ts";
+import type { Bench } from "../machine.ts";
+import { costFigures, cpuSeconds } from "../meter.ts";
+import { NotHere } from "../peers/peer.ts";
+import { postfix } from "../peers/postfix.ts";
+import type { Scenario } from "../scenario.ts";
+
+const CONNECTIONS = 20;
+const WARMUP_SECONDS = 1;
+const LOGIN = (key: string) => `AUTH PLAIN ${Buffer.from(`\0bench\0${key}`).toString("base64")}`;
+
+const submission: Scenario = {
+  name: "submission",
+  does: "mail over SMTP on 20 connections, accepted and committed, against Postfix",
+  async run(bench, { seconds, tell }) {
+    const { key } = await bench.workspace();
+    const port = await freePort();
+    const role = await bench.role("submission", { SUBMISSION_PORT: String(port) });
+    const message = await finishedMessage();
+    await load(port, message, WARMUP_SECONDS, key);
+    const meter = bench.meter();
+    const before = cpuSeconds(role.pid);
+    const ours = await load(port, message, seconds, key);
+    const cpu = cpuSeconds(role.pid) - before;
+    const metered = meter.stop();
+    tell(`${Math.round(ours)} mails/s`);
+    await role.stop();
+    const { figures, skipped } = await againstPostfix(bench, message, seconds, ours);
+    return {
+      figures: [
+        figure("mails accepted", ours, "/s"),
+        ...figures,
+        figure("submission CPU per thousand", (cpu * 1000) / (ours * seconds), "s"),
+        ...costFigures(metered, ours * seconds),
+      ],
+      skipped,
+    };
+  },
+};
+
+export const scenarios = [submission];
+
+async function againstPostfix(bench: Bench, message: Buffer, seconds: number, ours: number) {
+  try {
+    const peer = await postfix.start(bench);
+    if (peer.intake.kind !== "smtp") throw new Error("Postfix takes mail by SMTP only");
+    const { port } = peer.intake;
+    await load(port, message, WARMUP_SECONDS, null);
+    const theirs = await load(port, message, seconds, null);
+    await peer.stop();
+    const figures = [
+      figure("Postfix: mails accepted", theirs, "/s"),
+      figure("against Postfix", ours / theirs, "x", "at least 10"),
+    ];
+    return { figures, skipped: [] };
+  } catch (error) {
+    if (!(error instanceof NotHere)) throw error;
+    return { figures: [], skipped: [`Postfix: ${error.message}`] };
+  }
+}
+
+/** Mails a second. `key`: after STARTTLS and with a login; null: neither. */
+async function load(port: number, message: Buffer, seconds: number, key: string | null): Promise<number> {
+  const content = Buffer.concat([message, Buffer.from(".\r\n")]);
+  const talks = await Promise.all(Array.from({ length: CONNECTIONS }, () => opened(port, key)));
+  const began = performance.now();
+  const until = began + seconds * 1_000;
+  const counts = await Promise.all(talks.map((talk) => talk.sendUntil(until, content)));
+  const passed = (performance.now() - began) / 1_000;
+  return counts.reduce((sum, count) => sum + count, 0) / passed;
+}
+
+async function opened(port: number, key: string | null): Promise<Talk> {
+  const plain = new Talk(connect({ port, host: "127.0.0.1", noDelay: true }));
+  await plain.hears(1);
+  await plain.say("EHLO bench.example", 1);
+  if (key === null) return plain;
+  await plain.say("STARTTLS", 1);
+  const socket = secure({ socket: plain.release(), rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  const talk = new Talk(socket);
+  await talk.say("EHLO bench.example", 1);
+  await talk.say(LOGIN(key), 1);
+  return talk;
+}
+
+const TRANSACTION = "MAIL FROM:<orders@example.com>\r\nRCPT TO:<user1@example.net>\r\nDATA";
+const LF = 0x0a;
+const SPACE = 0x20;
+
+class Talk {
+  readonly #socket: Socket;
+  #heard = 0;
+  #wanted = 0;
+  #onHeard = () => {};
+  readonly #read = (bytes: Buffer) => {
+    for (let at = 0; at >= 0 && at < bytes.length; at = bytes.indexOf(LF, at) + 1 || -1) {
+      if (bytes[at] === 0x34 || bytes[at] === 0x35) throw new Error(`refused: ${bytes}`);
+      if (bytes[at + 3] === SPACE) this.#heard++;
+    }
+    if (this.#heard >= this.#wanted) this.#onHeard();
+  };
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on("data", this.#read);
+  }
+
+  release(): Socket {
+    return this.#socket.off("data", this.#read);
+  }
+
+  say(line: string, answers: number): Promise<void> {
+    this.#socket.write(`${line}\r\n`);
+    return this.hears(answers);
+  }
+
+  async hears(answers: number): Promise<void> {
+    this.#wanted += answers;
+    if (this.#heard >= this.#wanted) return;
+    await new Promise<void>((resolve) => {
+      this.#onHeard = resolve;
+    });
+  }
+
+  /** One after the other, each in two round trips. */
+  async sendUntil(until: number, content: Buffer): Promise<number> {
+    let count = 0;
+    for (; performance.now() < until; count++) {
+      await this.say(TRANSACTION, 3);
+      this.#socket.write(content);
+      await this.hears(1);
+    }
+    this.#socket.end("QUIT\r\n");
+    return count;
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The API for mail that does not come by HTTP: the same keys, rates, checks, quotas and commits, as plain calls. Answers
+ * and refusals are values, and the refusals are the API's.
+ */
+import type { Admission, Caller } from "../admission/admit.ts";
+import type { Bearer } from "../admission/bearer.ts";
+import { allows } from "../admission/permissions.ts";
+import { Unavailable } from "../admission/unavailable.ts";
+import { fateOf } from "../record/db/lost.ts";
+import type { Shown } from "../record/mail/emails.ts";
+import { submitter } from "../submit.ts";
+import { noteDecoded } from "./attachment.ts";
+import { type EmailParts, sendEmail } from "./emails.ts";
+import { INVALID_KEY, lacks, notRead, rateLimited, SUSPENDED } from "./gate.ts";
+import { invalidIdempotencyKey, isIdempotencyKey } from "./idempotency.ts";
+import { inspect, type Json } from "./json.ts";
+import { INTERNAL, OUTCOME_UNKNOWN, type Problem, Refusal, unavailable } from "./problem.ts";
+import { openSending, type SendingParts } from "./sending.ts";
+
+/** Idempotency keys of the HTTP API are another scope. */
+const SCOPE = "smtp";
+
+export type GivenMail = {
+  /** Of POST /emails; its attachments have no content. */
+  body: { [name: string]: unknown };
+  /** Their contents, in order. */
+  files: readonly { bytes: Buffer; hash: string }[];
+  shown: Shown | null;
+  idempotencyKey: string | null;
+  digest: string;
+};
+
+type Refused = { kind: "refused" } & Problem;
+
+export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => void) {
+  const { reads, clock } = parts;
+  const { admitter, readKey, lastUsed, submit, templates, owners, close } = openSending(parts, onFault);
+  const emails: EmailParts = { submit: submitter(submit), reads, templates, owners, clock };
+
+  /** What is thrown becomes a refusal, as the HTTP server does it. */
+  async function refusing<T>(work: () => Promise<T>): Promise<T | Refused> {
+    try {
+      return await work();
+    } catch (error) {
+      return { kind: "refused", ...problemOf(error, onFault) };
+    }
+  }
+
+  return {
+    readKey,
+    admit: (bearer: Bearer) =>
+      refusing(async () => {
+        const admission = await admitter.admit(bearer);
+        if (admission.kind !== "unknown key") lastUsed.note(admission.caller);
+        return { kind: "admitted" as const, caller: callerOf(admission) };
+      }),
+    send: (caller: Caller, mail: GivenMail) => refusing(() => send(emails, caller, mail)),
+    close,
+  };
+}
+
+function callerOf(admission: Admission): Caller {
+  if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
+  const { caller, rate } = admission;
+  if (caller.isSuspended) throw new Refusal(SUSPENDED);
+  if (!allows(caller.permissions, "emails:send")) throw lacks("emails:send");
+  if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, rate.limit);
+  return caller;
+}
+
+async function send(
+  emails: EmailParts,
+  caller: Caller,
+  mail: GivenMail,
+): Promise<{ kind: "sent"; id: string }> {
+  const { idempotencyKey: key, digest, shown, files } = mail;
+  if (key !== null && !isIdempotencyKey(key)) throw invalidIdempotencyKey("Resend-Idempotency-Key");
+  const body = mail.body as { [name: string]: Json };
+  const wrong = inspect(body, true);
+  if (wrong) throw notRead(wrong);
+  for (const [n, { bytes, hash }] of files.entries())
+    noteDecoded((body.attachments as unknown as object[])[n] as object, { kind: "content", bytes, hash });
+  const claim = key === null ? null : { scope: SCOPE, key, digest };
+  const answer = await sendEmail(emails, { caller, body }, { claim, shown });
+  const { id } = JSON.parse(answer.body.toString()) as { id: string };
+  return { kind: "sent", id };
+}
+
+function problemOf(error: unknown, onFault: (error: unknown) => void): Problem {
+  if (error instanceof Refusal) return error.problem;
+  onFault(error);
+  if (error instanceof Unavailable) return unavailable(error.lacking);
+  const fate = fateOf(error);
+  if (fate === null) return INTERNAL;
+  return fate === "not done" ? unavailable("postgres") : OUTCOME_UNKNOWN;
+}

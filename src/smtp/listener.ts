@@ -1,0 +1,75 @@
+/** Who may connect: so many at once, in all and from one address, over all the ports of one listener. */
+import { createServer, type Server, type Socket } from "node:net";
+import type { SmtpSession } from "./session.ts";
+
+export type ListenerLimits = { connectionsMax: number; connectionsEachMax: number };
+
+export type OpenSession = (socket: Socket, remote: string, onEnd: () => void) => SmtpSession;
+
+export class SmtpListener {
+  readonly #limits: ListenerLimits;
+  readonly #onFault: (error: unknown) => void;
+  readonly #servers: Server[] = [];
+  readonly #sessions = new Set<SmtpSession>();
+  readonly #perAddress = new Map<string, number>();
+
+  constructor(limits: ListenerLimits, onFault: (error: unknown) => void) {
+    this.#limits = limits;
+    this.#onFault = onFault;
+  }
+
+  /** The port, when it listens. */
+  async listen(host: string, port: number, open: OpenSession): Promise<number> {
+    const server = createServer((socket) => this.#connected(socket, open));
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ host, port }, () => {
+        server.off("error", reject);
+        server.on("error", this.#onFault);
+        resolve();
+      });
+    });
+    this.#servers.push(server);
+    const at = server.address();
+    return typeof at === "object" && at !== null ? at.port : port;
+  }
+
+  /** Resolves when the last session is over. */
+  async stop(): Promise<void> {
+    const closed = this.#servers.map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    );
+    for (const session of [...this.#sessions]) session.finish("421 4.3.2 closing");
+    await Promise.all(closed);
+  }
+
+  #connected(socket: Socket, open: OpenSession): void {
+    const { connectionsMax, connectionsEachMax } = this.#limits;
+    const remote = ownerOf(socket.remoteAddress ?? "");
+    const others = this.#perAddress.get(remote) ?? 0;
+    if (this.#sessions.size >= connectionsMax || others >= connectionsEachMax) {
+      socket.on("error", () => {});
+      socket.end("421 4.7.0 too many connections\r\n");
+      return;
+    }
+    this.#perAddress.set(remote, others + 1);
+    const session = open(socket, remote, () => {
+      if (!this.#sessions.delete(session)) return;
+      const left = (this.#perAddress.get(remote) ?? 1) - 1;
+      if (left > 0) this.#perAddress.set(remote, left);
+      else this.#perAddress.delete(remote);
+    });
+    this.#sessions.add(session);
+  }
+}
+
+/** Whose address it is, as far as that can be told: of IPv6 everybody has at least a /64. */
+function ownerOf(address: string): string {
+  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
+  if (mapped !== undefined || !address.includes(":")) return mapped ?? address;
+  const [head = "", tail] = address.split("::");
+  const groups = head.split(":");
+  const skipped = tail === undefined ? 0 : 8 - groups.length - tail.split(":").length;
+  const all = [...groups, ...Array<string>(Math.max(0, skipped)).fill("0"), ...(tail ?? "").split(":")];
+  return `${all.slice(0, 4).join(":")}::/64`;
+}

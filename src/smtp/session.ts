@@ -1,0 +1,416 @@
+/**
+ * One SMTP connection to us: the protocol, without what becomes of the mail, which is up to its service.
+ *
+ * Promises: a command ends at CRLF only and a message at CRLF.CRLF only, and a message with a bare CR or LF is refused
+ * whole and ends the connection, so nothing can be smuggled in behind it. What came before STARTTLS is not obeyed after
+ * it. Commands are answered in their order. Everything is bounded: lines, messages, faults, silence, time.
+ *
+ * smtp-server is a dependency of the development mailbox, but not used here: it ends commands at bare line feeds.
+ */
+import type { Socket } from "node:net";
+import { type SecureContext, TLSSocket } from "node:tls";
+import { MessageReader } from "./messagereader.ts";
+
+export type SmtpAnswer = {
+  reply: string;
+  isFault?: true;
+  /** The connection ends with it. */
+  isLast?: true;
+  /** The next line is no command, but what this answer asks for. */
+  asks?: (line: string) => Deferrable<SmtpAnswer>;
+};
+export type Deferrable<T> = T | Promise<T>;
+
+export const ok = (reply: string): SmtpAnswer => ({ reply });
+export const fault = (reply: string): SmtpAnswer => ({ reply, isFault: true });
+export const last = (reply: string): SmtpAnswer => ({ reply, isLast: true });
+
+/** Where the bytes of a message go. */
+export type MessageSink = {
+  take(piece: Buffer): void;
+  /** The message is whole and well-formed; its answer says what became of it. */
+  complete(): Promise<SmtpAnswer>;
+  /** It is not, and never will be. */
+  abandon(): void;
+};
+
+/** What a connection is for. An answer of null means yes. */
+export interface SmtpService {
+  /** What EHLO offers besides PIPELINING, 8BITMIME, SMTPUTF8, SIZE and STARTTLS. */
+  extensions(isSecure: boolean): readonly string[];
+  mail(): Deferrable<SmtpAnswer | null>;
+  rcpt(address: string): SmtpAnswer | null;
+  data(): MessageSink;
+  /** A command that SMTP itself does not have; null: nor has this service. */
+  command(verb: string, rest: string, isSecure: boolean): Deferrable<SmtpAnswer> | null;
+  /** Forgets the sender and the recipients. */
+  reset(): void;
+}
+
+export type SessionLimits = {
+  /** Of a message; larger ones are refused. */
+  messageBytesMax: number;
+  /** Read beyond that, so that the sender hears why it is refused. */
+  excessBytesMax: number;
+  lineBytesMax: number;
+  /** Without a command, or without a piece of a message. */
+  silenceMsMax: number;
+  sessionMsMax: number;
+  /** From DATA to its end. */
+  messageMsMax: number;
+  messagesMax: number;
+  recipientsMax: number;
+  /** Commands in a row that lead to no message. */
+  idleCommandsMax: number;
+  /** Commands that were wrong or refused, before the connection is ended. */
+  faultsMax: number;
+};
+
+export type SmtpSessionParts = {
+  name: string;
+  secureContext: SecureContext;
+  /** The connection speaks TLS from its first byte. */
+  isSecure: boolean;
+  limits: SessionLimits;
+  onFault(error: unknown): void;
+  onEnd(): void;
+};
+
+const COMMAND_BYTES_MAX = 1_024;
+/** What is asked for, as credentials, may be longer than a command. */
+const ASKED_BYTES_MAX = 12_288;
+const FAREWELL_MS = 1_000;
+const NOTHING = Buffer.alloc(0);
+const LF = 0x0a;
+const CR = 0x0d;
+
+type MessageUnderWay = { reader: MessageReader; sink: MessageSink; timer: NodeJS.Timeout };
+
+const GO_SECURE = ok("220 2.0.0 go ahead");
+
+export class SmtpSession {
+  readonly #parts: SmtpSessionParts;
+  readonly #service: SmtpService;
+  #socket: Socket;
+  #isSecure: boolean;
+  #unread: Buffer = NOTHING;
+  /** Replies that leave together. */
+  #replies = "";
+  /** What was sent is being answered: what comes meanwhile waits. */
+  #isAnswering = false;
+  #farewell: string | null = null;
+  #isOver = false;
+  #hasGreeted = false;
+  #hasSender = false;
+  #recipients = 0;
+  #asks: SmtpAnswer["asks"] = undefined;
+  #message: MessageUnderWay | null = null;
+  #messages = 0;
+  #idleCommands = 0;
+  #faults = 0;
+  #endTimer: NodeJS.Timeout;
+
+  /** `serviceOf` makes the service of this connection. */
+  constructor(socket: Socket, parts: SmtpSessionParts, serviceOf: (session: SmtpSession) => SmtpService) {
+    const { isSecure, secureContext, limits } = parts;
+    this.#socket = isSecure ? new TLSSocket(socket, { isServer: true, secureContext }) : socket;
+    this.#isSecure = isSecure;
+    this.#parts = parts;
+    this.#endTimer = this.#endIn(limits.sessionMsMax);
+    this.#service = serviceOf(this);
+    if (isSecure) socket.on("error", () => this.#end());
+    this.#listen(this.#socket);
+    this.#say(`220 ${parts.name} ESMTP`);
+    this.#flush();
+  }
+
+  /** Ends it with a word. */
+  close(reply: string): void {
+    if (this.#isOver) return;
+    this.#say(reply);
+    this.#end();
+  }
+
+  /** The same, after what is being answered: a mail whose sender does not hear of its commit is sent again. */
+  finish(reply: string): void {
+    if (this.#isAnswering) this.#farewell = reply;
+    else this.close(reply);
+  }
+
+  /** From now on it may last so long. */
+  extend(ms: number): void {
+    clearTimeout(this.#endTimer);
+    if (!this.#isOver) this.#endTimer = this.#endIn(ms);
+  }
+
+  #endIn(ms: number): NodeJS.Timeout {
+    const timer = setTimeout(() => this.close("421 4.4.2 the session took too long"), ms);
+    return timer.unref();
+  }
+
+  #listen(socket: Socket): void {
+    socket.setNoDelay(true);
+    socket.setTimeout(this.#parts.limits.silenceMsMax, () => {
+      // it is we who are silent while something is being answered
+      if (!this.#isAnswering) this.close("421 4.4.2 nothing was said for too long");
+    });
+    socket.on("error", () => this.#end());
+    socket.on("close", () => this.#end());
+    socket.on("data", (chunk: Buffer) => {
+      if (this.#isOver) return;
+      this.#unread = this.#unread.length === 0 ? chunk : Buffer.concat([this.#unread, chunk]);
+      this.#read();
+    });
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#endTimer);
+    this.#endMessage()?.sink.abandon();
+    this.#service.reset();
+    this.#flush();
+    this.#socket.end();
+    // a peer that does not close is not waited for
+    setTimeout(() => this.#socket.destroy(), FAREWELL_MS).unref();
+    this.#parts.onEnd();
+  }
+
+  #say(reply: string): void {
+    this.#replies += `${reply}\r\n`;
+  }
+
+  #flush(): void {
+    if (this.#replies !== "" && this.#socket.writable) this.#socket.write(this.#replies);
+    this.#replies = "";
+  }
+
+  #read(): void {
+    while (!this.#isAnswering && !this.#isOver) {
+      const isRead = this.#message ? this.#readMessage() : this.#readCommand();
+      if (!isRead) break;
+    }
+    this.#flush();
+    if (this.#isAnswering) this.#socket.pause();
+  }
+
+  /** Says whether there was a whole command. */
+  #readCommand(): boolean {
+    const bytesMax = this.#asks ? ASKED_BYTES_MAX : COMMAND_BYTES_MAX;
+    const end = this.#unread.indexOf(LF);
+    if (end < 0) {
+      if (this.#unread.length > bytesMax) this.close("500 5.5.2 the line is too long");
+      return false;
+    }
+    const line = this.#unread.subarray(0, end);
+    this.#unread = this.#unread.subarray(end + 1);
+    // a line feed alone ends no command: whoever sends it may be two senders
+    if (line.length > bytesMax || line.indexOf(CR) !== line.length - 1 || line.length === 0) {
+      this.close("500 5.5.2 a command is one line that ends with CRLF");
+      return false;
+    }
+    this.#obey(line.toString("utf8", 0, line.length - 1));
+    return true;
+  }
+
+  #obey(line: string): void {
+    const asks = this.#asks;
+    this.#asks = undefined;
+    if (asks) {
+      this.#answer(asks(line));
+      return;
+    }
+    const [verb = ""] = line.split(" ", 1);
+    this.#answer(this.#answerTo(verb.toUpperCase(), line.slice(verb.length).trim()));
+  }
+
+  #answer(answer: Deferrable<SmtpAnswer>): void {
+    if (!(answer instanceof Promise)) {
+      this.#give(answer);
+      return;
+    }
+    this.#isAnswering = true;
+    answer
+      .catch((error: unknown) => {
+        this.#parts.onFault(error);
+        return ok("451 4.3.0 an error occurred on our side, try again later");
+      })
+      .then((given) => {
+        this.#isAnswering = false;
+        if (this.#isOver) return;
+        this.#give(given);
+        if (this.#farewell !== null) this.close(this.#farewell);
+        if (this.#isOver) return;
+        this.#socket.resume();
+        this.#read(); // and says what it answered
+      });
+  }
+
+  #give(answer: SmtpAnswer): void {
+    if (answer.isFault) this.#faults++;
+    if (this.#faults > this.#parts.limits.faultsMax) this.close("421 4.7.0 too much was refused");
+    else if (answer.isLast) this.close(answer.reply);
+    else this.#say(answer.reply);
+    this.#asks = answer.asks;
+    if (answer === GO_SECURE && !this.#isOver) this.#secure();
+  }
+
+  #answerTo(verb: string, rest: string): Deferrable<SmtpAnswer> {
+    if (++this.#idleCommands > this.#parts.limits.idleCommandsMax)
+      return last("421 4.7.0 too many commands without a message");
+    switch (verb) {
+      case "EHLO":
+        return this.#greet(rest, true);
+      case "HELO":
+        return this.#greet(rest, false);
+      case "STARTTLS":
+        return this.#startTls();
+      case "MAIL":
+        return this.#mail(rest);
+      case "RCPT":
+        return this.#rcpt(rest);
+      case "DATA":
+        return this.#data();
+      case "RSET":
+        this.#reset();
+        return ok("250 2.0.0 ok");
+      case "NOOP":
+        return ok("250 2.0.0 ok");
+      case "VRFY":
+        return fault("252 2.1.5 nobody is verified here");
+      case "QUIT":
+        return last("221 2.0.0 bye");
+      default:
+        return this.#service.command(verb, rest, this.#isSecure) ?? fault("502 5.5.1 this is not done here");
+    }
+  }
+
+  #greet(name: string, isExtended: boolean): SmtpAnswer {
+    if (name === "") return fault("501 5.5.4 say who you are");
+    this.#hasGreeted = true;
+    this.#reset();
+    const extensions = [
+      "PIPELINING",
+      "8BITMIME",
+      "SMTPUTF8",
+      "ENHANCEDSTATUSCODES",
+      `SIZE ${this.#parts.limits.messageBytesMax}`,
+      ...this.#service.extensions(this.#isSecure),
+      ...(this.#isSecure ? [] : ["STARTTLS"]),
+    ];
+    const lines = isExtended ? [this.#parts.name, ...extensions] : [this.#parts.name];
+    return ok(lines.map((text, n) => `250${n < lines.length - 1 ? "-" : " "}${text}`).join("\r\n"));
+  }
+
+  #startTls(): SmtpAnswer {
+    if (this.#isSecure) return fault("503 5.5.1 the connection is secure");
+    // what came with it came in the open, and must not be obeyed as if it had come secured
+    return this.#unread.length > 0 ? last("501 5.5.1 nothing may follow STARTTLS") : GO_SECURE;
+  }
+
+  #secure(): void {
+    const { secureContext } = this.#parts;
+    const open = this.#socket;
+    this.#flush();
+    open.removeAllListeners("data");
+    open.removeAllListeners("timeout");
+    open.setTimeout(0);
+    this.#socket = new TLSSocket(open, { isServer: true, secureContext });
+    this.#isSecure = true;
+    this.#hasGreeted = false;
+    this.#reset();
+    this.#listen(this.#socket);
+  }
+
+  #mail(rest: string): Deferrable<SmtpAnswer> {
+    const { limits } = this.#parts;
+    if (!this.#hasGreeted) return fault("503 5.5.1 say EHLO first");
+    if (this.#hasSender) return fault("503 5.5.1 there is a sender already");
+    const parameters = /^FROM:\s?<[^<>]{0,320}>(.*)$/i.exec(rest)?.[1];
+    if (parameters === undefined) return fault("501 5.5.4 MAIL FROM:<address>");
+    const size = /(?:^|\s)SIZE=(\d{1,20})/i.exec(parameters)?.[1];
+    if (size !== undefined && Number(size) > limits.messageBytesMax)
+      return fault("552 5.3.4 the message is too large");
+    const refusal = this.#service.mail();
+    return refusal instanceof Promise ? refusal.then((found) => this.#sender(found)) : this.#sender(refusal);
+  }
+
+  #sender(refusal: SmtpAnswer | null): SmtpAnswer {
+    if (refusal) return refusal;
+    if (this.#messages >= this.#parts.limits.messagesMax)
+      return last("421 4.7.0 enough messages for one connection");
+    this.#hasSender = true;
+    return ok("250 2.1.0 ok");
+  }
+
+  #rcpt(rest: string): SmtpAnswer {
+    if (!this.#hasSender) return fault("503 5.5.1 say MAIL first");
+    const address = /^TO:\s?<([^<>\s]{1,320})>/i.exec(rest)?.[1];
+    if (address === undefined) return fault("501 5.5.4 RCPT TO:<address>");
+    if (this.#recipients >= this.#parts.limits.recipientsMax) return ok("452 4.5.3 too many recipients");
+    const refusal = this.#service.rcpt(address);
+    if (refusal) return refusal;
+    this.#recipients++;
+    // recipients lead to a message
+    this.#idleCommands--;
+    return ok("250 2.1.5 ok");
+  }
+
+  #data(): SmtpAnswer {
+    if (this.#recipients === 0) return fault("503 5.5.1 there is nobody to take it");
+    this.#messages++;
+    const timer = setTimeout(
+      () => this.close("421 4.4.2 the message took too long"),
+      this.#parts.limits.messageMsMax,
+    );
+    this.#message = { reader: new MessageReader(), sink: this.#service.data(), timer: timer.unref() };
+    return ok("354 go ahead");
+  }
+
+  /** Says whether the message is complete. */
+  #readMessage(): boolean {
+    const { messageBytesMax, excessBytesMax, lineBytesMax } = this.#parts.limits;
+    const { reader, sink } = this.#message as MessageUnderWay;
+    const end = reader.read(this.#unread, (piece) => {
+      if (reader.bytes <= messageBytesMax) sink.take(piece);
+    });
+    this.#unread = end < 0 ? NOTHING : this.#unread.subarray(end);
+    if (reader.lineBytes > lineBytesMax) this.close("500 5.5.2 the line is too long");
+    else if (reader.bytes > messageBytesMax + excessBytesMax)
+      this.close("552 5.3.4 the message is too large");
+    if (end < 0 || this.#isOver) return false;
+    this.#complete();
+    return true;
+  }
+
+  #complete(): void {
+    const { reader, sink } = this.#endMessage() as MessageUnderWay;
+    this.#idleCommands = 0;
+    if (reader.isMalformed) {
+      sink.abandon();
+      // what follows may be smuggled
+      this.close("554 5.6.0 lines end with CRLF, and messages have no other CR or LF");
+      return;
+    }
+    if (reader.bytes > this.#parts.limits.messageBytesMax) {
+      sink.abandon();
+      this.#answer(fault("552 5.3.4 the message is too large"));
+    } else {
+      this.#answer(sink.complete());
+    }
+    this.#reset();
+  }
+
+  #endMessage(): MessageUnderWay | null {
+    const message = this.#message;
+    this.#message = null;
+    clearTimeout(message?.timer);
+    return message;
+  }
+
+  #reset(): void {
+    this.#hasSender = false;
+    this.#recipients = 0;
+    this.#service.reset();
+  }
+}

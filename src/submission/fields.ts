@@ -1,0 +1,207 @@
+/**
+ * Header fields as senders write them: unfolded, with encoded words (RFC 2047), parameters (RFC 2045, RFC 2231) and lists
+ * of addresses (RFC 5322).
+ *
+ * Promises: nothing here throws but `Malformed`, and the time is linear in the size of the header, which is bounded. What
+ * is decoded may hold any character: whoever stores it checks it.
+ */
+import { formatMailbox, parseMailbox } from "../address.ts";
+import { textOfBytes } from "./charset.ts";
+import { Malformed } from "./malformed.ts";
+
+const HEADER_BYTES_MAX = 128 * 1024;
+const FIELDS_MAX = 500;
+const NAME = /^[!-9;-~]{1,76}$/;
+const PARAMETERS_MAX = 100;
+
+export type HeaderField = { name: string; value: string };
+
+/** Of an entity that begins at `from`: its fields, and where its body begins. */
+export function fieldsOf(bytes: Buffer, from: number, to: number): { fields: HeaderField[]; bodyAt: number } {
+  if (bytes[from] === 0x0d || from >= to) return { fields: [], bodyAt: Math.min(from + 2, to) };
+  const blank = bytes.indexOf("\r\n\r\n", from, "latin1");
+  const end = blank < 0 || blank >= to ? to : blank;
+  if (end - from > HEADER_BYTES_MAX)
+    throw new Malformed(`a header may have at most ${HEADER_BYTES_MAX} bytes`);
+  const lines = textOfBytes(bytes.subarray(from, end), "").split("\r\n");
+  const fields: HeaderField[] = [];
+  let value: string[] = [];
+  let name = "";
+  const keep = () => {
+    if (name !== "") fields.push({ name, value: value.join("").trim() });
+  };
+  for (const line of lines) {
+    if (line.startsWith(" ") || line.startsWith("\t")) {
+      value.push(line);
+      continue;
+    }
+    keep();
+    const colon = line.indexOf(":");
+    name = line.slice(0, Math.max(0, colon)).trimEnd();
+    // the first line without a name is where a body begins whose empty line is missing: nobody may read it otherwise
+    if (line !== "" && !NAME.test(name)) throw new Malformed("a line of the header is no field");
+    value = [line.slice(colon + 1)];
+    if (fields.length >= FIELDS_MAX) throw new Malformed(`a header may have at most ${FIELDS_MAX} fields`);
+  }
+  keep();
+  return { fields, bodyAt: blank < 0 || blank >= to ? to : blank + 4 };
+}
+
+export function valuesOf(fields: readonly HeaderField[], name: string): string[] {
+  return fields.filter((field) => field.name.toLowerCase() === name).map(({ value }) => value);
+}
+
+const WORD = /=\?([^?\s*]{1,40})(?:\*[^?\s]{0,40})?\?([bq])\?([^?]*)\?=/gi;
+
+/** Encoded words decoded. What is split between two words of one charset is put together first. */
+export function decodeWords(text: string): string {
+  if (!text.includes("=?")) return text;
+  let decoded = "";
+  let at = 0;
+  let open: { charset: string; bytes: Buffer[] } | null = null;
+  const close = () => {
+    if (open) decoded += textOfBytes(Buffer.concat(open.bytes), open.charset);
+    open = null;
+  };
+  for (const { 0: word, 1: charset = "", 2: encoding = "", 3: content = "", index } of text.matchAll(WORD)) {
+    const between = text.slice(at, index);
+    const continues: { charset: string; bytes: Buffer[] } | null = open;
+    if (continues === null || between.trim() !== "") {
+      close();
+      decoded += between;
+    } else if (continues.charset !== charset.toLowerCase()) close();
+    open ??= { charset: charset.toLowerCase(), bytes: [] };
+    open.bytes.push(encoding.toLowerCase() === "b" ? Buffer.from(content, "base64") : bytesOfQ(content));
+    at = index + word.length;
+  }
+  close();
+  return decoded + text.slice(at);
+}
+
+function bytesOfQ(content: string): Buffer {
+  const plain = content
+    .replaceAll("_", " ")
+    .replace(/=([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(plain, "latin1");
+}
+
+export type StructuredValue = { value: string; parameters: ReadonlyMap<string, string> };
+
+/** `text/plain; charset="utf-8"`: the value in lower case and its parameters, of which the first of a name counts. */
+export function structured(text: string): StructuredValue {
+  const pieces = splitAt(text, ";").slice(0, PARAMETERS_MAX);
+  const given = new Map<string, string>();
+  for (const piece of pieces.slice(1)) {
+    const equals = piece.indexOf("=");
+    const name = piece.slice(0, Math.max(0, equals)).trim().toLowerCase();
+    if (name !== "" && !given.has(name)) given.set(name, unquoted(piece.slice(equals + 1).trim()));
+  }
+  const parameters = new Map<string, string>();
+  for (const [name, value] of given) {
+    const star = name.indexOf("*");
+    if (star < 0) parameters.set(name, decodeWords(value));
+  }
+  const bases = [...given.keys()].map((name) => name.slice(0, Math.max(0, name.indexOf("*"))));
+  // what is said in the extended form is said more exactly
+  for (const base of new Set(bases)) if (base !== "") parameters.set(base, extended(given, base));
+  return { value: (pieces[0] ?? "").trim().toLowerCase(), parameters };
+}
+
+/** RFC 2231: `name*=utf-8''a%20b`, or numbered sections of it. */
+function extended(given: ReadonlyMap<string, string>, base: string): string {
+  const whole = given.get(`${base}*`);
+  if (whole !== undefined) return percentDecoded(whole, true).text();
+  const bytes: Buffer[] = [];
+  let charset = "";
+  for (let n = 0; n < PARAMETERS_MAX; n++) {
+    const encoded = given.get(`${base}*${n}*`);
+    const plain = given.get(`${base}*${n}`);
+    if (encoded !== undefined) {
+      const section = percentDecoded(encoded, n === 0);
+      if (n === 0) charset = section.charset;
+      bytes.push(section.bytes);
+    } else if (plain !== undefined) bytes.push(Buffer.from(plain));
+    else break;
+  }
+  return textOfBytes(Buffer.concat(bytes), charset);
+}
+
+function percentDecoded(value: string, hasCharset: boolean) {
+  const [, charset = "", rest = value] = (hasCharset && /^([^']*)'[^']*'(.*)$/s.exec(value)) || [];
+  const latin1 = rest.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  const bytes = Buffer.from(latin1, "latin1");
+  return { charset, bytes, text: () => textOfBytes(bytes, charset) };
+}
+
+function unquoted(text: string): string {
+  return /^"(.*)"$/s.exec(text)?.[1]?.replace(/\\(.)/gs, "$1") ?? text.replace(/^"/, "");
+}
+
+/** Outside of quotes. */
+function splitAt(text: string, separator: string): string[] {
+  const pieces: string[] = [];
+  let from = 0;
+  let isQuoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === "\\" && isQuoted) at++;
+    else if (character === '"') isQuoted = !isQuoted;
+    else if (character === separator && !isQuoted) {
+      pieces.push(text.slice(from, at));
+      from = at + 1;
+    }
+  }
+  pieces.push(text.slice(from));
+  return pieces;
+}
+
+/**
+ * The addresses of a list, as the API takes them: `a@x.com` or `Name <a@x.com>`. Comments and names of groups are left
+ * out. What is no address stays as it is, for the API to refuse.
+ */
+export function addressesIn(text: string): string[] {
+  if (!text.includes("=?") && !text.includes('"') && parseMailbox(text)) return [text.trim()];
+  const found: string[] = [];
+  let name = "";
+  let address: string | null = null;
+  let comments = 0;
+  let isQuoted = false;
+  const keep = () => {
+    const spec = (address ?? name).trim();
+    if (spec !== "" || address !== null) found.push(written(address === null ? "" : name, spec));
+    name = "";
+    address = null;
+  };
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at] as string;
+    if (character === "\\" && (isQuoted || comments > 0)) {
+      at++;
+      if (comments === 0) name += text[at] ?? "";
+    } else if (character === '"' && comments === 0) {
+      isQuoted = !isQuoted;
+      // a quoted local part stays quoted; a name is quoted anew where it must be
+      if (!isQuoted && text[at + 1] === "@") name = `"${name.trim()}"`;
+    } else if (isQuoted) name += character;
+    else if (character === "(") comments++;
+    else if (character === ")" && comments > 0) comments--;
+    else if (comments > 0) continue;
+    else if (character === "<") {
+      const end = text.indexOf(">", at);
+      address = text.slice(at + 1, end < 0 ? text.length : end);
+      at = end < 0 ? text.length : end;
+    } else if (character === ":") name = "";
+    else if (character === "," || character === ";") keep();
+    else name += character;
+  }
+  keep();
+  return found;
+}
+
+function written(name: string, spec: string): string {
+  const mailbox = parseMailbox(spec);
+  if (!mailbox) return name.trim() === "" ? spec : `${name.trim()} <${spec}>`;
+  const said = decodeWords(name).replace(/\s+/g, " ").trim();
+  return formatMailbox({ ...mailbox, name: said === "" ? null : said });
+}

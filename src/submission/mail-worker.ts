@@ -1,0 +1,26 @@
+/** The thread that reads large messages. Attachments are handed over in shared memory, not copied. */
+import { parentPort } from "node:worker_threads";
+import { readMail } from "./mail.ts";
+import type { ReadingDone, ReadingWork } from "./mailreader.ts";
+import { Malformed } from "./malformed.ts";
+
+parentPort?.on("message", ({ message, envelope }: ReadingWork) => {
+  parentPort?.postMessage(read(Buffer.from(message.buffer, message.byteOffset, message.length), envelope));
+});
+
+function read(message: Buffer, envelope: readonly string[]): ReadingDone {
+  try {
+    const mail = readMail(message, envelope);
+    for (const file of mail.files) file.bytes = shared(file.bytes);
+    return { kind: "mail", mail };
+  } catch (error) {
+    if (!(error instanceof Malformed)) throw error;
+    return { kind: "malformed", reason: error.message };
+  }
+}
+
+function shared(bytes: Buffer): Buffer {
+  const copy = Buffer.from(new SharedArrayBuffer(bytes.length));
+  bytes.copy(copy);
+  return copy;
+}

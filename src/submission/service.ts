@@ -1,0 +1,210 @@
+/**
+ * What a connection to the submission ports is for: mail of whoever shows an API key. A 250 is said after the commit, and
+ * names the e-mail. AUTH is neither offered nor taken before TLS.
+ */
+
+import { parseMailbox } from "../address.ts";
+import type { Caller } from "../admission/admit.ts";
+import type { Bearer } from "../admission/bearer.ts";
+import type { Flood } from "../smtp/flood.ts";
+import {
+  type Deferrable,
+  fault,
+  last,
+  type MessageSink,
+  ok,
+  type SmtpAnswer,
+  type SmtpService,
+} from "../smtp/session.ts";
+import type { SubmittedMail } from "./mail.ts";
+import { Malformed } from "./malformed.ts";
+import { authReplyTo, type RefusedMail, replyLines, replyTo } from "./replies.ts";
+
+/** The API, as far as it is needed to send. */
+export type MailDoor = {
+  /** null: no key of ours. */
+  readKey(key: string): Bearer | null;
+  /** Counts for the rate. */
+  admit(bearer: Bearer): Promise<{ kind: "admitted"; caller: Caller } | ({ kind: "refused" } & RefusedMail)>;
+  send(
+    caller: Caller,
+    mail: SubmittedMail,
+  ): Promise<{ kind: "sent"; id: string } | ({ kind: "refused" } & RefusedMail)>;
+};
+
+/** Memory for messages, shared fairly. */
+export type MessageRoom = {
+  take(owner: string, bytes: number): boolean;
+  give(owner: string, bytes: number): void;
+};
+
+export type SubmissionServiceParts = {
+  remote: string;
+  door: MailDoor;
+  room: MessageRoom;
+  /** Logins that failed, by address. */
+  failures: Flood;
+  read(message: Buffer, envelope: readonly string[]): Promise<SubmittedMail>;
+  onAuthenticated(): void;
+};
+
+/** The login counts as the first request; one that was left to wait does not. */
+const ADMITTED_MS_MAX = 1_000;
+const NO_KEY = {
+  status: 401,
+  name: "invalid_api_key",
+  message: "API key is invalid. The password is an API key (`pr_live_...`); the user name may be any.",
+};
+const FULL = {
+  status: 503,
+  name: "service_unavailable",
+  message: "Too many messages are being received. Try again.",
+};
+
+type Login = { bearer: Bearer; admitted: { caller: Caller; at: number } | null };
+
+export class SubmissionService implements SmtpService {
+  readonly #parts: SubmissionServiceParts;
+  #login: Login | null = null;
+  /** Of the message that is under way. */
+  #caller: Caller | null = null;
+  #recipients: string[] = [];
+
+  constructor(parts: SubmissionServiceParts) {
+    this.#parts = parts;
+  }
+
+  extensions(isSecure: boolean): readonly string[] {
+    return isSecure ? ["AUTH PLAIN LOGIN"] : [];
+  }
+
+  command(verb: string, rest: string, isSecure: boolean): Deferrable<SmtpAnswer> | null {
+    if (verb !== "AUTH") return null;
+    if (!isSecure) return fault("538 5.7.11 say STARTTLS first: a key must not be sent in the clear");
+    if (this.#login) return fault("503 5.5.1 you are logged in already");
+    const [mechanism = "", initial] = rest.split(" ");
+    switch (mechanism.toUpperCase()) {
+      case "PLAIN":
+        return initial === undefined ? asking("", (line) => this.#plain(line)) : this.#plain(initial);
+      case "LOGIN":
+        return initial === undefined ? asking("Username:", () => this.#password()) : this.#password();
+      default:
+        return fault("504 5.5.4 AUTH PLAIN or AUTH LOGIN");
+    }
+  }
+
+  mail(): Deferrable<SmtpAnswer | null> {
+    const { bearer, admitted = null } = this.#login ?? {};
+    if (!this.#login || !bearer) return fault("530 5.7.0 log in first, with an API key as the password");
+    this.#login.admitted = null;
+    if (!admitted || performance.now() - admitted.at > ADMITTED_MS_MAX) return this.#admit(bearer);
+    this.#caller = admitted.caller;
+    return null;
+  }
+
+  rcpt(address: string): SmtpAnswer | null {
+    const mailbox = parseMailbox(address);
+    if (!mailbox) return fault("553 5.1.3 this is no address to which mail can be sent");
+    this.#recipients.push(mailbox.address);
+    return null;
+  }
+
+  data(): MessageSink {
+    const { room } = this.#parts;
+    const caller = this.#caller as Caller;
+    const envelope = this.#recipients;
+    const owner = caller.workspaceId;
+    let pieces: Buffer[] | null = [];
+    let bytes = 0;
+    const free = () => {
+      room.give(owner, bytes);
+      pieces = null;
+      bytes = 0;
+    };
+    return {
+      take(piece) {
+        if (!pieces) return;
+        if (room.take(owner, piece.length)) {
+          pieces.push(piece);
+          bytes += piece.length;
+        } else free();
+      },
+      complete: async () => {
+        if (!pieces) return replyTo(FULL);
+        try {
+          return await this.#submit(caller, pieces, envelope);
+        } finally {
+          free();
+        }
+      },
+      abandon: free,
+    };
+  }
+
+  reset(): void {
+    this.#caller = null;
+    this.#recipients = [];
+  }
+
+  #password(): SmtpAnswer {
+    return asking("Password:", (line) => this.#key(line, base64(line)));
+  }
+
+  /** `authorization NUL user NUL password`, of which the last counts. */
+  #plain(line: string): Deferrable<SmtpAnswer> {
+    return this.#key(line, base64(line).split("\0")[2] ?? "");
+  }
+
+  #key(line: string, key: string): Deferrable<SmtpAnswer> {
+    if (line === "*") return fault("501 5.7.0 the login was given up");
+    const { remote, failures, door } = this.#parts;
+    if (!failures.hasRoom(remote)) return last("421 4.7.0 too many logins failed, try again later");
+    const bearer = door.readKey(key);
+    return bearer ? this.#logIn(bearer) : this.#failed(NO_KEY);
+  }
+
+  async #logIn(bearer: Bearer): Promise<SmtpAnswer> {
+    const { door, onAuthenticated } = this.#parts;
+    const found = await door.admit(bearer);
+    // who is merely too fast hears it at MAIL, where a client tries again
+    const isLimited = found.kind === "refused" && found.status === 429;
+    if (found.kind === "refused" && !isLimited) return this.#failed(found);
+    const admitted = found.kind === "admitted" ? { caller: found.caller, at: performance.now() } : null;
+    this.#login = { bearer, admitted };
+    onAuthenticated();
+    return ok("235 2.7.0 welcome");
+  }
+
+  #failed(refused: RefusedMail): SmtpAnswer {
+    const { failures, remote } = this.#parts;
+    if (refused.status < 500) failures.takes(remote);
+    return authReplyTo(refused);
+  }
+
+  async #admit(bearer: Bearer): Promise<SmtpAnswer | null> {
+    const found = await this.#parts.door.admit(bearer);
+    if (found.kind === "refused") return replyTo(found);
+    this.#caller = found.caller;
+    return null;
+  }
+
+  async #submit(caller: Caller, pieces: readonly Buffer[], envelope: readonly string[]): Promise<SmtpAnswer> {
+    const { read, door } = this.#parts;
+    try {
+      const mail = await read(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces), envelope);
+      const answer = await door.send(caller, mail);
+      return answer.kind === "sent" ? ok(`250 2.0.0 Ok: queued as ${answer.id}`) : replyTo(answer);
+    } catch (error) {
+      if (error instanceof Malformed) return fault(replyLines("554 5.6.0", error.message));
+      throw error;
+    }
+  }
+}
+
+function asking(question: string, asks: NonNullable<SmtpAnswer["asks"]>): SmtpAnswer {
+  return { reply: `334 ${Buffer.from(question).toString("base64")}`, asks };
+}
+
+function base64(line: string): string {
+  return Buffer.from(line, "base64").toString("utf8");
+}
