@@ -2,8 +2,9 @@
 import type { History, Life, Violation } from "../history.ts";
 import { clockOf } from "./repeats.ts";
 
-/** Rather more than the engine gives itself. */
+/** Rather more than the engine gives itself: a worker may still have to write what was delivered. */
 const STOP_MS_MAX = 9_000;
+const WORKER_STOP_MS_MAX = 29_000;
 const START_MS_MAX = 44_000;
 
 export function judgeLives({ lives, spells }: History): Violation[] {
@@ -31,7 +32,7 @@ export function judgeLives({ lives, spells }: History): Violation[] {
       return [
         { rule: "stuck", subject: name, what: `${what}, and had not served until then`, evidence: lastWords },
       ];
-    if (told?.signal === "SIGTERM" && !wasFrozen(life, spells) && ended.at - told.at > STOP_MS_MAX)
+    if (told?.signal === "SIGTERM" && !wasFrozen(life, spells) && ended.at - told.at > stopMsMax(name))
       return [
         {
           rule: "slow end",
@@ -42,6 +43,10 @@ export function judgeLives({ lives, spells }: History): Violation[] {
       ];
     return [];
   });
+}
+
+function stopMsMax(name: string): number {
+  return name.startsWith("deliver-") ? WORKER_STOP_MS_MAX : STOP_MS_MAX;
 }
 
 function wasFrozen({ member, startedAt, readyAt, told, ended }: Life, spells: History["spells"]): boolean {
