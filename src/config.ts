@@ -4,6 +4,7 @@
  */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import { nearestOf } from "./rules/spelling.ts";
 
 type Setting<T> = {
   env: string;
@@ -377,8 +378,32 @@ export function loadConfig(env: Env = process.env): Config {
       problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}.`);
     config[name] = value;
   }
+  problems.push(...misspelt(env));
   if (problems.length > 0) throw new ConfigError(problems.join("\n"));
   return config as Config;
+}
+
+const KNOWN: readonly string[] = Object.values(SETTINGS).map(({ env }) => env);
+/** Shorter ones, such as PORT, are like names that mean something else. */
+const COMPARED = KNOWN.filter((name) => name.length >= 8);
+const OURS = /^POSTRIDER_/;
+/** Kubernetes sets these for a service that is named postrider. */
+const OF_KUBERNETES = /^POSTRIDER_(?:SERVICE|PORT)(?:_|$)/;
+
+/** A setting that nobody reads would leave its owner in the belief that it holds. */
+function misspelt(env: Env): string[] {
+  return Object.keys(env).flatMap((name) => {
+    if (
+      !env[name] ||
+      KNOWN.includes(name) ||
+      !/^[A-Z][A-Z0-9_]{5,39}$/.test(name) ||
+      OF_KUBERNETES.test(name)
+    )
+      return [];
+    const meant = nearestOf(name, COMPARED);
+    if (meant !== null) return [`${name} is no setting. Did you mean ${meant}?`];
+    return OURS.test(name) ? [`${name} is no setting. docs/settings.md has all of them.`] : [];
+  });
 }
 
 /** The table of docs/settings.md. */
@@ -485,14 +510,20 @@ function yesNo(env: string, fallback: boolean, reason: string): Setting<boolean>
 }
 
 function url(env: string, protocols: readonly string[], reason: string): Setting<string> {
-  const read = (value: string) =>
-    URL.canParse(value) && protocols.includes(new URL(value).protocol) ? value : undefined;
+  // `postgres:secret@host` is a URL too: one without a host, which would mean this machine
+  const read = (value: string) => {
+    if (!URL.canParse(value) || !value.includes("://")) return undefined;
+    const { protocol, hostname, searchParams } = new URL(value);
+    return protocols.includes(protocol) && (hostname !== "" || searchParams.has("socket"))
+      ? value
+      : undefined;
+  };
   return {
     env,
     fallback: "",
     unit: "",
     reason,
-    allows: `a URL that starts with ${protocols.join(" or ")}`,
+    allows: `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(" or ")} and names a host`,
     read,
   };
 }

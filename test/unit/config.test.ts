@@ -120,3 +120,37 @@ test("the table has a row for each variable, and none twice", () => {
   expect(new Set(names).size).toBe(names.length);
   expect(names).toEqual(Object.values(SETTINGS).map(({ env }) => env));
 });
+
+test.each([
+  ["DATABASE_URI", "DATABASE_URI is no setting. Did you mean DATABASE_URL?"],
+  ["MAIL_FORM", "MAIL_FORM is no setting. Did you mean MAIL_FROM?"],
+  ["RETRY_SHEDULE", "RETRY_SHEDULE is no setting. Did you mean RETRY_SCHEDULE?"],
+  ["POSTRIDER_KEY", "POSTRIDER_KEY is no setting. docs/settings.md has all of them."],
+])("%s looks like a setting, and is refused", (name, said) => {
+  expect(problemsOf({ [name]: "x" })).toEqual([said]);
+});
+
+test.each([
+  "PATH",
+  "POST",
+  "PORTS",
+  "SMTP_PORT",
+  "SMTP_USER",
+  "REDIS_PORT",
+  "POSTGRES_DB",
+  "POSTRIDER_PORT",
+  "POSTRIDER_PORT_3000_TCP_ADDR",
+  "POSTRIDER_SERVICE_HOST",
+])("%s means something else, and is let be", (name) => {
+  expect(problemsOf({ [name]: "x" })).toEqual([]);
+});
+
+test.each(["postgres:wrong@host", "postgres://", "postgres:///postrider"])("%s names no host", (url) => {
+  expect(problemsOf({ DATABASE_URL: url })).toEqual([
+    "DATABASE_URL must be a URL that starts with postgres:// or postgresql:// and names a host, but is something else.",
+  ]);
+});
+
+test("a unix socket needs no host", () => {
+  expect(problemsOf({ DATABASE_URL: "postgres:///postrider?socket=/run/postgresql" })).toEqual([]);
+});
