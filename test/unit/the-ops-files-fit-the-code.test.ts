@@ -1,0 +1,52 @@
+/** Compose, systemd and Kubernetes name only settings and roles that exist, and give a worker time to end. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { SETTINGS } from "../../src/config.ts";
+import { ROLES } from "../../src/rules/roles.ts";
+
+const read = (path: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
+const COMPOSE = read("docker-compose.yml");
+const KUBERNETES = read("ops/kubernetes/postrider.yaml");
+const UNIT = read("ops/systemd/postrider@.service");
+
+/** Of Node, of the images of Postgres and Redis, and what Compose puts into URLs. */
+const NOT_OURS =
+  /^(?:NODE_\w+|PG\w+|POSTGRES_(?!DATA_FOLDER)\w+|OWNER_PASSWORD|SERVING_PASSWORD|REDIS_PASSWORD)$/;
+const WORKER_ENDS_WITHIN_S = 30;
+
+function settingsNamed(text: string): string[] {
+  return [...text.matchAll(/^\s+(?:- )?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*): /gm)].map(
+    ([, name]) => name as string,
+  );
+}
+
+test.each([
+  ["docker-compose.yml", COMPOSE],
+  ["ops/kubernetes/postrider.yaml", KUBERNETES],
+])("%s names only settings", (_, text) => {
+  const known: string[] = Object.values(SETTINGS).map(({ env }) => env);
+  const named = settingsNamed(text);
+  expect(named.length).toBeGreaterThan(4);
+  expect(named.filter((name) => !known.includes(name) && !NOT_OURS.test(name))).toEqual([]);
+});
+
+test.each([
+  ["docker-compose.yml", COMPOSE],
+  ["ops/kubernetes/postrider.yaml", KUBERNETES],
+])("%s starts only roles that exist", (_, text) => {
+  const started = [...text.matchAll(/--role, (\w+)\]/g)].map(([, role]) => role);
+  expect(started).toEqual(expect.arrayContaining(["api", "deliver", "automate", "keeper"]));
+  expect(started.filter((role) => !(ROLES as readonly unknown[]).includes(role))).toEqual([]);
+});
+
+test("a worker has time to write what was delivered", () => {
+  const engine = COMPOSE.slice(COMPOSE.indexOf("x-engine"), COMPOSE.indexOf("x-owner"));
+  const deliver = KUBERNETES.slice(KUBERNETES.indexOf("name: postrider-deliver"));
+  expect(Number(/stop_grace_period: (\d+)s/.exec(engine)?.[1])).toBeGreaterThan(WORKER_ENDS_WITHIN_S);
+  expect(Number(/terminationGracePeriodSeconds: (\d+)/.exec(deliver)?.[1])).toBeGreaterThan(
+    WORKER_ENDS_WITHIN_S,
+  );
+  expect(Number(/TimeoutStopSec=(\d+)/.exec(UNIT)?.[1])).toBeGreaterThan(WORKER_ENDS_WITHIN_S);
+});
