@@ -212,6 +212,12 @@ export const SETTINGS = {
     ),
   ),
   mtaSts: yesNo("MTA_STS", true, "obey the MTA-STS policies of receivers, with `COURIER=direct`"),
+  tlsReportsFrom: optional(
+    address(
+      "TLS_REPORTS_FROM",
+      "the sender of TLS reports to receivers that ask for them, in a domain that a workspace has verified; default: none are sent",
+    ),
+  ),
   directNetworksAllowed: list(
     "DIRECT_NETWORKS_ALLOWED",
     "networks, comma-separated, such as `10.1.0.0/16`",
@@ -238,7 +244,13 @@ export const SETTINGS = {
     "FEEDBACK_ADDRESSES",
     "addresses, comma-separated",
     "the addresses to which providers send complaints (feedback loops); `inbound` takes them",
-    (one) => (/^[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+$/.test(one) ? one.toLowerCase() : undefined),
+    readBareAddress,
+  ),
+  tlsReportsTo: list(
+    "TLS_REPORTS_TO",
+    "addresses, comma-separated",
+    "the addresses that `_smtp._tls` records of our own domains name for TLS reports; `inbound` takes them",
+    readBareAddress,
   ),
   submissionHost: text(
     "SUBMISSION_HOST",
@@ -564,6 +576,10 @@ function list<T>(
     return all.every((one) => one !== undefined) ? all : undefined;
   };
   return { env, fallback: "", unit: "", reason, allows, read };
+}
+
+function readBareAddress(text: string): string | undefined {
+  return /^[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+$/.test(text) ? text.toLowerCase() : undefined;
 }
 
 function readNetwork(text: string): { address: string; prefix: number } | undefined {

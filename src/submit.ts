@@ -83,6 +83,7 @@ export type OwnMail = {
   /** Leaves a share of the caps to the rest. */
   bulk: boolean;
   emails: NewEmail[];
+  attachments?: NewAttachment[];
 };
 
 export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
@@ -206,7 +207,7 @@ class Submitter {
 export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "uploads">): SubmitOwn {
   const { reservations, commit, clock } = parts;
 
-  return async function submitOwn({ workspaceId, handle, bulk, emails }) {
+  return async function submitOwn({ workspaceId, handle, bulk, emails, attachments = [] }) {
     const shortage = parts.brake();
     if (shortage) throw new Unavailable(shortage.name, shortage.reason);
     const counted = emails.reduce((sum, { weight }) => sum + weight, 0);
@@ -215,7 +216,7 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
     const asked: Asked = { reservationId, handle, workspaceId, counted, bulk, weights, claim: null };
     const grant = await reservations.reserve(asked, noRecord).catch(() => null);
     const submission = { workspaceId, version: null, given: clock.given(), bulk, counted, claim: null };
-    const committed = await commit.submit({ ...submission, emails, attachments: [] });
+    const committed = await commit.submit({ ...submission, emails, attachments });
     const agrees =
       grant?.kind === "granted" &&
       committed.kind === "accepted" &&

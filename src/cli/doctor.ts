@@ -39,6 +39,7 @@ export function doctorCommand(): Command {
         redis(config),
         courier(config),
         returnPath(config),
+        tlsReports(config),
         disk(config),
       ]);
       const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
@@ -234,6 +235,19 @@ async function returnPath({ bounceDomain, dnsServers }: Config): Promise<CheckRe
         detail: `${bounceDomain} has no MX record, so no report can reach the role inbound`,
       }
     : { what, state: "ok", detail: `reports to ${bounceDomain} go to ${hosts.join(", ")}` };
+}
+
+/** Whether reports about TLS are sent to receivers, and read. */
+function tlsReports({ courier, tlsReportsFrom, tlsReportsTo }: Config): CheckResult {
+  const sent =
+    courier === "relay"
+      ? "sent by the smarthost, not by this engine"
+      : tlsReportsFrom === null
+        ? "not sent (TLS_REPORTS_FROM is not set)"
+        : `sent from ${tlsReportsFrom}`;
+  const read =
+    tlsReportsTo.length > 0 ? `read at ${tlsReportsTo.join(", ")}` : "not read (TLS_REPORTS_TO is not set)";
+  return { what: "TLS reports", state: "ok", detail: `${sent}; ${read}` };
 }
 
 async function disk(config: Config): Promise<CheckResult> {

@@ -29,6 +29,7 @@ import {
 } from "../domain/published.ts";
 import { returnPathLine, returnPathName } from "../domain/returnpath.ts";
 import { checkReturnPath, claimDomain } from "../domain/verify.ts";
+import { listTlsReports } from "../record/transport/tlsreports.ts";
 import {
   type DomainKey,
   deleteDomainKeys,
@@ -85,6 +86,16 @@ export function domainCommand(): Command {
     .action((domain, options) =>
       withContext((context) => verify(context, domain, options), { isLong: true }),
     );
+  command
+    .command("reports")
+    .argument(
+      "<domain>",
+      "the domain, of any workspace or of the return paths; subdomains included",
+      readName,
+    )
+    .option("--json", "print JSON")
+    .description("list the TLS reports of others about connections to a domain of ours")
+    .action((domain, options) => withContext((context) => reports(context, domain, options)));
   of(command, "remove")
     .argument("<domain>", "the domain", readName)
     .option("--selector <name>", "remove only this key, which must not be the one that signs", readLabel)
@@ -374,6 +385,38 @@ async function claimOf({ sql }: Context, domain: string, { workspace }: DomainOf
 
 function ownershipLine(claim: SenderDomain): string {
   return `${ownershipName(claim.domain)}. 3600 IN TXT "${ownershipText(claim)}"`;
+}
+
+/** Who wrote a report is their own claim. */
+async function reports({ sql }: Context, domain: string, options: OutputOptions): Promise<void> {
+  const heard = await listTlsReports(sql, domain);
+  const values = heard.map((one) => ({
+    domain: one.domain,
+    organization: one.organization,
+    report_id: one.reportId,
+    begins_at: one.beginsAt.toISOString(),
+    ends_at: one.endsAt.toISOString(),
+    policy: one.policy,
+    succeeded: one.succeeded,
+    failed: one.failed,
+    failures: one.failures,
+  }));
+  const rows = values.map(({ begins_at, domain, organization, policy, succeeded, failed, failures }) => [
+    begins_at.slice(0, 10),
+    domain,
+    organization,
+    policy,
+    succeeded,
+    failed,
+    failures
+      .map(({ result, host, sessions }) => `${sessions} ${result}${host ? ` at ${host}` : ""}`)
+      .join(", "),
+  ]);
+  const words =
+    rows.length > 0
+      ? table(rows, ["day", "domain", "reported by", "policy", "succeeded", "failed", "failures"])
+      : `No TLS reports about ${domain} have been received. See docs/transport.md.`;
+  say(options, values, words);
 }
 
 async function remove(

@@ -20,6 +20,7 @@ export const EXAMPLES: Record<string, string> = {
   "domain list": WORKSPACE,
   "domain show": `example.com ${WORKSPACE}`,
   "domain verify": `example.com ${WORKSPACE}`,
+  "domain reports": "example.com",
   "domain remove": `example.com ${WORKSPACE}`,
   "audience create": `${WORKSPACE} --name Newsletter --double-opt-in`,
   "automation apply": `welcome.json ${WORKSPACE}`,

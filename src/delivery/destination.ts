@@ -25,6 +25,7 @@ import type { Envelope, Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
 import { ConnectionPool, type PoolLimits, type PoolTarget } from "../smtp/pool.ts";
 import type { Phase, Reply } from "../smtp/reply.ts";
+import { requiresTls } from "../smtp/tlsneed.ts";
 import type { MailRoute, Stop } from "./routes.ts";
 
 /** The same for all destinations. */
@@ -264,7 +265,7 @@ export class Destination {
       address,
       ...(localAddress !== null && { localAddress }),
       port,
-      tls: need ? "required" : tls === "opportunistic" && this.#now() < openUntil ? "off" : tls,
+      tls: requiresTls(need) ? "required" : tls === "opportunistic" && this.#now() < openUntil ? "off" : tls,
       verifyCertificate: need?.kind === "verified",
       ca: null,
       secureContext,

@@ -6,6 +6,7 @@
  * half of the mails in progress; beyond that the longest queue returns its last mails as busy, and they are tried again
  * later. At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
  */
+import { atMost } from "../clock.ts";
 import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
@@ -16,6 +17,7 @@ import type { Courier } from "./courier.ts";
 import { Destination, type Manners, type Sockets } from "./destination.ts";
 import { type ReceiverParts, type ReceiverSettings, receiversFor } from "./receivers.ts";
 import { type MailRoute, Routes, type RoutesOptions } from "./routes.ts";
+import { TlsCounter } from "./tlssessions.ts";
 
 export type DirectOptions = RoutesOptions & {
   manners: Manners;
@@ -24,6 +26,8 @@ export type DirectOptions = RoutesOptions & {
   conversationsMax?: number;
   destinationsMax?: number;
   limits?: Partial<PoolLimits>;
+  /** Is told how the connections of each mail were secured. */
+  counter?: TlsCounter | null;
   onClose?(): void;
 };
 
@@ -32,6 +36,7 @@ export type DirectSettings = ReceiverSettings & {
   smtpTls: "required" | "opportunistic" | "off";
   deliveryConcurrency: number;
   directPort: number;
+  tlsReportsFrom: string | null;
   directConnectionsMax: number;
 };
 
@@ -47,6 +52,8 @@ const DESTINATION_UNUSED_MS = 600_000;
 /** The share of destinations removed at once, so that one scan serves many new ones. */
 const FORGOTTEN_AT_LEAST = 0.1;
 const FAREWELL_MS = 1_000;
+/** Counts are not worth a slow end. */
+const COUNTER_CLOSE_MS = 500;
 
 /** The courier that the settings describe. Throws with words for the operator. */
 export function directCourier(settings: DirectSettings, parts: ReceiverParts): Direct {
@@ -56,8 +63,10 @@ export function directCourier(settings: DirectSettings, parts: ReceiverParts): D
     throw new Error(
       "EHLO_NAME must be the full host name of this machine, as in the PTR record of its address.",
     );
-  const { routes, secureContext, policies } = receiversFor(settings, parts);
+  const { routes, secureContext, policies, asksForReports } = receiversFor(settings, parts);
   policies?.start();
+  const { sql } = parts;
+  const isCounted = sql !== null && settings.tlsReportsFrom !== null && smtpTls !== "off";
   return new Direct({
     ...routes,
     manners: {
@@ -69,6 +78,9 @@ export function directCourier(settings: DirectSettings, parts: ReceiverParts): D
       secureContext,
     },
     mailsMax: settings.deliveryConcurrency,
+    counter: isCounted
+      ? new TlsCounter({ ...parts, sql, asksForReports, sourceIp: directSourceAddress })
+      : null,
     onClose: () => policies?.stop(),
   });
 }
@@ -125,6 +137,7 @@ export class Direct implements Courier {
         });
       }),
     );
+    if (this.#options.counter) this.#count(this.#options.counter, envelope, replies);
     return replies;
   }
 
@@ -133,6 +146,14 @@ export class Direct implements Courier {
     this.#options.onClose?.();
     this.#setRoomTimer(false);
     await Promise.all([...this.#destinations.values()].map((one) => one.close(deadlineMs)));
+    if (this.#options.counter) await atMost(COUNTER_CLOSE_MS, this.#options.counter.close());
+  }
+
+  #count(counter: TlsCounter, { to }: Envelope, replies: readonly Reply[]): void {
+    for (const [n, reply] of replies.entries()) {
+      const domain = domainOf(to[n] as string);
+      counter.note(domain, this.#routes.known(domain), reply);
+    }
   }
 
   /** The route of the domain, or why there is none. */

@@ -5,6 +5,7 @@ import { createSecureContext, rootCertificates, type SecureContext } from "node:
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { StsPolicies } from "../transport/policies.ts";
+import { reportTargetsIn } from "../transport/tlsrpt.ts";
 import { Web } from "../transport/web.ts";
 import { mayCarryTo, type Network } from "./addresses.ts";
 import type { RoutesOptions } from "./routes.ts";
@@ -26,11 +27,15 @@ export type ReceiverParts = {
 };
 
 export type Receivers = {
+  web: Web;
+  askTxt(name: string): Promise<string[][]>;
   routes: RoutesOptions;
   /** null: the usual authorities. */
   secureContext: SecureContext | null;
   /** null: MTA-STS is off. */
   policies: StsPolicies | null;
+  /** Whether a domain asks for TLS reports; null: DNS gave no answer. */
+  asksForReports(domain: string): Promise<boolean | null>;
 };
 
 export const DNS_TIMEOUT_MS = 2_000;
@@ -48,9 +53,17 @@ export function receiversFor(settings: ReceiverSettings, { sql, clock, onFault }
   const web = new Web({ dns, families, mayCarryTo: allowed, port, secureContext });
   const askTxt = (name: string) => dns.resolveTxt(name);
   const policies = mtaSts ? new StsPolicies({ sql, askTxt, web, clock, onFault }) : null;
+  const asksForReports = (domain: string) =>
+    askTxt(`_smtp._tls.${domain}`).then(
+      (records) => reportTargetsIn(records.map((strings) => strings.join(""))).length > 0,
+      ({ code }: NodeJS.ErrnoException) => (code === "ENOTFOUND" || code === "ENODATA" ? false : null),
+    );
   return {
+    web,
+    askTxt,
     secureContext,
     policies,
+    asksForReports,
     routes: {
       dns,
       families,

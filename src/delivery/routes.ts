@@ -18,7 +18,7 @@ import { isIP } from "node:net";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { stronger, type TlsNeed } from "../smtp/tlsneed.ts";
 import type { StsFound } from "../transport/policies.ts";
-import { allows } from "../transport/sts.ts";
+import { allows, type StsMode } from "../transport/sts.ts";
 import { isHostName } from "../transport/web.ts";
 import { type Learnt, LookupCache } from "./cache.ts";
 
@@ -220,10 +220,14 @@ function ranked(records: readonly { exchange: string; priority: number }[]): Mx[
 }
 
 const NO_STS: StsFound = { policy: null, failure: null };
-const VERIFIED_BY_STS: TlsNeed = { kind: "verified", by: "sts" };
+const NEEDS = {
+  enforce: { kind: "verified", by: "sts" },
+  testing: { kind: "none", by: "sts-testing" },
+  none: null,
+} as const satisfies Record<StsMode, TlsNeed | null>;
 
 function needOf({ policy }: StsFound): TlsNeed | null {
-  return policy?.mode === "enforce" ? VERIFIED_BY_STS : null;
+  return policy ? NEEDS[policy.mode] : null;
 }
 
 function isPermitted({ policy }: StsFound, host: string): boolean {

@@ -6,6 +6,7 @@ import { Conversation, type Delivery, type Peer } from "../smtp/conversation.ts"
 import type { Envelope } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { Reply } from "../smtp/reply.ts";
+import { requiresTls } from "../smtp/tlsneed.ts";
 import type { DirectSettings } from "./direct.ts";
 import { type ReceiverParts, receiversFor } from "./receivers.ts";
 import { Routes } from "./routes.ts";
@@ -30,7 +31,7 @@ export async function receiversOf(
     address,
     ...(directSourceAddress !== null && { localAddress: directSourceAddress }),
     port,
-    tls: need ? "required" : tls,
+    tls: requiresTls(need) ? "required" : tls,
     verifyCertificate: need?.kind === "verified",
     ca: null,
     secureContext,

@@ -29,6 +29,7 @@ type Settings = Pick<
   | "inboundTlsCert"
   | "inboundTlsKey"
   | "feedbackAddresses"
+  | "tlsReportsTo"
   | "ehloName"
 >;
 
@@ -46,6 +47,7 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
     name,
     certificate: certificateOf(settings, name, clock.now()),
     feedbackAddresses,
+    tlsReportAddresses: settings.tlsReportsTo,
     paths,
     clock,
     busy: () => (intake.hasRoom ? brake() : "too many reports are being written"),

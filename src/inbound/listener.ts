@@ -18,7 +18,7 @@ const CONNECTIONS_MAX = 500;
 const CONNECTIONS_EACH_MAX = 50;
 /** About one copy of a mail: a delay a day, and a failure. */
 const REPORTS_EACH_HOUR_MAX = 20;
-/** To feedback addresses, which everybody may know. */
+/** To the addresses that everybody may know. */
 const COMPLAINTS_EACH_MINUTE_MAX = 600;
 const COMPLAINTS_MINUTE_MAX = 6_000;
 const MINUTE_MS = 60_000;
@@ -46,6 +46,8 @@ export type ReportListenerParts = {
   certificate: Certificate;
   /** In lower case. */
   feedbackAddresses: readonly string[];
+  /** In lower case; they take TLS reports about our own domains. */
+  tlsReportAddresses: readonly string[];
   paths: ReturnPathKey;
   clock: Clock;
   busy(): string | null;
@@ -97,12 +99,18 @@ export class ReportListener {
   }
 
   #addressee(address: string, remote: string): ReportTarget<To> {
-    const { paths, clock, feedbackAddresses } = this.#parts;
-    if (feedbackAddresses.includes(address.toLowerCase())) {
+    const { paths, clock, feedbackAddresses, tlsReportAddresses } = this.#parts;
+    const lower = address.toLowerCase();
+    const source = feedbackAddresses.includes(lower)
+      ? "feedback_address"
+      : tlsReportAddresses.includes(lower)
+        ? "tls_report"
+        : null;
+    if (source !== null) {
       if (!this.#complaints.takes(remote) || !this.#allComplaints.takes("all"))
-        return { kind: "refused", reply: "451 4.7.1 too many complaints, try again later" };
+        return { kind: "refused", reply: "451 4.7.1 too many reports, try again later" };
       const nobody = { handle: null, workspaceId: null, emailId: null, place: null };
-      return { kind: "taken", to: { source: "feedback_address", ...nobody } };
+      return { kind: "taken", to: { source, ...nobody } };
     }
     const read = paths.read(address.slice(0, Math.max(0, address.lastIndexOf("@"))), clock.now());
     if (read.kind === "expired") return { kind: "refused", reply: "550 5.1.6 this return path has expired" };

@@ -89,14 +89,17 @@ export function readFields(text: string, from = 0): { fields: Fields; end: numbe
 }
 const NAME_CHARS_MAX = 76;
 
+/** What a part holds. */
+export function bytesOf({ fields, body }: Pick<Part, "fields" | "body">, charsMax = body.length): Buffer {
+  const encoding = field(fields, "content-transfer-encoding").toLowerCase();
+  const encoded = body.slice(0, charsMax);
+  if (encoding === "base64") return Buffer.from(encoded, "base64");
+  return Buffer.from(encoding === "quoted-printable" ? unquoted(encoded) : encoded, "latin1");
+}
+
 /** What a part says, as text: at most so many characters of it. */
 export function textOf({ fields, body, type }: Pick<Part, "fields" | "body" | "type">): string {
-  const encoding = field(fields, "content-transfer-encoding").toLowerCase();
-  const encoded = body.slice(0, 2 * DECODED_CHARS_MAX);
-  const bytes =
-    encoding === "base64"
-      ? Buffer.from(encoded, "base64")
-      : Buffer.from(encoding === "quoted-printable" ? unquoted(encoded) : encoded, "latin1");
+  const bytes = bytesOf({ fields, body }, 2 * DECODED_CHARS_MAX);
   const utf8 = bytes.toString("utf8");
   const text = (utf8.includes("\ufffd") ? bytes.toString("latin1") : utf8).replaceAll("\r\n", "\n");
   return (type === "text/html" ? withoutTags(text) : text).slice(0, DECODED_CHARS_MAX);

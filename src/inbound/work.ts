@@ -5,18 +5,22 @@
  * applied ends with its reason. Reading a report holds up nobody for longer than a turn of the event loop.
  */
 import { atMost, type Clock } from "../clock.ts";
+import { upwards } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import { applyReports, type Told } from "../record/mail/applyreports.ts";
 import type { HashOf } from "../record/mail/barred.ts";
 import { type DueReport, endReports, type ReportEnd, takeReports } from "../record/mail/reports.ts";
+import { type HeardTlsReport, insertTlsReports } from "../record/transport/tlsreports.ts";
+import { ownersOf } from "../record/workspaces/domains.ts";
 import { listWorkspaces, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
 import { StepSize } from "../rules/stepsize.ts";
 import { turn } from "../turn.ts";
 import { complaintAbout, type Judged, judge } from "./judge.ts";
 import type { Complaint } from "./report.ts";
+import { readTlsMail } from "./tlsmail.ts";
 
 /** Each may have 128 KB. */
 const REPORTS_MAX = 200;
@@ -36,6 +40,8 @@ export type ReportWorkerParts = {
   clock: Clock;
   /** Under which name counts are kept. */
   worker: string;
+  /** Where reports are taken: TLS reports may be about it as well. */
+  bounceDomain: string | null;
   /** Under which suppressed addresses are kept. */
   hashOf: HashOf;
   /** Of a statement on `sql`. */
@@ -116,10 +122,12 @@ export class ReportWorker {
       }
   }
 
-  async #apply(tx: Tx, reports: readonly DueReport[]): Promise<void> {
+  async #apply(tx: Tx, all: readonly DueReport[]): Promise<void> {
     const { worker, hashOf, clock } = this.#parts;
     const ends: ReportEnd[] = [];
     const told: Told[] = [];
+    const [ofTls, reports] = parted(all, ({ source }) => source === "tls_report");
+    if (ofTls.length > 0) ends.push(...(await this.#applyTls(tx, ofTls)));
     for (const [n, judged] of (await this.#judgeAll(tx, reports)).entries()) {
       if (judged.kind === "told") told.push(judged.told);
       else ends.push(endOf(reports[n] as DueReport, `ignored: ${reasonOf(judged)}`));
@@ -131,6 +139,26 @@ export class ReportWorker {
     for (const { reportId, result } of await applyReports(tx, { worker, hashOf, now: clock.now() }, told))
       ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
     await endReports(tx, ends);
+  }
+
+  /** Reports of others about connections to us. */
+  async #applyTls(tx: Tx, reports: readonly DueReport[]): Promise<ReportEnd[]> {
+    const read: { report: DueReport; heard: HeardTlsReport[] | string }[] = [];
+    for (const report of reports) {
+      read.push({ report, heard: readTlsMail(report.raw) });
+      await turn();
+    }
+    const all = read.flatMap(({ heard }) => (typeof heard === "string" ? [] : heard));
+    const names = [...new Set(all.flatMap(({ domain }) => upwards(domain)))];
+    const owned = new Set(names.length > 0 ? (await ownersOf(tx, names)).map(({ domain }) => domain) : []);
+    const { bounceDomain, clock } = this.#parts;
+    if (bounceDomain !== null) owned.add(bounceDomain);
+    const isOurs = ({ domain }: HeardTlsReport) => upwards(domain).some((name) => owned.has(name));
+    await insertTlsReports(tx, all.filter(isOurs), new Date(clock.now()));
+    return read.map(({ report, heard }) => {
+      if (typeof heard === "string") return endOf(report, `ignored: ${heard}`);
+      return endOf(report, heard.some(isOurs) ? "kept" : "ignored: it is about no domain of ours");
+    });
   }
 
   #endOf(report: DueReport, result: string | null): ReportEnd {
@@ -203,6 +231,10 @@ export class ReportWorker {
     this.#marksAt = performance.now();
     return this.#marks.get(mark) ?? null;
   }
+}
+
+function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
+  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
 }
 
 function endOf({ id, workspaceId, emailId }: DueReport, result: string | null, againInMs = 0): ReportEnd {

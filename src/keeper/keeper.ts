@@ -39,6 +39,7 @@ import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
 import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
 import { numberEvents } from "../record/outbox/outbox.ts";
+import { dropOldTlsReports } from "../record/transport/tlsreports.ts";
 import { dropOldCounts } from "../record/workspaces/caps.ts";
 import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
 import { letGoOn } from "../record/workspaces/suspension.ts";
@@ -64,6 +65,7 @@ const STEPS_MAX = {
   softBounces: 5_000,
   runs: 5_000,
   reports: 1_000,
+  tlsReports: 1_000,
   /** Megabytes each, it may be. */
   attachments: 500,
   events: 5_000,
@@ -72,6 +74,8 @@ const STEPS_MAX = {
 };
 /** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
 const SOFT_BOUNCE_DAYS_MAX = 90;
+/** How long TLS reports of others are kept. */
+const TLS_REPORT_DAYS = 90;
 
 export type KeeperParts = {
   sql: Sql;
@@ -318,7 +322,7 @@ export class Keeper {
   /** Deletes rows by their own age. A failure with one kind does not stop the others. */
   async expiry(): Promise<boolean> {
     const { retention, onFault } = this.#parts;
-    const { claims, attachments, runs, reports, counts, softBounces } = this.#sizes;
+    const { claims, attachments, runs, reports, tlsReports, counts, softBounces } = this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -334,6 +338,9 @@ export class Keeper {
       await drop(attachments, dropOldAttachments),
       await drop(reports, (tx, most, now) =>
         dropOldReports(tx, new Date(now - retention.bodies * DAY_MS), most),
+      ),
+      await drop(tlsReports, (tx, most, now) =>
+        dropOldTlsReports(tx, new Date(now - TLS_REPORT_DAYS * DAY_MS), most),
       ),
       await drop(runs, (tx, most, now) => dropOldRuns(tx, new Date(now - retention.emails * DAY_MS), most)),
       await drop(softBounces, (tx, most, now) =>

@@ -38,6 +38,8 @@ const SIGNED = new Set([
   "list-archive",
   "feedback-id",
   "auto-submitted",
+  "tls-report-domain",
+  "tls-report-submitter",
   MARK_FIELD.toLowerCase(),
 ]);
 

@@ -47,9 +47,13 @@ export async function treeOf(
   const rich =
     html === "" ? [] : contain("related", boundary, [await textPartInTurns("text/html", html), ...shown]);
   const letter = contain("alternative", boundary, [...plain, ...rich]);
-  const [root] = contain("mixed", boundary, [...letter, ...attached]);
+  const report = attachments.some(({ contentType }) => contentType === TLS_REPORT);
+  const [root] = contain(report ? "report" : "mixed", boundary, [...letter, ...attached]);
   return root as MimePart;
 }
+
+/** RFC 8460, 5.3: what is attached to a report of this type is the report. */
+const TLS_REPORT = "application/tlsrpt+gzip";
 
 function contain(kind: string, stem: string, parts: readonly MimePart[]): readonly MimePart[] {
   if (parts.length < 2) return parts;
@@ -57,6 +61,7 @@ function contain(kind: string, stem: string, parts: readonly MimePart[]): readon
   const boundary = `${stem}.${kind}`;
   const parameters = [`boundary="${boundary}"`];
   if (kind === "related") parameters.push('type="text/html"');
+  if (kind === "report") parameters.push('report-type="tlsrpt"');
   const body: Buffer[] = [];
   for (const part of parts) body.push(Buffer.from(`--${boundary}\r\n${part.fields}\r\n`), ...part.body, CRLF);
   body.push(Buffer.from(`--${boundary}--`));

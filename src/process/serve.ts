@@ -22,7 +22,7 @@ import type { Courier } from "../delivery/courier.ts";
 import { Deliverer } from "../delivery/deliver.ts";
 import { directCourier } from "../delivery/direct.ts";
 import { Leases } from "../delivery/leases.ts";
-import type { ReceiverParts } from "../delivery/receivers.ts";
+import { type ReceiverParts, receiversFor } from "../delivery/receivers.ts";
 import { relayCourier } from "../delivery/relay.ts";
 import { ReturnPaths } from "../delivery/returnpaths.ts";
 import { Signer } from "../delivery/signer.ts";
@@ -50,6 +50,7 @@ import { openSubmission } from "../submission/submission.ts";
 import { ownSubmitter } from "../submit.ts";
 import { TemplateCache } from "../template/cache.ts";
 import { warmUp } from "../template/warmup.ts";
+import { ReportSender, type ReportSenderParts } from "../transport/reportsender.ts";
 import { isLoopback, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
 
@@ -127,7 +128,9 @@ export async function serve(
         : null;
     if (inbound) stops.push(inbound.stop);
     else if (roles.includes("inbound"))
-      log.info("nothing listens for reports: BOUNCE_DOMAIN and FEEDBACK_ADDRESSES are not set");
+      log.info(
+        "nothing listens for reports: BOUNCE_DOMAIN, FEEDBACK_ADDRESSES and TLS_REPORTS_TO are not set",
+      );
     const submission = roles.includes("submission")
       ? await startSubmissionRole(config, secret, stores, clock, log, onFault)
       : null;
@@ -393,15 +396,17 @@ async function startAutomateRole(
   };
   const commit = mailCommit(commits, lineUp, hashOf);
   const contacts = contactCommit(commits, hashOf);
+  const submitOwn = ownSubmitter({
+    reservations: new Reservations(await stores.redis("admission"), reads, clock),
+    commit,
+    clock,
+    brake: () => brake.shortage,
+    onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),
+  });
+  const reports = startReportSender(config, { sql: reads, clock, submit: submitOwn, onFault });
   const worker = new Worker({
     sql: stores.sql("runs"),
-    submitOwn: ownSubmitter({
-      reservations: new Reservations(await stores.redis("admission"), reads, clock),
-      commit,
-      clock,
-      brake: () => brake.shortage,
-      onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),
-    }),
+    submitOwn,
     contacts,
     templates: new TemplateCache(reads, config.storeTimeoutMs),
     owners: new Owners({ sql: reads, isRequired: config.requireVerifiedDomains, onFault }),
@@ -412,12 +417,25 @@ async function startAutomateRole(
   });
   worker.start();
   return async () => {
-    await worker.stop();
+    await Promise.all([worker.stop(), reports && atMost(API_STOP_MS, reports.stop())]);
     brake.stop();
     await commit.close();
     await contacts.close();
     await line.close();
   };
+}
+
+/** Connections to receivers are reported by whoever makes them: with a smarthost there is nothing to say. */
+function startReportSender(
+  config: Config,
+  parts: Pick<ReportSenderParts, "sql" | "clock" | "submit" | "onFault"> & { sql: Sql },
+): ReportSender | null {
+  const { courier, tlsReportsFrom: from } = config;
+  if (courier !== "direct" || from === null) return null;
+  const { web, askTxt } = receiversFor(config, parts);
+  const sender = new ReportSender({ ...parts, from, web, askTxt });
+  sender.start();
+  return sender;
 }
 
 async function startKeeperRole(
@@ -485,6 +503,7 @@ function startReportWorker(
     markOf: workspaceMarker(serverSecret),
     clock,
     worker: workerName(),
+    bounceDomain: config.bounceDomain,
     hashOf: addressHasher(serverSecret),
     timeoutMs: config.storeTimeoutMs,
     onFault,
@@ -502,7 +521,8 @@ async function startInboundRole(
   onFault: (error: unknown) => void,
   onKept: () => void,
 ) {
-  if (config.bounceDomain === null && config.feedbackAddresses.length === 0) return null;
+  const { bounceDomain, feedbackAddresses, tlsReportsTo } = config;
+  if (bounceDomain === null && feedbackAddresses.length + tlsReportsTo.length === 0) return null;
   const sql = stores.sql("intake");
   const brake = new OverloadState(sql, onFault);
   try {

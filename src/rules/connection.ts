@@ -14,8 +14,11 @@ export type Connection = {
   policy?: TlsPolicy;
 };
 
-/** The receiver's MTA-STS policy, its TLSA records, or the operator for this destination. */
-export type TlsPolicy = "sts" | "dane" | "setting";
+/**
+ * The receiver's MTA-STS policy, its TLSA records, or the operator for this destination. A policy that is being tested
+ * requires nothing: what it would have missed is seen by `tls` and `isVerified`.
+ */
+export type TlsPolicy = "sts" | "sts-testing" | "dane" | "setting";
 
 export type AttemptDetail = { phase: string; ms: number | null } & Omit<Connection, "host"> & {
     host: string | null;

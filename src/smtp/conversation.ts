@@ -25,7 +25,7 @@ import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
 import { type Phase, type Reply, replyOf, type Trouble, troubleOf, type Via, viaOf } from "./reply.ts";
-import { REQUIRED_BY, type TlsNeed } from "./tlsneed.ts";
+import { REQUIRED_BY, requiresTls, type TlsNeed } from "./tlsneed.ts";
 
 export type Peer = {
   readonly host: string;
@@ -676,7 +676,7 @@ export class Conversation {
   /** Why a failed handshake keeps the mail back. */
   get #required(): string {
     const { need } = this.peer;
-    return need && this.#phase === "tls" ? ` (${REQUIRED_BY[need.by]})` : "";
+    return requiresTls(need) && this.#phase === "tls" ? ` (${REQUIRED_BY[need.by]})` : "";
   }
 
   #garbled(wire: string): Reply {

@@ -5,6 +5,8 @@
 import type { TlsPolicy } from "../rules/connection.ts";
 
 export type TlsNeed =
+  /** Nothing: it is only noted. */
+  | { readonly kind: "none"; readonly by: TlsPolicy }
   /** Encrypted, whatever the certificate. */
   | { readonly kind: "encrypted"; readonly by: TlsPolicy }
   /** Its certificate is valid for the host's name, and an authority that we know signed it. */
@@ -13,11 +15,16 @@ export type TlsNeed =
 /** For replies. */
 export const REQUIRED_BY: Record<TlsPolicy, string> = {
   sts: "required by the receiver's MTA-STS policy",
+  "sts-testing": "wished for by the receiver's MTA-STS policy",
   dane: "required by the receiver's TLSA records",
   setting: "required for this destination",
 };
 
-const STRENGTH = { encrypted: 1, verified: 2 } as const;
+const STRENGTH = { none: 0, encrypted: 1, verified: 2 } as const;
+
+export function requiresTls(need: TlsNeed | null | undefined): need is TlsNeed {
+  return need != null && need.kind !== "none";
+}
 
 /** The stronger of two. */
 export function stronger(a: TlsNeed | null, b: TlsNeed | null): TlsNeed | null {

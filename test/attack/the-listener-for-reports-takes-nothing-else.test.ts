@@ -36,6 +36,7 @@ beforeEach(async () => {
     name: DOMAIN,
     certificate,
     feedbackAddresses: [FEEDBACK],
+    tlsReportAddresses: [],
     paths: key,
     clock,
     busy: () => busy,

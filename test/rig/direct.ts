@@ -9,6 +9,7 @@ import type { Env } from "../../src/config.ts";
 import { mayCarryTo } from "../../src/delivery/addresses.ts";
 import type { Manners } from "../../src/delivery/destination.ts";
 import { Direct } from "../../src/delivery/direct.ts";
+import { TlsCounter } from "../../src/delivery/tlssessions.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
@@ -39,6 +40,8 @@ export type DirectOptions = {
   /** Where MTA-STS policies are kept; without it they are kept nowhere. */
   sql?: Sql;
   needFor?(domain: string): TlsNeed | null;
+  /** Whether connections are counted, for the domains that ask for TLS reports. */
+  isCounted?: boolean;
 };
 
 /** A part of the internet. */
@@ -106,11 +109,21 @@ export class World {
       web,
       askTxt: (name) => resolver.resolveTxt(name),
       clock: this.clock,
-      onFault: (error) => {
-        throw error;
-      },
+      onFault: fail,
     });
+    const counter =
+      options.isCounted && sql
+        ? new TlsCounter({
+            sql,
+            clock: this.clock,
+            sourceIp: null,
+            asksForReports: async (domain) =>
+              (await resolver.resolveTxt(`_smtp._tls.${domain}`).catch(() => [])).length > 0,
+            onFault: fail,
+          })
+        : null;
     const direct = new Direct({
+      counter,
       manners: {
         port: this.port,
         tls: "opportunistic",
@@ -142,7 +155,7 @@ export class World {
       const timer = setInterval(pass, FLY_EVERY_MS, FLY_MS);
       return settled.finally(() => clearInterval(timer));
     };
-    return { direct, policies, send, pass, until };
+    return { direct, counter, web, askTxt: (name) => resolver.resolveTxt(name), policies, send, pass, until };
   }
 
   /** Of an engine that delivers there by itself. */
@@ -166,6 +179,9 @@ export class World {
 export type DirectUnderTest = {
   direct: Direct;
   policies: StsPolicies;
+  counter: TlsCounter | null;
+  web: Web;
+  askTxt(name: string): Promise<string[][]>;
   send(to: string | string[], permit?: typeof ALWAYS): Promise<Reply[]>;
   /** Moves the courier's clock. */
   pass(ms: number): void;
@@ -182,6 +198,10 @@ async function unusedPort(): Promise<number> {
   const port = await listenOn(holder);
   await new Promise((resolve) => holder.close(resolve));
   return port;
+}
+
+function fail(error: unknown): never {
+  throw error;
 }
 
 /** Phase and code or trouble of each. */

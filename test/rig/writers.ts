@@ -87,6 +87,15 @@ import {
   noteStsPolicyUsed,
   takeStsPolicies,
 } from "../../src/record/transport/stspolicies.ts";
+import { dropOldTlsReports, insertTlsReports } from "../../src/record/transport/tlsreports.ts";
+import {
+  addTlsSessions,
+  dropOldTlsSessions,
+  endTlsReport,
+  noteTlsReportSent,
+  planTlsReports,
+  takeTlsReports,
+} from "../../src/record/transport/tlssessions.ts";
 import {
   dropOldCounts,
   insertCapChange,
@@ -129,6 +138,25 @@ const NUMBERING_LOCK = 7_165_900;
 const TIMEOUT_MS = 5_000;
 
 const POLICY_DOMAINS = ["a.example", "b.example", "c.example"];
+const TLS_SESSIONS = {
+  day: 20_000,
+  policy: "sts",
+  result: "",
+  mxHost: "mx.example",
+  mxIp: "192.0.2.1",
+  sourceIp: "",
+  sessions: 1,
+};
+const HEARD_TLS_REPORT = {
+  organization: "Somebody",
+  reportId: "1",
+  beginsAt: new Date(0),
+  endsAt: new Date(0),
+  policy: "sts",
+  succeeded: 1,
+  failed: 0,
+  failures: [],
+};
 
 export type Writer = {
   name: string;
@@ -472,6 +500,34 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("transport/stspolicies.ts dropExpiredStsPolicies", ({ sql }, rows) =>
     dropExpiredStsPolicies(sql, rows.date, MOST),
+  ),
+  writer("transport/tlssessions.ts addTlsSessions", ({ sql }, rows) =>
+    addTlsSessions(
+      sql,
+      rows.some(POLICY_DOMAINS).map((domain) => ({ ...TLS_SESSIONS, domain })),
+    ),
+  ),
+  writer("transport/tlssessions.ts planTlsReports", ({ sql }, rows) =>
+    planTlsReports(sql, TLS_SESSIONS.day + 1, rows.date, 1),
+  ),
+  writer("transport/tlssessions.ts takeTlsReports", ({ sql }, rows) =>
+    takeTlsReports(sql, rows.date, rows.date, MOST),
+  ),
+  writer("transport/tlssessions.ts noteTlsReportSent", ({ sql }, rows) =>
+    noteTlsReportSent(sql, { ...TLS_SESSIONS, domain: rows.pick(POLICY_DOMAINS) }, "mailto:a@b.example"),
+  ),
+  writer("transport/tlssessions.ts endTlsReport", ({ sql }, rows) =>
+    endTlsReport(sql, { ...TLS_SESSIONS, domain: rows.pick(POLICY_DOMAINS) }, "sent", rows.date),
+  ),
+  writer("transport/tlssessions.ts dropOldTlsSessions", ({ sql }) =>
+    dropOldTlsSessions(sql, TLS_SESSIONS.day + 1, MOST),
+  ),
+  writer("transport/tlsreports.ts insertTlsReports", ({ sql }, rows) => {
+    const heard = rows.some(POLICY_DOMAINS).map((domain) => ({ ...HEARD_TLS_REPORT, domain }));
+    return sql.begin((tx) => insertTlsReports(tx, heard, rows.date));
+  }),
+  writer("transport/tlsreports.ts dropOldTlsReports", ({ sql }, rows) =>
+    dropOldTlsReports(sql, rows.date, MOST),
   ),
   writer("mail/retention.ts dropOldAttachments", ({ sql }) =>
     sql.begin((tx) => dropOldAttachments(tx, MOST)),

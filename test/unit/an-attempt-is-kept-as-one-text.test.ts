@@ -9,7 +9,7 @@ const connection = fc.record(
     ip: fc.option(word),
     tls: fc.option(fc.constantFrom("TLSv1.2", "TLSv1.3")),
     isVerified: fc.boolean(),
-    policy: fc.constantFrom("sts" as const, "dane" as const, "setting" as const),
+    policy: fc.constantFrom("sts" as const, "sts-testing" as const, "dane" as const, "setting" as const),
   },
   { requiredKeys: ["host", "ip", "tls", "isVerified"] },
 );

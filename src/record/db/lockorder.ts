@@ -55,6 +55,9 @@ export const LOCK_ORDER = [
   "tick_lease",
   "event_sequence",
   "sts_policy", // each row alone, or those that nobody else holds
+  "tls_report_out", // the plan before its counts go
+  "tls_sessions",
+  "tls_report_in",
   "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
 

@@ -5,7 +5,7 @@
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 
-export type ReportSource = "return_path" | "feedback_address" | "api";
+export type ReportSource = "return_path" | "feedback_address" | "tls_report" | "api";
 
 export type NewReport = {
   id: string;

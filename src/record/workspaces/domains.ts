@@ -54,9 +54,22 @@ export async function ownerOf(sql: Sql, domain: string): Promise<SenderDomain | 
   return row ?? null;
 }
 
+/** Whose the longest verified domain among these is. */
+export async function workspaceOfDomains(
+  sql: Sql | Tx,
+  domains: readonly string[],
+): Promise<{ workspaceId: string; handle: string; domain: string } | null> {
+  const [row] = await sql<{ workspaceId: string; handle: string; domain: string }[]>`
+    select d.workspace_id as "workspaceId", w.handle, d.domain
+    from domain d join workspace w on w.id = d.workspace_id
+    where d.domain = any(${[...domains]}::text[]) and d.verified_at is not null
+    order by length(d.domain) desc limit 1`;
+  return row ?? null;
+}
+
 /** Which of these domains are verified, and for whom. */
 export async function ownersOf(
-  sql: Sql,
+  sql: Sql | Tx,
   domains: readonly string[],
 ): Promise<{ domain: string; workspaceId: string }[]> {
   return sql`

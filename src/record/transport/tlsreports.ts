@@ -1,0 +1,57 @@
+/** TLS reports of others about our own domains. Who wrote one is their own claim, so nothing follows from it. */
+import { newId } from "../../ids.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+
+export type HeardTlsReport = {
+  organization: string;
+  reportId: string;
+  beginsAt: Date;
+  endsAt: Date;
+  domain: string;
+  policy: string;
+  succeeded: number;
+  failed: number;
+  failures: { result: string; host: string | null; sessions: number; why: string | null }[];
+};
+
+/** Of one domain on one day; more are left out. */
+const REPORTS_OF_A_DAY_MAX = 200;
+const LISTED_MAX = 1_000;
+
+/** Those that are known are not written again. */
+export async function insertTlsReports(
+  tx: Tx | Sql,
+  heard: readonly HeardTlsReport[],
+  now: Date,
+): Promise<void> {
+  for (const one of [...heard].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)))
+    await tx`
+      insert into tls_report_in
+        (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures, received_at)
+      select ${newId(now.getTime())}, ${one.domain}, ${one.organization}, ${one.reportId}, ${one.beginsAt}, ${one.endsAt},
+             ${one.policy}, ${one.succeeded}, ${one.failed}, ${JSON.stringify(one.failures)}::text::jsonb, ${now}
+      where (select count(*) from tls_report_in
+        where domain = ${one.domain} and received_at > ${now}::timestamptz - interval '1 day') < ${REPORTS_OF_A_DAY_MAX}
+      on conflict do nothing`;
+}
+
+/** Two that write the same reports write them in the same order. */
+function keyOf({ domain, organization, reportId, policy, beginsAt }: HeardTlsReport): string {
+  return JSON.stringify([domain, organization, reportId, policy, beginsAt]);
+}
+
+/** About a domain and those below it, the newest first. */
+export async function listTlsReports(sql: Sql, domain: string): Promise<HeardTlsReport[]> {
+  return sql<HeardTlsReport[]>`
+    select domain, organization, report_id as "reportId", begins_at as "beginsAt", ends_at as "endsAt", policy,
+           succeeded::float8 as succeeded, failed::float8 as failed, failures
+    from tls_report_in where domain = ${domain} or right(domain, ${domain.length + 1}) = ${`.${domain}`}
+    order by begins_at desc, organization, policy limit ${LISTED_MAX}`;
+}
+
+export async function dropOldTlsReports(tx: Tx | Sql, before: Date, most: number): Promise<number> {
+  const dropped = await tx`
+    delete from tls_report_in where id in (
+      select id from tls_report_in where received_at < ${before} limit ${most} for update skip locked)`;
+  return dropped.count;
+}

@@ -1,0 +1,172 @@
+/** TLS reports of others (RFC 8460) about domains of ours are taken by `inbound`, kept once, and shown; others are not. */
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { readTlsMail } from "../../src/inbound/tlsmail.ts";
+import { nameDomain } from "../../src/record/workspaces/domains.ts";
+import { commandLine } from "../rig/command.ts";
+import { heldBy } from "../rig/held.ts";
+import { BOUNCE_DOMAIN, ReportLoop } from "../rig/loop.ts";
+import { handIn } from "../rig/reports.ts";
+
+const TO = `tls@${BOUNCE_DOMAIN}`;
+
+let loop: ReportLoop;
+beforeAll(async () => {
+  loop = await ReportLoop.open({ settings: { TLS_REPORTS_TO: TO } });
+  await nameDomain(loop.engine.sql, loop.ws.id, "ours.test", new Date());
+  await loop.engine.sql`update domain set verified_at = now() where domain = 'ours.test'`;
+});
+afterAll(() => loop.close());
+beforeEach(async () => {
+  await loop.engine.sql`truncate report, tls_report_in`;
+});
+
+function report(domain: string, more: object = {}): object {
+  return {
+    "organization-name": "Company-X",
+    "date-range": { "start-datetime": "2026-11-20T00:00:00Z", "end-datetime": "2026-11-20T23:59:59Z" },
+    "contact-info": "sts-reporting@company-x.example",
+    "report-id": "5065427c-23d3@company-x.example",
+    policies: [
+      {
+        policy: { "policy-type": "sts", "policy-string": ["version: STSv1"], "policy-domain": domain },
+        summary: { "total-successful-session-count": 5326, "total-failure-session-count": 303 },
+        "failure-details": [
+          {
+            "result-type": "certificate-expired",
+            "sending-mta-ip": "2001:db8:abcd:0012::1",
+            "receiving-mx-hostname": "mx1.ours.test",
+            "failed-session-count": 100,
+          },
+          { "result-type": "starttls-not-supported", "failed-session-count": "203" },
+        ],
+      },
+    ],
+    ...more,
+  };
+}
+
+function mailOf(content: Buffer, type = "application/tlsrpt+gzip", name = "r.json.gz"): string {
+  return [
+    "From: tls@company-x.example",
+    "Subject: Report Domain: ours.test",
+    'Content-Type: multipart/report; report-type="tlsrpt"; boundary="b"',
+    "",
+    "--b",
+    "Content-Type: text/plain",
+    "",
+    "This is a report.",
+    "--b",
+    `Content-Type: ${type}`,
+    "Content-Transfer-Encoding: base64",
+    `Content-Disposition: attachment; filename="${name}"`,
+    "",
+    ...(content.toString("base64").match(/.{1,76}/g) ?? []),
+    "--b--",
+  ].join("\r\n");
+}
+
+const zipped = (value: object) => gzipSync(JSON.stringify(value));
+
+async function resultOf(message: string): Promise<string> {
+  expect((await handIn(loop.port, TO, message)).at(-1)).toMatch(/^250/);
+  return (await loop.results()).at(-1) as string;
+}
+
+test("it is kept once however often it comes, and shown", async () => {
+  expect(await resultOf(mailOf(zipped(report("ours.test"))))).toBe("kept");
+  expect(await resultOf(mailOf(zipped(report("ours.test"))))).toBe("kept");
+  const command = commandLine({ databaseUrl: loop.database.url, redisUrl: loop.redis.url });
+  expect(await command.json("domain", "reports", "ours.test")).toEqual([
+    {
+      domain: "ours.test",
+      organization: "Company-X",
+      report_id: "5065427c-23d3@company-x.example",
+      begins_at: "2026-11-20T00:00:00.000Z",
+      ends_at: "2026-11-20T23:59:59.000Z",
+      policy: "sts",
+      succeeded: 5326,
+      failed: 303,
+      failures: [
+        { result: "certificate-expired", host: "mx1.ours.test", sessions: 100, why: null },
+        { result: "starttls-not-supported", host: null, sessions: 203, why: null },
+      ],
+    },
+  ]);
+  const { out } = await command.postrider("domain", "reports", "ours.test");
+  expect(out).toContain("100 certificate-expired at mx1.ours.test, 203 starttls-not-supported");
+});
+
+test.each([
+  ["of the return paths", BOUNCE_DOMAIN],
+  ["below one of ours", "mail.ours.test"],
+])("a domain %s is ours", async (_, domain) => {
+  expect(await resultOf(mailOf(zipped(report(domain))))).toBe("kept");
+});
+
+test.each([
+  ["as plain JSON", "application/tlsrpt+json", "r.json"],
+  ["as any file with its name", "application/octet-stream", "a!ours.test!1!2.json"],
+])("it may come %s", async (_, type, name) => {
+  const plain = Buffer.from(JSON.stringify(report("ours.test")));
+  expect(await resultOf(mailOf(plain, type, name))).toBe("kept");
+});
+
+const BOMB = gzipSync(Buffer.alloc(80 * 1024 * 1024, " "));
+const DEEP = gzipSync(`${"[".repeat(125_000)}${"]".repeat(125_000)}`);
+const REFUSED: readonly (readonly [string, Buffer, string])[] = [
+  ["about another's domain", zipped(report("theirs.test")), "it is about no domain of ours"],
+  ["about a domain above ours", zipped(report("test")), "it names no policy of a domain"],
+  ["that is a bomb", BOMB, "its report cannot be decompressed, or has more than 262144 bytes"],
+  ["that is cut off", zipped(report("ours.test")).subarray(0, 60), "its report cannot be decompressed"],
+  ["that is no JSON", gzipSync("[{"), "it is no JSON"],
+  ["that is very deep", DEEP, "it names no organization"],
+  ["that is null", gzipSync("null"), "it names no organization"],
+  ["without dates", zipped(report("ours.test", { "date-range": 1 })), "it names no organization"],
+  [
+    "of the year 40000",
+    zipped(report("ours.test", { "date-range": { "start-datetime": "+040000-01-01" } })),
+    "it names",
+  ],
+];
+
+test.each(REFUSED)("one %s is ignored", async (_, content, why) => {
+  expect(await resultOf(mailOf(content))).toContain(`ignored: ${why}`);
+  expect(await loop.engine.sql`select from tls_report_in`).toHaveLength(0);
+});
+
+test("counts that are no numbers and texts that a terminal obeys do no harm", async () => {
+  const odd = report("ours.test", {
+    "organization-name": `Evil\u001b[2J\u202e${"x".repeat(5_000)}`,
+    policies: [
+      null,
+      { policy: { "policy-domain": "OURS.TEST." }, summary: { "total-successful-session-count": -1e300 } },
+    ],
+  });
+  expect(await resultOf(mailOf(zipped(odd)))).toBe("kept");
+  const [row] = await loop.engine.sql<{ organization: string; succeeded: string }[]>`
+    select organization, succeeded from tls_report_in`;
+  expect(row?.organization).toMatch(/^Evil [ -~]{1,200}$/);
+  expect(row?.succeeded).toBe("0");
+});
+
+test("a domain keeps at most 200 reports of a day", async () => {
+  const many = (n: number) =>
+    report("ours.test", {
+      "report-id": String(n),
+      policies: Array.from({ length: 20 }, (_, p) => ({
+        policy: { "policy-type": `t${p}`, "policy-domain": "ours.test" },
+      })),
+    });
+  for (let n = 0; n < 12; n++) expect(await resultOf(mailOf(zipped(many(n))))).toBe("kept");
+  expect(await loop.engine.sql`select from tls_report_in`).toHaveLength(200);
+});
+
+test.each([
+  ["a bomb", BOMB],
+  ["a very deep one", DEEP],
+  ["a wide one", gzipSync(`[${"{},".repeat(87_000)}1]`)],
+])("reading %s holds the loop for less than 50 ms", async (_, content) => {
+  const message = Buffer.from(mailOf(content).slice(0, 128 * 1024));
+  expect(await heldBy(() => readTlsMail(message), 50)).toBeLessThan(50);
+});
