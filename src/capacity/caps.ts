@@ -16,7 +16,6 @@ import {
   type Saved,
   saveDecision,
 } from "../record/workspaces/caps.ts";
-import { RESERVED_SHARE } from "../rules/plans.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -25,11 +24,13 @@ import {
   type Override,
   type Policy,
   policyVersion,
+  reservedShareOf,
   startState,
 } from "./policy.ts";
 
 const SET_ATTEMPTS_MAX = 5;
 const POLICY = "policy";
+const SHARE_ROUNDING = 1e-6;
 
 /** Caps of a workspace that changed: Redis has to hear of it. */
 export type CapsChanged = { handle: string; version: number };
@@ -167,14 +168,14 @@ async function decide(
 
 /** Limits of the workspace stand above these and are not repeated in them. */
 function capsOf({ plan }: CapacityRow, policy: Policy, { state, override }: Next, now: number) {
-  const { day, hour, bulkPaused } = effective(policy, plan, state, override, now);
-  return { day, hour, reservedShare: bulkPaused ? 1 : RESERVED_SHARE };
+  const caps = effective(policy, plan, state, override, now);
+  return { day: caps.day, hour: caps.hour, reservedShare: reservedShareOf(state, caps) };
 }
 
 function isNew(row: CapacityRow, policy: Policy, next: Next, now: number): boolean {
   const caps = capsOf(row, policy, next, now);
   // a real in Postgres, so not the very number
-  const isSameShare = Math.abs(caps.reservedShare - row.reservedShare) < 0.001;
+  const isSameShare = Math.abs(caps.reservedShare - row.reservedShare) < SHARE_ROUNDING;
   return caps.day !== row.capDay || caps.hour !== row.capHour || !isSameShare;
 }
 

@@ -107,12 +107,16 @@ export function replay(policy: Policy, plan: Plan, days: readonly DayCounts[]): 
 const FINE = { delivered: 1, bounced: 0, blocked: 0, complained: 0, fblDelivered: 0 };
 
 /** Of the last days that had mail: how much was asked for, and the shares of what became of it. */
-type DemandPattern = { demand: number; shares: Omit<DayCounts, "day" | "attempted" | "used" | "delayed"> };
+type DemandPattern = {
+  demand: number;
+  shares: Omit<DayCounts, "day" | "attempted" | "used" | "delayed" | "lateBounced" | "sources">;
+};
 
 function patternOf(days: readonly DayCounts[], today: string): DemandPattern {
   const recent = days.filter(({ day }) => day < today && day >= dayPlus(today, -RECENT_DAYS));
   const known = recent.length > 0 ? recent : days.slice(-1);
-  const total = (name: Exclude<keyof DayCounts, "day">) => known.reduce((sum, one) => sum + one[name], 0);
+  const total = (name: Exclude<keyof DayCounts, "day" | "lateBounced" | "sources">) =>
+    known.reduce((sum, one) => sum + one[name], 0);
   const attempted = total("attempted");
   if (attempted === 0) return { demand: 0, shares: FINE };
   // a day without a row is a day without mail, but for those before the first

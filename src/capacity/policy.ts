@@ -9,13 +9,13 @@
  *   a long idle spell lets it decay                  any    -> paused   mail that is not transactional waits
  *
  * Days on which nobody ran are made up one by one, but the cap grows at most once in a run: the days after the first
- * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: what a step
- * was taken on is kept in `judged`, and only what comes on top of it counts again.
+ * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: after a step,
+ * and on the way back to normal, all windows start anew.
  */
 
 import { DAY_MS } from "../clock.ts";
 import type { DayCounts } from "../record/workspaces/caps.ts";
-import { CAP_MIN, type Plan } from "../rules/plans.ts";
+import { CAP_MIN, type Plan, RESERVED_SHARE } from "../rules/plans.ts";
 import {
   ailment,
   dayOf,
@@ -23,20 +23,28 @@ import {
   deliveredWithin,
   findHarm,
   type Harm,
+  type HourMark,
+  illness,
   isClean,
   type JudgedEvidence,
+  judgedOf,
   type Measure,
+  markHour,
+  markOf,
   percent,
+  type Watch,
+  weighed,
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
 
+const HOUR_MS = 3_600_000;
+
 export type { DayCounts } from "../record/workspaces/caps.ts";
+export { COUNTED_DAYS_MAX } from "./policy/evidence.ts";
 export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
 
-/** Counts of so many days, the current one last, are all that `evaluate` ever looks at. */
-export const COUNTED_DAYS_MAX = 30;
-
-export type Level = "normal" | "frozen" | "shrunk" | "paused";
+/** Probing: after a pause, so much other than transactional mail goes that it shows what has become of the list. */
+export type Level = "normal" | "frozen" | "shrunk" | "paused" | "probing";
 
 /** Plain data, kept as JSON. */
 export type CapState = {
@@ -57,8 +65,14 @@ export type CapState = {
   shrunkAt: number[];
   /** When automation mail was paused, as long as that slows growth and the way back. */
   pausedAt: number[];
-  /** The counts that the last step was taken on. */
-  judged: JudgedEvidence[];
+  /** Recipients a day of other than transactional mail, while the level is probing. */
+  probe: number;
+  /** The first day whose mail counts as evidence. */
+  since: string | null;
+  /** What has been judged of that day. */
+  judged: JudgedEvidence | null;
+  /** Where the windows of the last hours start. */
+  hours: readonly HourMark[];
 };
 
 /** What a person set, until it runs out. */
@@ -79,6 +93,8 @@ export type Evaluation = {
   /** Caps or level are others than before: a row of history. */
   changed: boolean;
   reason: string;
+  /** What a step was taken on. */
+  harm: Harm | null;
 };
 
 export type Effective = { day: number; hour: number; bulkPaused: boolean };
@@ -96,7 +112,10 @@ export function startState(policy: Policy, plan: Plan): CapState {
     changedAt: null,
     shrunkAt: [],
     pausedAt: [],
-    judged: [],
+    probe: 0,
+    since: null,
+    judged: null,
+    hours: [],
   };
 }
 
@@ -104,17 +123,20 @@ export function evaluate(
   policy: Policy,
   plan: Plan,
   state: CapState,
-  days: readonly DayCounts[],
+  counted: readonly DayCounts[],
   override: Override | null,
   now: number,
 ): Evaluation {
+  const days = weighed(policy, counted);
   const today = dayOf(now);
   // a clock that steps back does not live a day twice
   const latest = state.evaluatedOn !== null && state.evaluatedOn > today ? state.evaluatedOn : today;
+  const at = latest === today ? now : Date.parse(latest);
   const turned = turnDays({ policy, plan, days, override, now }, state, latest);
-  const harm = findHarm(policy, days, latest, turned.state.judged);
-  const judged = harm ? applyHarm(policy, turned.state, days, harm, latest, now) : null;
-  let next = judged?.state ?? turned.state;
+  const watched = watchOn(turned.state, days, at);
+  const harm = findHarm(policy, watchOf(policy, watched), days, at);
+  const judged = harm ? applyHarm(policy, watched, days, harm, at) : null;
+  let next = judged?.state ?? watched;
   const reasons = [...turned.reasons, ...(judged?.reasons ?? [])];
 
   const capHour = hourOf(policy, next.capDay);
@@ -125,7 +147,33 @@ export function evaluate(
   const changed =
     next.capDay !== state.capDay || next.capHour !== state.capHour || next.level !== state.level;
   if (changed) next = { ...next, changedAt: now };
-  return { state: next, changed, reason: reasons.length > 0 ? reasons.join(" ") : "Nothing changed." };
+  const reason = reasons.length > 0 ? reasons.join(" ") : "Nothing changed.";
+  return { state: next, changed, reason, harm: judged ? harm : null };
+}
+
+/** What counts as evidence, and how much error the windows over it may make. */
+export function watchOf({ evidence }: Policy, { since, judged, hours, level }: CapState): Watch {
+  const error = level === "normal" ? evidence.errors_per_month : evidence.errors_after_step;
+  return { since, judged, hours, error };
+}
+
+/** A new workspace is watched from its first mail on; each hour opens a window. */
+function watchOn(state: CapState, days: readonly DayCounts[], now: number): CapState {
+  const since = state.since ?? days[0]?.day ?? null;
+  const hours = markHour(state.hours, days, now);
+  return since === state.since && hours === state.hours ? state : { ...state, since, hours };
+}
+
+/** All windows start anew. */
+function watchAnew(state: CapState, days: readonly DayCounts[], now: number): CapState {
+  const today = dayOf(now);
+  const counts = days.find(({ day }) => day === today);
+  return {
+    ...state,
+    since: today,
+    judged: counts ? judgedOf(counts) : null,
+    hours: counts ? [markOf(counts, Math.floor(now / HOUR_MS))] : [],
+  };
 }
 
 /** The caps that hold right now. */
@@ -144,6 +192,12 @@ export function effective(
   day = Math.max(CAP_MIN, day);
   const hour = Math.max(CAP_MIN, active?.fixedHour ?? hourOf(policy, day));
   return { day, hour, bulkPaused: state.level === "paused" && !active?.fixed };
+}
+
+/** The part of the caps that other than transactional mail must leave alone. */
+export function reservedShareOf({ level, probe }: CapState, caps: Effective): number {
+  if (caps.bulkPaused) return 1;
+  return level === "probing" ? Math.max(RESERVED_SHARE, 1 - probe / caps.day) : RESERVED_SHARE;
 }
 
 type Circumstances = {
@@ -168,6 +222,7 @@ function turnDays(about: Circumstances, state: CapState, today: string): PolicyS
     const ended = dayPlus(day, -1);
     const wasNormal = next.level === "normal";
     next = countDay(policy, next, days, ended);
+    next = followProbe(policy, next, days, ended, reasons);
     next = recover(policy, next, days, ended, reasons);
     if (wasNormal && !grown) {
       const before = next.capDay;
@@ -208,11 +263,47 @@ function recover(
   reasons: string[],
 ): CapState {
   const { level, cleanDays } = state;
-  if (level === "normal" || cleanDays < cleanDaysNeeded(policy, state, ended)) return state;
-  const back: Level = level === "paused" ? "shrunk" : "normal";
-  const what = level === "paused" ? "Other than transactional mail goes again" : "The cap may grow again";
-  reasons.push(`${what}: ${cleanDays} clean days in a row.`);
-  return { ...state, level: back, cleanDays: 0, judged: within(policy, days, ended) };
+  const isOnItsWay = level === "normal" || level === "probing";
+  if (isOnItsWay || cleanDays < cleanDaysNeeded(policy, state, ended)) return state;
+  const anew = watchAnew(state, days, Date.parse(ended) + DAY_MS);
+  if (level !== "paused") return normalAgain(anew, `${cleanDays} clean days in a row`, reasons);
+  const { probe } = policy.recovery;
+  reasons.push(
+    `Probing: ${probe} a day of other than transactional mail go, after ${cleanDays} clean days in a row.`,
+  );
+  return { ...anew, level: "probing", probe, cleanDays: 0 };
+}
+
+function normalAgain(state: CapState, why: string, reasons: string[]): CapState {
+  reasons.push(`The cap may grow again: ${why}.`);
+  return { ...state, level: "normal", probe: 0, cleanDays: 0 };
+}
+
+/**
+ * Only days with mail show anything. While all of them together are as healthy as growth asks, more goes each day; a
+ * probe that is not ends in another pause, since the list is the one of before.
+ */
+function followProbe(
+  policy: Policy,
+  state: CapState,
+  days: readonly DayCounts[],
+  ended: string,
+  reasons: string[],
+): CapState {
+  if (state.level !== "probing" || state.idleDays > 0 || state.since === null) return state;
+  const now = Date.parse(ended) + DAY_MS;
+  const ill = illness(policy, days, state.since, ended);
+  if (ill) {
+    reasons.push(`Paused: the probe was not healthy, ${ill}.`);
+    const pausedAt = [...recent(policy, state.pausedAt, now), now];
+    return { ...watchAnew(state, days, now), level: "paused", probe: 0, cleanDays: 0, pausedAt };
+  }
+  const probe = Math.ceil(state.probe * policy.recovery.probe_growth);
+  if (probe < state.capDay * (1 - RESERVED_SHARE)) {
+    reasons.push(`The probe widens from ${state.probe} to ${probe} a day: it is healthy.`);
+    return { ...state, probe };
+  }
+  return normalAgain(watchAnew(state, days, now), `the probe of ${state.probe} a day was healthy`, reasons);
 }
 
 /** Twice as long for each relapse: a list that waits while it is paused is the same list when it goes again. */
@@ -272,7 +363,6 @@ function applyHarm(
   state: CapState,
   days: readonly DayCounts[],
   harm: Harm,
-  today: string,
   now: number,
 ): PolicyStep | null {
   if (!harm.pauses && !harm.shrinks) return freeze(policy, state, harm);
@@ -296,14 +386,14 @@ function applyHarm(
   ];
   return {
     state: {
-      ...state,
+      ...watchAnew(state, days, now),
       capDay,
       level: pauses ? "paused" : "shrunk",
       cleanDays: 0,
       healthyDays: 0,
+      probe: 0,
       shrunkAt,
       pausedAt,
-      judged: within(policy, days, today),
     },
     reasons: [`${steps.join(". ")}. ${wording(harm, shrinks ? policy.shrink : policy.pause)}.`],
   };
@@ -329,18 +419,12 @@ function shrunken({ shrink }: Policy, capDay: number): number {
   return Math.min(capDay, Math.max(CAP_MIN, Math.floor(capDay * shrink.factor)));
 }
 
-function wording({ measure, days, sample, atLeast }: Harm, limit: Record<Measure, number>): string {
-  const period = days === 1 ? "today" : `in ${days} days`;
+function wording({ measure, since, days, sample, atLeast }: Harm, limit: Record<Measure, number>): string {
+  const start = new Date(since).toISOString();
+  const isHour = !start.endsWith("T00:00:00.000Z");
+  const period = isHour ? `since ${start.slice(11, 16)}` : days === 1 ? "today" : `in ${days} days`;
   const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
   return `${sample.events} ${measure}s ${period} against ${sample.of} ${of} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
-}
-
-/** The days that a rate may still be taken over, as they are now. */
-function within(policy: Policy, days: readonly DayCounts[], to: string): JudgedEvidence[] {
-  const from = dayPlus(to, 1 - policy.window_days);
-  return days
-    .filter(({ day }) => day >= from && day <= to)
-    .map(({ day, bounced, complained }) => ({ day, bounced, complained }));
 }
 
 function activeOverride(override: Override | null, now: number): Override | null {

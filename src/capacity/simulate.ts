@@ -1,17 +1,27 @@
 /**
- * One simulated workspace: its mail arrives bin by bin, waits for the caps, goes, bounces and is complained about, and
- * the policy moves its caps. The windows are the ledger of production (rules/ledger.ts) and the policy is the policy of
- * production, on a clock of its own. Mail is counted, never held one by one, so that 60 days take milliseconds.
+ * One simulated workspace: its mail arrives bin by bin, finds room in the quota, waits for the caps, goes, bounces and
+ * is complained about; receivers react to the address it comes from; and the policy moves its caps. Quota and caps are
+ * the ledger of production (rules/ledger.ts) and the policy is the policy of production, on a clock of its own. Mail is
+ * counted, never held one by one, so that 60 days take milliseconds.
  *
  * Each bin: evaluate what is known, let mail arrive, let transactional mail go and then automation mail, oldest first,
- * and count what became of it, with what comes late of earlier mail.
+ * and count what became of it, with what is heard late of earlier mail. Senders that share the address live in step.
  */
 
 import { DAY_MS } from "../clock.ts";
+import type { SourceCounts } from "../record/workspaces/caps.ts";
 import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
-import { RESERVED_SHARE } from "../rules/plans.ts";
+import { limitsOf, RESERVED_SHARE } from "../rules/plans.ts";
+import { Agenda } from "./agenda.ts";
 import { SimulatedBacklog } from "./line.ts";
-import { dayOf, findHarm } from "./policy/evidence.ts";
+import {
+  dayOf,
+  findHarm,
+  type Harm,
+  type SuspiciousBurst,
+  suspiciousBursts,
+  weighed,
+} from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -19,18 +29,37 @@ import {
   effective,
   evaluate,
   type Level,
+  type Override,
   type Policy,
+  reservedShareOf,
   startState,
+  watchOf,
 } from "./policy.ts";
 import { binomial, type Random, randomOf } from "./random.ts";
-import { BINS_PER_DAY, binsAfter, type Scenario, type Workload, workloadsOf } from "./workload.ts";
+import { DEFAULT_RECEIVERS, SimulatedReceivers } from "./receivers.ts";
+import {
+  BINS_PER_DAY,
+  binsAfter,
+  type Scenario,
+  type ScenarioEvent,
+  type SimulatedSender,
+  type Workload,
+  workloadsOf,
+} from "./workload.ts";
 
 export const BIN_MINUTES = 1_440 / BINS_PER_DAY;
+const HOUR_MS = 3_600_000;
 const BIN_MS = DAY_MS / BINS_PER_DAY;
 /** A Monday. */
-const FIRST_MS = Date.UTC(2026, 0, 5);
+export const FIRST_MS = Date.UTC(2026, 0, 5);
 const SEED_STRIDE = 0x9e3779b1;
-const SEVERITY: Record<Level, number> = { normal: 0, frozen: 1, shrunk: 2, paused: 3 };
+const SEVERITY: Record<Level, number> = { normal: 0, frozen: 1, probing: 2, shrunk: 3, paused: 4 };
+/** Of a workspace that has grown: what it used of its cap. */
+const USED_SHARE = 0.5;
+const RETRY_SPREAD = 0.7;
+const NO_STREAM = -1;
+/** Whoever complains about everything does it from few accounts. */
+const FORGED = "strangers";
 
 export type SimulatedCapChange = {
   bin: number;
@@ -38,15 +67,24 @@ export type SimulatedCapChange = {
   capHour: number;
   level: Level;
   reason: string;
+  harm: Harm | null;
 };
 
-/** A day as a chart shows it: the largest cap in force, what arrived, and what waited when it ended. */
-export type SimulatedDay = DayCounts & { cap: number; demand: number; waiting: number };
+/** A day as a chart shows it: the largest cap in force, what arrived, what waited when it ended, and the receivers. */
+export type SimulatedDay = DayCounts & {
+  cap: number;
+  demand: number;
+  waiting: number;
+  throttled: number;
+  reputation: number;
+  sources: SourceCounts[];
+};
 
 export type Run = {
   seed: number;
   days: SimulatedDay[];
   changes: SimulatedCapChange[];
+  bursts: SuspiciousBurst[];
   /** Good mail by how many bins it waited; mail that still waits at the end, by how long it has. */
   delays: { transactional: Float64Array; automation: Float64Array };
   sent: number;
@@ -64,28 +102,43 @@ export type Run = {
   falselyHeld: boolean;
   /** How often the cap turned from rising to falling or back. */
   turns: number;
+  /** Good mail: delivered, of that in the spam folder, told to come back later, refused for the address. */
+  goodSent: number;
+  goodInboxed: number;
+  goodThrottled: number;
+  goodBlocked: number;
+  listedDays: number;
+  /** Requests that the quota refused, in recipients. */
+  refused: number;
 };
 
 type World = {
   policy: Policy;
-  scenario: Scenario;
+  scenario: SimulatedSender;
+  events: readonly ScenarioEvent[];
   workloads: Workload[];
+  providers: readonly (readonly [name: string, share: number])[];
   random: Random;
+  receivers: SimulatedReceivers | null;
+  retryMedian: number;
   ledger: Ledger;
   allowance: Allowance;
   state: CapState;
-  bulkPaused: boolean;
+  override: Override | null;
   /** Up to 30 days, today last. */
   recent: DayCounts[];
   today: SimulatedDay;
-  /** Counts moved since the last evaluation; without that it would find the same. */
-  news: boolean;
+  /** What moved since the last evaluation: without a bounce or complaint no evidence has grown. */
+  moved: { any: boolean; events: boolean };
   evaluatorDown: boolean;
   blockedShare: number;
-  lines: { transactional: SimulatedBacklog; automation: SimulatedBacklog };
+  deferredShare: number;
+  lines: { transactional: SimulatedBacklog; automation: SimulatedBacklog; month: SimulatedBacklog };
   /** In this bin. */
   arrived: { transactional: number; automation: number };
-  late: { bounces: Uint32Array; complaints: Uint32Array };
+  agenda: Agenda;
+  /** What receivers saw of the day; complaints as they are to be expected, in inboxes. */
+  seen: { volume: number; bounced: number; inboxed: number; complained: number };
   badBegins: number;
   provenAt: number | null;
   reactedAt: number | null;
@@ -94,34 +147,82 @@ type World = {
   run: Run;
 };
 
-export function simulate(policy: Policy, scenario: Scenario, days: number, seed: number): Run {
-  const world = worldOf(policy, scenario, days, seed);
+/** Called after each look of the policy, with the counts that it saw. */
+export type Observe = (bin: number, state: CapState, counts: readonly DayCounts[]) => void;
+
+export function simulate(
+  policy: Policy,
+  scenario: Scenario,
+  days: number,
+  seed: number,
+  observe: Observe | null = null,
+): Run {
+  const worlds = worldsOf(policy, scenario, days, seed);
+  const [main] = worlds as [World];
   for (let day = 0; day < days; day++) {
-    beginDay(world, day);
+    if (day > 0) endDay(worlds);
+    for (const world of worlds) beginDay(world, day);
     for (let bin = day * BINS_PER_DAY; bin < (day + 1) * BINS_PER_DAY; bin++) {
-      evaluateNow(world, bin);
-      arrive(world, bin);
-      release(world, bin);
-      countLate(world, bin);
-      noticeProof(world, bin);
+      for (const world of worlds) liveBin(world, bin, world === main ? observe : null);
     }
   }
-  return finish(world, days * BINS_PER_DAY);
+  return finish(main, days * BINS_PER_DAY);
 }
 
-function worldOf(policy: Policy, scenario: Scenario, days: number, seed: number): World {
+function liveBin(world: World, bin: number, observe: Observe | null): void {
+  evaluateNow(world, bin);
+  observe?.(bin, world.state, world.recent);
+  arrive(world, bin);
+  release(world, bin);
+  hear(world, bin);
+  noticeProof(world, bin);
+}
+
+/** The workspace that is asked about, and those that share its address. */
+function worldsOf(policy: Policy, scenario: Scenario, days: number, seed: number): World[] {
   const random = randomOf(Math.imul(seed, SEED_STRIDE));
+  const neighbours = (scenario.neighbours ?? []).flatMap(({ count, ...sender }) =>
+    Array.from({ length: count }, () => sender),
+  );
+  const isIndifferent = scenario.receivers === "indifferent";
+  const model = { ...DEFAULT_RECEIVERS, ...(scenario.receivers === "indifferent" ? {} : scenario.receivers) };
+  const known = [scenario, ...neighbours].reduce((sum, { start_cap = 0 }) => sum + start_cap * USED_SHARE, 0);
+  const receivers = isIndifferent
+    ? null
+    : new SimulatedReceivers(model, known, randomOf(Math.imul(seed, SEED_STRIDE) ^ 0x5bd1e995));
+  const main = worldOf(policy, scenario, scenario.events ?? [], receivers, days, seed, random);
+  main.providers = Object.entries(scenario.providers ?? {});
+  main.retryMedian = model.throttle_hours;
+  return [
+    main,
+    ...neighbours.map((sender, n) => {
+      const own = randomOf(Math.imul(seed, SEED_STRIDE) + n + 1);
+      return worldOf(policy, sender, [], receivers, days, seed, own);
+    }),
+  ];
+}
+
+function worldOf(
+  policy: Policy,
+  scenario: SimulatedSender,
+  events: readonly ScenarioEvent[],
+  receivers: SimulatedReceivers | null,
+  days: number,
+  seed: number,
+  random: Random,
+): World {
   const bins = days * BINS_PER_DAY;
   const state = startState(policy, scenario.plan);
   if (scenario.start_cap !== undefined) {
     state.capDay = scenario.start_cap;
     state.capHour = effective(policy, scenario.plan, state, null, FIRST_MS).hour;
   }
-  const workloads = workloadsOf(scenario, random);
+  const limits = limitsOf(scenario.plan, scenario.limits ?? {});
   const run: Run = {
     seed,
     days: [],
     changes: [],
+    bursts: [],
     delays: { transactional: new Float64Array(bins + 1), automation: new Float64Array(bins + 1) },
     sent: 0,
     waitingMost: 0,
@@ -133,30 +234,46 @@ function worldOf(policy: Policy, scenario: Scenario, days: number, seed: number)
     reactionMinutes: null,
     falselyHeld: false,
     turns: 0,
+    goodSent: 0,
+    goodInboxed: 0,
+    goodThrottled: 0,
+    goodBlocked: 0,
+    listedDays: 0,
+    refused: 0,
   };
   return {
     policy,
     scenario,
-    workloads,
+    events,
+    workloads: workloadsOf(scenario, random),
+    providers: [],
     random,
+    receivers,
+    retryMedian: DEFAULT_RECEIVERS.throttle_hours,
     ledger: emptyLedger(),
     allowance: {
-      dayLimit: null,
-      monthLimit: Number.POSITIVE_INFINITY,
+      dayLimit: limits.emails_per_day,
+      monthLimit: limits.emails_per_month,
       capDay: 0,
       capHour: 0,
       reservedShare: RESERVED_SHARE,
     },
     state,
-    bulkPaused: false,
+    override: null,
     recent: [],
     today: dayBegun(""),
-    news: true,
+    moved: { any: true, events: true },
     evaluatorDown: false,
     blockedShare: 0,
-    lines: { transactional: new SimulatedBacklog(), automation: new SimulatedBacklog() },
+    deferredShare: 0,
+    lines: {
+      transactional: new SimulatedBacklog(),
+      automation: new SimulatedBacklog(),
+      month: new SimulatedBacklog(),
+    },
     arrived: { transactional: 0, automation: 0 },
-    late: { bounces: new Uint32Array(bins), complaints: new Uint32Array(bins) },
+    agenda: new Agenda(bins),
+    seen: { volume: 0, bounced: 0, inboxed: 0, complained: 0 },
     badBegins: firstBadBin(scenario),
     provenAt: null,
     reactedAt: null,
@@ -166,42 +283,74 @@ function worldOf(policy: Policy, scenario: Scenario, days: number, seed: number)
   };
 }
 
+/** Receivers learn from the day of all who share the address. */
+function endDay(worlds: readonly World[]): void {
+  const receivers = worlds[0]?.receivers;
+  if (!receivers) return;
+  const total = { volume: 0, bounced: 0, inboxed: 0, complained: 0 };
+  for (const { seen } of worlds)
+    for (const name of ["volume", "bounced", "inboxed", "complained"] as const) {
+      total[name] += seen[name];
+      seen[name] = 0;
+    }
+  receivers.endDay(total);
+}
+
 function beginDay(world: World, day: number): void {
-  const { scenario, recent, run, late } = world;
+  const { recent, run, agenda, receivers } = world;
   world.today = dayBegun(dayOf(FIRST_MS + day * DAY_MS));
+  world.today.reputation = receivers?.reputation ?? 1;
+  if (receivers?.isListed) run.listedDays++;
   run.days.push(world.today);
   recent.push(world.today);
   if (recent.length > COUNTED_DAYS_MAX) recent.shift();
-  world.news = true;
-  for (const workload of world.workloads) workload.begin(day, day % 7);
+  world.moved.any = world.moved.events = true;
+  for (const workload of world.workloads)
+    workload.begin(day, day % 7, world.allowance.capDay || world.state.capDay);
 
   world.evaluatorDown = false;
-  world.blockedShare = 0;
-  for (const event of scenario.events ?? []) {
+  world.blockedShare = receivers?.blockedShare ?? 0;
+  world.deferredShare = 0;
+  world.override = null;
+  for (const event of world.events) {
     if (event.kind === "complaints") {
       const noon = day * BINS_PER_DAY + BINS_PER_DAY / 2;
-      if (day === event.day) late.complaints[noon] = (late.complaints[noon] as number) + event.count;
+      if (day === event.day) agenda.add(noon, "complaint", noon, NO_STREAM, noon, event.count);
     } else if (day >= event.from_day && day < event.to_day) {
       if (event.kind === "evaluator_down") world.evaluatorDown = true;
-      else world.blockedShare = event.share;
+      else if (event.kind === "blocked") world.blockedShare = Math.max(world.blockedShare, event.share);
+      else if (event.kind === "deferred") world.deferredShare = event.share;
+      else world.override = overrideOf(event);
     }
   }
 }
 
+function overrideOf(event: Extract<ScenarioEvent, { kind: "override" }>): Override {
+  return {
+    minimum: event.minimum ?? null,
+    maximum: event.maximum ?? null,
+    fixed: event.fixed ?? null,
+    fixedHour: event.fixed_hour ?? null,
+    until: FIRST_MS + event.to_day * DAY_MS,
+    by: "scenario",
+    reason: "scenario",
+  };
+}
+
 function evaluateNow(world: World, bin: number): void {
-  const { policy, scenario, state, allowance, run, today } = world;
+  const { policy, scenario, state, allowance, run, today, override } = world;
   const now = timeOf(bin);
-  if (world.news && !world.evaluatorDown) {
-    world.news = false;
-    const { state: next, changed, reason } = evaluate(policy, scenario.plan, state, world.recent, null, now);
-    world.state = next;
-    if (changed) noteChange(world, bin, state, reason);
+  if (isWorthALook(world, now) && !world.evaluatorDown) {
+    world.moved.any = world.moved.events = false;
+    const done = evaluate(policy, scenario.plan, state, world.recent, override, now);
+    world.state = done.state;
+    if (done.changed) noteChange(world, bin, state, done.reason, done.harm);
   }
-  if (bin === 0 || world.state !== state) {
-    const caps = effective(policy, scenario.plan, world.state, null, now);
+  if (bin % BINS_PER_DAY === 0 || world.state !== state) {
+    const caps = effective(policy, scenario.plan, world.state, override, now);
     allowance.capDay = caps.day;
     allowance.capHour = caps.hour;
-    world.bulkPaused = caps.bulkPaused;
+    allowance.reservedShare = reservedShareOf(world.state, caps);
     const { target } = scenario;
     if (target !== undefined && run.daysToTarget === null && caps.day >= target)
       run.daysToTarget = bin / BINS_PER_DAY;
@@ -209,10 +358,15 @@ function evaluateNow(world: World, bin: number): void {
   today.cap = Math.max(today.cap, allowance.capDay);
 }
 
-function noteChange(world: World, bin: number, before: CapState, reason: string): void {
+/** No more looks than may find something: each hour's first opens a window, the others need an event. */
+function isWorthALook({ moved, state }: World, now: number): boolean {
+  return moved.events || (moved.any && state.hours.at(-1)?.hour !== Math.floor(now / HOUR_MS));
+}
+
+function noteChange(world: World, bin: number, before: CapState, reason: string, harm: Harm | null): void {
   const { run, state, badBegins } = world;
   const { capDay, capHour, level } = state;
-  run.changes.push({ bin, capDay, capHour, level, reason });
+  run.changes.push({ bin, capDay, capHour, level, reason, harm });
   if (SEVERITY[level] > SEVERITY[before.level]) {
     if (bin < badBegins) run.falselyHeld = true;
     else world.reactedAt ??= bin;
@@ -225,111 +379,223 @@ function noteChange(world: World, bin: number, before: CapState, reason: string)
 }
 
 function arrive(world: World, bin: number): void {
-  const { workloads, lines, arrived, today } = world;
+  const { workloads, arrived, today, ledger } = world;
   const binOfDay = bin % BINS_PER_DAY;
   arrived.transactional = arrived.automation = 0;
+  let isAdvanced = false;
   for (let stream = 0; stream < workloads.length; stream++) {
     const workload = workloads[stream] as Workload;
     const count = workload.arrivals(binOfDay);
     if (count === 0) continue;
-    const kind = workload.bulk ? "automation" : "transactional";
     today.demand += count;
-    arrived[kind] += count;
-    lines[kind].join(bin, stream, count);
+    if (!isAdvanced) advance(ledger, timeOf(bin));
+    isAdvanced = true;
+    if (workload.bulk) arriveBulk(world, bin, stream, count);
+    else arriveTransactional(world, bin, stream, count);
   }
+  if (world.lines.month.waiting > 0) leaveMonth(world, bin);
+}
+
+/** What the quota has no room for is refused: the caller is told, and the mail never exists. */
+function arriveTransactional(world: World, bin: number, stream: number, count: number): void {
+  const { ledger } = world;
+  const { dayLimit, monthLimit } = world.allowance;
+  const left = Math.min(monthLimit - ledger.monthUsed, (dayLimit ?? Infinity) - ledger.dayUsed);
+  const taken = Math.max(0, Math.min(count, left));
+  ledger.monthUsed += taken;
+  ledger.dayUsed += taken;
+  world.run.refused += count - taken;
+  world.arrived.transactional += taken;
+  world.lines.transactional.join(bin, stream, taken);
+}
+
+/** The engine's own mail waits for the month to turn. */
+function arriveBulk(
+  { ledger, allowance, lines, arrived }: World,
+  bin: number,
+  stream: number,
+  count: number,
+): void {
+  const taken =
+    lines.month.waiting > 0 ? 0 : Math.min(count, Math.max(0, allowance.monthLimit - ledger.monthUsed));
+  ledger.monthUsed += taken;
+  arrived.automation += taken;
+  lines.automation.join(bin, stream, taken);
+  lines.month.join(bin, stream, count - taken);
+}
+
+function leaveMonth({ ledger, allowance, lines }: World, bin: number): void {
+  advance(ledger, timeOf(bin));
+  const room = allowance.monthLimit - ledger.monthUsed;
+  if (room <= 0) return;
+  ledger.monthUsed += lines.month.serve(room, (count, stream, arrived) =>
+    lines.automation.join(arrived, stream, count),
+  );
 }
 
 function release(world: World, bin: number): void {
   const { lines, arrived, ledger, today, run } = world;
-  const { transactional, automation } = lines;
+  const { transactional, automation, month } = lines;
   if (transactional.waiting + automation.waiting > 0) {
     advance(ledger, timeOf(bin));
     serve(world, bin, transactional, false);
-    if (!world.bulkPaused) serve(world, bin, automation, true);
+    if (world.allowance.reservedShare < 1) serve(world, bin, automation, true);
   }
   today.delayed +=
     Math.min(arrived.transactional, transactional.waiting) + Math.min(arrived.automation, automation.waiting);
-  today.waiting = transactional.waiting + automation.waiting;
-  run.waitingMost = Math.max(run.waitingMost, today.waiting);
+  today.waiting = transactional.waiting + automation.waiting + month.waiting;
+  if (today.waiting > run.waitingMost) run.waitingMost = today.waiting;
 }
 
 function serve(world: World, bin: number, line: SimulatedBacklog, bulk: boolean): void {
   if (line.waiting === 0) return;
   const room = roomNow(world.ledger, world.allowance, bulk);
   if (room === 0) return;
-  const delays = bulk ? world.run.delays.automation : world.run.delays.transactional;
-  const served = line.serve(room, (count, stream, arrived) => {
-    const workload = world.workloads[stream] as Workload;
-    if (!workload.bad) delays[bin - arrived] = (delays[bin - arrived] as number) + count;
-    send(world, bin, workload, count);
-  });
+  const served = line.serve(room, (count, stream, arrived) => send(world, bin, stream, arrived, count));
   charge(world.ledger, bulk, served);
 }
 
-function send(world: World, bin: number, workload: Workload, count: number): void {
-  const { today, random, run, late } = world;
-  const { bounceAfter, complaintAfter } = workload;
+/** Handed to the receivers, who answer now or tell it to come back. */
+function send(world: World, bin: number, stream: number, arrived: number, count: number): void {
+  const { today, random, run, receivers, seen } = world;
+  const workload = world.workloads[stream] as Workload;
+  const throttled = receivers?.throttle(count) ?? 0;
+  const deferred = Math.max(throttled, binomial(random, count, world.deferredShare));
+  today.used += count;
+  today.attempted += count;
+  today.throttled += deferred;
+  seen.volume += count;
+  run.sent += count;
+  world.moved.any = true;
+  if (workload.bad) {
+    run.badSent += count;
+    if (world.reactedAt === null) run.badBeforeFreeze += count;
+    if (!world.wasPaused) run.badBeforePause += count;
+  } else {
+    run.goodSent += count;
+    run.goodThrottled += deferred;
+  }
+  const { source } = workload;
+  if (source !== null) sourceIn(today, source).attempted += count;
+  if (deferred > 0) {
+    const retryAt = bin + 1 + binsAfter({ median_hours: world.retryMedian, spread: RETRY_SPREAD }, random);
+    world.agenda.add(retryAt, "answer", bin, stream, arrived, deferred);
+  }
+  answer(world, bin, stream, arrived, count - deferred);
+}
+
+/** What becomes of mail that receivers have an answer for. */
+function answer(world: World, bin: number, stream: number, arrived: number, count: number): void {
+  const { today, random, run, seen, agenda } = world;
+  const workload = world.workloads[stream] as Workload;
+  const { bounceAfter, complaintAfter, source, bulk } = workload;
   const blocked = binomial(random, count, world.blockedShare);
   const bounced = binomial(random, count - blocked, workload.bounce);
   const delivered = count - blocked - (bounceAfter === null ? bounced : 0);
+  const spamShare = world.receivers?.spamShare ?? 0;
+  const inboxed = delivered - binomial(random, delivered, spamShare);
   const fblDelivered = binomial(random, delivered, workload.fblShare);
-  const complained = binomial(random, fblDelivered, workload.complaint);
-  today.used += count;
-  today.attempted += count;
+  // nobody complains about what the spam folder holds
+  const complained = binomial(random, fblDelivered, workload.complaint * (1 - spamShare));
   today.blocked += blocked;
   today.delivered += delivered;
   today.fblDelivered += fblDelivered;
-  if (bounceAfter === null) today.bounced += bounced;
-  else for (let n = 0; n < bounced; n++) mark(late.bounces, bin + binsAfter(bounceAfter, random));
-  for (let n = 0; n < complained; n++) mark(late.complaints, bin + binsAfter(complaintAfter, random));
-  run.sent += count;
-  world.news = true;
-  if (!workload.bad) return;
-  run.badSent += count;
-  run.badBounced += bounced;
-  if (world.reactedAt === null) run.badBeforeFreeze += count;
-  if (!world.wasPaused) run.badBeforePause += count;
+  for (const [name, share] of world.providers) sourceIn(today, name).fblDelivered += fblDelivered * share;
+  seen.bounced += bounced;
+  seen.inboxed += inboxed;
+  seen.complained += inboxed * workload.complaint;
+  if (bounceAfter === null) {
+    today.bounced += bounced;
+    if (source !== null) sourceIn(today, source).bounced += bounced;
+  } else
+    for (let n = 0; n < bounced; n++)
+      agenda.add(bin + binsAfter(bounceAfter, random), "bounce", bin, stream, arrived, 1);
+  for (let n = 0; n < complained; n++)
+    agenda.add(bin + binsAfter(complaintAfter, random), "complaint", bin, stream, arrived, 1);
+  world.moved.any = true;
+  if (bounceAfter === null && bounced > 0) world.moved.events = true;
+  if (workload.bad) {
+    run.badBounced += bounced;
+    return;
+  }
+  run.goodInboxed += inboxed;
+  run.goodBlocked += blocked;
+  const delays = bulk ? run.delays.automation : run.delays.transactional;
+  delays[bin - arrived] = (delays[bin - arrived] as number) + count;
 }
 
-/** Outcomes later than the simulated time are never known. */
-function mark(late: Uint32Array, bin: number): void {
-  if (bin < late.length) late[bin] = (late[bin] as number) + 1;
+/** What is heard now of earlier mail counts on the day of its send. */
+function hear(world: World, bin: number): void {
+  world.agenda.each(bin, (kind, sent, stream, arrived, count) => {
+    if (kind === "answer") return answer(world, bin, stream, arrived, count);
+    const day = world.run.days[Math.floor(sent / BINS_PER_DAY)] as SimulatedDay;
+    world.moved.any = world.moved.events = true;
+    if (kind === "complaint") {
+      day.complained += count;
+      const source = stream === NO_STREAM ? forgedAt(world, sent) : providerOf(world);
+      if (source !== null) sourceIn(day, source).complained += count;
+      return;
+    }
+    day.bounced += count;
+    day.lateBounced = (day.lateBounced ?? 0) + count;
+    const { source } = world.workloads[stream] as Workload;
+    if (source !== null) sourceIn(day, source).bounced += count;
+  });
 }
 
-function countLate(world: World, bin: number): void {
-  const bounces = world.late.bounces[bin] as number;
-  const complaints = world.late.complaints[bin] as number;
-  if (bounces + complaints === 0) return;
-  world.today.bounced += bounces;
-  world.today.complained += complaints;
-  world.news = true;
+/** Where the complaints come from that no stream accounts for. */
+function forgedAt({ events }: World, bin: number): string | null {
+  const day = Math.floor(bin / BINS_PER_DAY);
+  for (const event of events)
+    if (event.kind === "complaints" && event.day === day) return event.source ?? FORGED;
+  return null;
+}
+
+function providerOf({ providers, random }: World): string | null {
+  if (providers.length === 0) return null;
+  let left = random();
+  for (const [name, share] of providers) {
+    left -= share;
+    if (left < 0) return name;
+  }
+  return null;
+}
+
+function sourceIn(day: SimulatedDay, name: string): SourceCounts {
+  const known = day.sources.find((one) => one.name === name);
+  if (known) return known;
+  const made = { name, attempted: 0, bounced: 0, complained: 0, fblDelivered: 0 };
+  day.sources.push(made);
+  return made;
 }
 
 /** When the counts alone prove harm, whether or not anyone evaluates them. */
 function noticeProof(world: World, bin: number): void {
-  if (world.provenAt !== null || !world.news || bin < world.badBegins) return;
-  if (findHarm(world.policy, world.recent, world.today.day, world.state.judged)) world.provenAt = bin;
+  if (world.provenAt !== null || !world.moved.events || bin < world.badBegins) return;
+  const days = weighed(world.policy, world.recent);
+  if (findHarm(world.policy, watchOf(world.policy, world.state), days, timeOf(bin))) world.provenAt = bin;
 }
 
 function finish(world: World, end: number): Run {
   const { run, lines, workloads, provenAt, reactedAt } = world;
-  for (const kind of ["transactional", "automation"] as const) {
-    const delays = run.delays[kind];
+  for (const kind of ["transactional", "automation", "month"] as const) {
+    const delays = run.delays[kind === "month" ? "automation" : kind];
     lines[kind].serve(lines[kind].waiting, (count, stream, arrived) => {
       if (!workloads[stream]?.bad) delays[end - arrived] = (delays[end - arrived] as number) + count;
     });
+  }
+  for (const kind of ["transactional", "automation"] as const) {
+    const delays = run.delays[kind];
     run.delays[kind] = delays.slice(0, delays.findLastIndex((count) => count > 0) + 1);
   }
   if (provenAt !== null && reactedAt !== null) run.reactionMinutes = (reactedAt - provenAt) * BIN_MINUTES;
+  run.bursts = suspiciousBursts(world.policy, run.days);
   return run;
 }
 
-/** The first bin in which anything bad may be sent or said; infinite for a workspace that is good throughout. */
-function firstBadBin({ streams, events = [] }: Scenario): number {
-  const first = [
-    ...streams.filter(({ bad }) => bad).map(({ from_day = 0 }) => from_day),
-    ...events.flatMap((event) => (event.kind === "complaints" ? [event.day] : [])),
-  ];
+/** The first bin in which anything bad may be sent; infinite for a workspace that is good throughout. */
+function firstBadBin({ streams }: SimulatedSender): number {
+  const first = streams.filter(({ bad }) => bad).map(({ from_day = 0 }) => from_day);
   return Math.min(...first) * BINS_PER_DAY;
 }
 
@@ -343,13 +609,17 @@ function dayBegun(day: string): SimulatedDay {
     attempted: 0,
     delivered: 0,
     bounced: 0,
+    lateBounced: 0,
     blocked: 0,
     complained: 0,
     fblDelivered: 0,
     delayed: 0,
     used: 0,
+    sources: [],
     cap: 0,
     demand: 0,
     waiting: 0,
+    throttled: 0,
+    reputation: 1,
   };
 }

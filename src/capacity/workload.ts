@@ -8,6 +8,7 @@ import { BUCKET_MS } from "../rules/ledger.ts";
 import { CAP_MIN, PLANS } from "../rules/plans.ts";
 import { fileFault, type SchemaError } from "../schemafault.ts";
 import { factorAround1, normal, poisson, type Random } from "./random.ts";
+import { ReceiverFile } from "./receivers.ts";
 
 export const BINS_PER_HOUR = 3_600_000 / BUCKET_MS;
 export const BINS_PER_DAY = 24 * BINS_PER_HOUR;
@@ -57,6 +58,14 @@ const Stream = Type.Object(
       }),
     ),
     per_day_max: Type.Optional(Type.Number({ minimum: 0, maximum: PER_DAY_MAX })),
+    share_of_cap: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 10,
+        description:
+          "Recipients a day as a share of the cap of its morning, up to `per_day_max`: what does not fit goes elsewhere.",
+      }),
+    ),
     list: Type.Optional(
       Type.Integer({ minimum: 1, maximum: PER_DAY_MAX, description: "Recipients that all arrive at once." }),
     ),
@@ -82,6 +91,13 @@ const Stream = Type.Object(
     complaint: rate("Of what is delivered where complaints are reported."),
     complaint_after: Type.Optional(After),
     fbl_share: Type.Optional(rate("Of what is delivered, to domains that report complaints.")),
+    source: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 60,
+        description: "The source it counts as: a form open to all.",
+      }),
+    ),
   },
   strict,
 );
@@ -102,35 +118,87 @@ const Event = Type.Union([
       kind: Type.Literal("complaints"),
       day: day("At its noon."),
       count: Type.Integer({ minimum: 1, maximum: 1e6, description: "So many at once." }),
+      source: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 60, description: "The provider that all of them come from." }),
+      ),
     },
     { ...strict, description: "Complaints that no stream accounts for." },
   ),
+  Type.Object(
+    { kind: Type.Literal("deferred"), ...period, share: rate("Of all mail, told to come back later.") },
+    { ...strict, description: "Receivers are slow: mail goes through, but later." },
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal("override"),
+      ...period,
+      minimum: Type.Optional(Type.Integer({ minimum: CAP_MIN })),
+      maximum: Type.Optional(Type.Integer({ minimum: CAP_MIN })),
+      fixed: Type.Optional(Type.Integer({ minimum: CAP_MIN })),
+      fixed_hour: Type.Optional(Type.Integer({ minimum: CAP_MIN })),
+    },
+    { ...strict, description: "Somebody sets the caps by hand, as `caps set` does." },
+  ),
 ]);
+
+/** What one sender is and wants to send. */
+const sender = {
+  plan: Type.Enum([...PLANS]),
+  limits: Type.Optional(
+    Type.Object(
+      {
+        emails_per_day: Type.Optional(Type.Integer({ minimum: 1 })),
+        emails_per_month: Type.Optional(Type.Integer({ minimum: 1 })),
+      },
+      { ...strict, description: "In place of the quota of the plan, as `workspace set --limit` does." },
+    ),
+  ),
+  start_cap: Type.Optional(
+    Type.Integer({ minimum: CAP_MIN, description: "For a workspace that has grown before." }),
+  ),
+  spread: Type.Optional(
+    Type.Object(
+      { volume: Type.Number({ minimum: 0, maximum: 2 }), quality: Type.Number({ minimum: 0, maximum: 2 }) },
+      { ...strict, description: "How much workspaces differ, from seed to seed." },
+    ),
+  ),
+  streams: Type.Array(Stream, { minItems: 1, maxItems: STREAMS_MAX }),
+};
 
 export const ScenarioFile = Type.Object(
   {
     description: Type.String(),
-    plan: Type.Enum([...PLANS]),
     days: Type.Integer({ minimum: 1, maximum: DAYS_MAX, description: "When --days does not say." }),
     target: Type.Optional(
       Type.Integer({ minimum: CAP_MIN, description: "The daily cap whose day of arrival is measured." }),
     ),
-    start_cap: Type.Optional(
-      Type.Integer({ minimum: CAP_MIN, description: "For a workspace that has grown before." }),
-    ),
-    spread: Type.Optional(
-      Type.Object(
-        { volume: Type.Number({ minimum: 0, maximum: 2 }), quality: Type.Number({ minimum: 0, maximum: 2 }) },
-        { ...strict, description: "How much workspaces differ, from seed to seed." },
-      ),
-    ),
-    streams: Type.Array(Stream, { minItems: 1, maxItems: STREAMS_MAX }),
+    ...sender,
     events: Type.Optional(Type.Array(Event, { maxItems: 50 })),
+    providers: Type.Optional(
+      Type.Record(Type.String({ maxLength: 60 }), rate("Of the mail that can be complained about."), {
+        description: "Where complaints come from: a source each.",
+      }),
+    ),
+    neighbours: Type.Optional(
+      Type.Array(Type.Object({ count: Type.Integer({ minimum: 1, maximum: 20 }), ...sender }, strict), {
+        maxItems: 10,
+        description: "Others who send from the same address, under the same policy.",
+      }),
+    ),
+    receivers: Type.Optional(
+      Type.Union([Type.Literal("indifferent"), Type.Partial(ReceiverFile, strict)], {
+        description: "How receivers react, where it differs from the model; indifferent: they do not.",
+      }),
+    ),
   },
   { ...strict, title: "Postrider scenario" },
 );
 
+export type ScenarioEvent = Static<typeof Event>;
 export type Scenario = Static<typeof ScenarioFile>;
+export type SimulatedSender = Pick<Scenario, "plan" | "limits" | "start_cap" | "spread" | "streams"> & {
+  target?: number;
+};
 type StreamFile = Static<typeof Stream>;
 type Delay = Static<typeof After>;
 
@@ -143,9 +211,10 @@ export function checkScenario(json: unknown): Scenario {
     throw new Error(fileFault(errors, ScenarioFile, "scenario"));
   }
   const scenario = json as Scenario;
-  for (const { name, per_day, list } of scenario.streams)
-    if ((per_day === undefined) === (list === undefined))
-      throw new Error(`The stream ${name} needs either \`per_day\` or \`list\`.`);
+  const streams = [scenario, ...(scenario.neighbours ?? [])].flatMap((sender) => sender.streams);
+  for (const { name, per_day, list, share_of_cap } of streams)
+    if ([per_day, list, share_of_cap].filter((one) => one !== undefined).length !== 1)
+      throw new Error(`The stream ${name} needs either \`per_day\` or \`list\` or \`share_of_cap\`.`);
   return scenario;
 }
 
@@ -158,8 +227,9 @@ export type Workload = {
   complaint: number;
   complaintAfter: Delay;
   fblShare: number;
-  /** Sets what follows to a day; `weekday` 0 is Monday. */
-  begin(day: number, weekday: number): void;
+  source: string | null;
+  /** Sets what follows to a day with this cap; `weekday` 0 is Monday. */
+  begin(day: number, weekday: number, capDay: number): void;
   /** Recipients that arrive in a bin of that day. */
   arrivals(bin: number): number;
 };
@@ -174,7 +244,7 @@ const SHAPES: Record<"even" | "office" | "evening", readonly number[]> = {
   evening: [3, 2, 1, 1, 1, 1, 2, 4, 5, 6, 7, 7, 8, 7, 7, 8, 9, 10, 13, 16, 18, 16, 11, 6],
 };
 
-export function workloadsOf(scenario: Scenario, random: Random): Workload[] {
+export function workloadsOf(scenario: SimulatedSender, random: Random): Workload[] {
   const { volume = 0, quality = 0 } = scenario.spread ?? {};
   const size = factorAround1(random, volume);
   const illness = factorAround1(random, quality);
@@ -208,10 +278,12 @@ function workloadOf(stream: StreamFile, size: number, illness: number, random: R
     complaint: Math.min(1, stream.complaint * illness),
     complaintAfter: stream.complaint_after ?? COMPLAINT_AFTER,
     fblShare: stream.fbl_share ?? FBL_SHARE,
-    begin(day, weekday) {
+    source: stream.source ?? null,
+    begin(day, weekday, capDay) {
       active = day >= from_day && day < to_day;
       listed = list && (day === from_day || stream.every_day) ? list : 0;
-      const wanted = Math.min(stream.per_day_max ?? PER_DAY_MAX, per_day * growth ** (day - from_day));
+      const asked = stream.share_of_cap ? stream.share_of_cap * capDay : per_day * growth ** (day - from_day);
+      const wanted = Math.min(stream.per_day_max ?? PER_DAY_MAX, asked);
       today = active ? wanted * size * (stream.week?.[weekday] ?? 1) * factorAround1(random, noise) : 0;
     },
     arrivals(bin) {

@@ -1,7 +1,7 @@
 /** src/capacity/policy.ts: each rule by an example, and what must hold for every workspace and history. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { dayOf, dayPlus, wilson } from "../../src/capacity/policy/evidence.ts";
+import { dayOf, dayPlus, judgedOf, wilson } from "../../src/capacity/policy/evidence.ts";
 import {
   type CapState,
   checkPolicy,
@@ -12,8 +12,10 @@ import {
   type Override,
   type Policy,
   policyVersion,
+  reservedShareOf,
   startState,
 } from "../../src/capacity/policy.ts";
+import { bulkPart } from "../../src/rules/ledger.ts";
 import { CAP_MIN, PLANS } from "../../src/rules/plans.ts";
 
 const DAY_MS = 86_400_000;
@@ -112,32 +114,34 @@ describe("growth", () => {
 
 describe("harm", () => {
   test("freezes, pauses and shrinks, each on its own evidence, and says why", () => {
-    const frozen = run(settled(), [counts(today, { delivered: 182, bounced: 18 })]);
+    const frozen = run(settled(), [counts(today, { delivered: 360, bounced: 40 })]);
     expect(frozen).toMatchObject({ changed: true, state: { level: "frozen", capDay: 300 } });
     expect(frozen.reason).toBe(
-      "Frozen. 18 bounces today against 200 tried are surely over 5.31%, the limit is 5.00%.",
+      "Frozen. 40 bounces today against 400 tried are surely over 5.29%, the limit is 5.00%.",
     );
-    const paused = run(frozen.state, [counts(today, { delivered: 200, bounced: 25 })]);
+    const paused = run(frozen.state, [counts(today, { delivered: 400, bounced: 60 })]);
     expect(paused.state).toMatchObject({ level: "paused", capDay: 300 });
     expect(effective(policy, "pro", paused.state, null, START)).toEqual({
       day: 300,
       hour: 100,
       bulkPaused: true,
     });
-    const shrunk = run(paused.state, [counts(today, { delivered: 210, bounced: 75 })]);
+    const shrunk = run(paused.state, [counts(today, { delivered: 410, bounced: 110 })]);
     expect(shrunk.state).toMatchObject({ level: "paused", capDay: 150, capHour: 50, shrunkAt: [START] });
     expect(shrunk.reason).toMatch(
-      /^Shrunk from 300 to 150 a day. 50 bounces today against 285 tried are surely/,
+      /^Shrunk from 300 to 150 a day. 50 bounces today against 60 tried are surely/,
     );
   });
 
-  test("the same evidence is used once", () => {
+  test("the same evidence is used once, and what comes on top stands alone", () => {
     const days = [counts(today, { delivered: 200, bounced: 100 })];
     const paused = run(settled(), days);
     expect(paused.state).toMatchObject({ level: "paused", capDay: 300 });
     expect(run(paused.state, days).state).toBe(paused.state);
     expect(run(paused.state, [counts(today, { delivered: 210, bounced: 105 })]).state.capDay).toBe(300);
     expect(run(paused.state, [counts(today, { delivered: 240, bounced: 170 })]).state.capDay).toBe(150);
+    // all 300 of the next mails are fine: what was before does not come back
+    expect(run(paused.state, [counts(today, { delivered: 500, bounced: 100 })]).state.capDay).toBe(300);
   });
 
   test("a policy may shrink before it pauses; a second shrink within the week pauses all the same", () => {
@@ -149,29 +153,56 @@ describe("harm", () => {
     expect(evaluate(patient, "pro", state, second, null, START).state.level).toBe("paused");
   });
 
-  test("what of yesterday's mail bounces after midnight proves nothing about today's", () => {
-    const evening = counts(today, { delivered: 4_000, bounced: 20 });
-    const night = counts(dayPlus(today, 1), { delivered: 70, bounced: 15, complained: 3, fblDelivered: 30 });
+  test("what of yesterday's mail bounces after midnight counts against yesterday's mail", () => {
+    const evening = counts(today, { delivered: 4_000, bounced: 120, lateBounced: 100 });
+    const night = counts(dayPlus(today, 1), { delivered: 45, bounced: 7 });
     const caps = settled({ capDay: 5_000 });
     expect(run(caps, [evening, night], tomorrow).state.level).toBe("normal");
-    expect(run(caps, [night], tomorrow).state.level).toBe("paused");
+    expect(run(caps, [night], tomorrow).state.level).toBe("normal");
+    const bad = counts(dayPlus(today, 1), { delivered: 45, bounced: 30 });
+    expect(run(caps, [evening, bad], tomorrow).state.level).toBe("paused");
+  });
+
+  test("a list shows within the hour in which it begins, whatever the day was before", () => {
+    const morning = { delivered: 2_980, bounced: 20 };
+    const before = run(settled({ capDay: 9_000 }), [counts(today, morning)]).state;
+    const list = counts(today, { delivered: morning.delivered + 900, bounced: morning.bounced + 100 });
+    const later = run(before, [list], START + 300_000);
+    expect(later.state.level).toBe("frozen");
+    expect(later.reason).toMatch(/^Frozen. 100 bounces since 12:00 against 1000 tried/);
+  });
+
+  test("refusals that come at once are no rate while the rest is on its way", () => {
+    const slow = counts(today, { delivered: 0, bounced: 30, attempted: 1_000 });
+    expect(run(settled({ capDay: 1_000 }), [slow]).state.level).toBe("normal");
   });
 
   test("a list that bounces late counts against what was delivered before", () => {
     const sent = counts(today, { delivered: 300, used: 300 });
-    const late = counts(dayPlus(today, 2), { bounced: 60, attempted: 0, used: 0 });
+    const late = counts(today, { delivered: 300, used: 300, bounced: 60, lateBounced: 60 });
     expect(run(settled(), [sent]).state.level).toBe("normal");
-    expect(run(settled(), [sent, late], START + 2 * DAY_MS).state.level).toBe("paused");
+    expect(run(settled(), [late], START + 2 * DAY_MS).state.level).toBe("paused");
+  });
+
+  test("one source alone proves nothing, unless most mail is of it", () => {
+    const of = (some: object) => [
+      { name: "sign-up form", attempted: 400, bounced: 300, complained: 0, fblDelivered: 0, ...some },
+    ];
+    const forged = counts(today, { delivered: 1_790, bounced: 310, sources: of({}) });
+    const caps = settled({ capDay: 5_000 });
+    expect(run(caps, [forged]).state.level).toBe("normal");
+    expect(run(caps, [{ ...forged, sources: [] }]).state.level).toBe("paused");
+    expect(run(caps, [{ ...forged, sources: of({ attempted: 1_500 }) }]).state.level).toBe("paused");
   });
 
   test("bounces of a list sent long ago, on a day without mail, prove no rate", () => {
-    expect(run(settled(), [counts(today, { bounced: 40, attempted: 0, used: 0 })]).state.level).toBe(
-      "normal",
-    );
+    expect(
+      run(settled(), [counts(today, { bounced: 40, lateBounced: 40, attempted: 0, used: 0 })]).state.level,
+    ).toBe("normal");
   });
 
   test("complaints count against mail that could be complained about", () => {
-    const diluted = counts(today, { delivered: 10_000, fblDelivered: 1_000, complained: 8 });
+    const diluted = counts(today, { delivered: 10_000, fblDelivered: 1_000, complained: 12 });
     expect(run(settled({ capDay: 10_000 }), [diluted]).state.level).toBe("paused");
   });
 
@@ -182,21 +213,47 @@ describe("harm", () => {
 });
 
 describe("the way back", () => {
-  test("clean days lead from paused to shrunk to normal, and growth is slow at first", () => {
+  test("clean days lead from paused to a probe that widens while it is healthy, and growth is slow at first", () => {
     const days = [counts(today, { delivered: 300, bounced: 100 })];
     let state = run(settled({ capDay: 1_000 }), days).state;
     const path: string[] = [];
     for (let n = 1; n <= 8; n++) {
       state = run(state, days, START + n * DAY_MS).state;
       days.push(counts(dayPlus(today, n), { delivered: Math.min(state.capDay, 700) }));
-      path.push(`${state.level} ${state.capDay}`);
+      path.push(`${state.level} ${state.capDay}${state.probe ? ` ${state.probe}` : ""}`);
     }
     expect(path).toEqual([
       ...Array<string>(3).fill("paused 1000"),
-      ...Array<string>(3).fill("shrunk 1000"),
+      "probing 1000 50",
+      "probing 1000 150",
+      "probing 1000 450",
       "normal 1000",
       "normal 1200",
     ]);
+  });
+
+  test("a probe lets so much of other than transactional mail go, and no more", () => {
+    const caps = { day: 1_000, hour: 200, bulkPaused: false };
+    const share = (some: Partial<CapState>) => reservedShareOf(settled(some), caps);
+    expect(share({})).toBe(0.3);
+    expect(bulkPart(1_000, share({ level: "probing", probe: 50 }))).toBe(50);
+    expect(bulkPart(1_000, share({ level: "probing", probe: 900 }))).toBe(700);
+  });
+
+  test("the same list ends the probe, and is paused for longer", () => {
+    const probing = settled({ level: "probing", probe: 50, since: today, pausedAt: [START - 4 * DAY_MS] });
+    const same = run(probing, [counts(today, { delivered: 40, bounced: 20 })]);
+    expect(same.state).toMatchObject({ level: "paused", probe: 0 });
+    expect(same.state.pausedAt).toHaveLength(2);
+    // too little to be sure of harm, but not what a mended list looks like
+    const unsure = run(probing, [counts(today, { delivered: 950, bounced: 40 })], tomorrow);
+    expect(unsure.state).toMatchObject({ level: "paused", probe: 0 });
+    expect(unsure.reason).toContain("the probe was not healthy");
+  });
+
+  test("a probe on whose day nothing was sent stays as it is", () => {
+    const probing = settled({ level: "probing", probe: 50, since: today });
+    expect(run(probing, [], START + 5 * DAY_MS).state).toMatchObject({ level: "probing", probe: 50 });
   });
 
   test("each relapse doubles the clean days that are needed", () => {
@@ -205,7 +262,7 @@ describe("the way back", () => {
       let state = settled({ level: "paused", pausedAt });
       for (let n = 1; ; n++) {
         state = run(state, [], START + n * DAY_MS).state;
-        if (state.level !== "paused") return n;
+        if (state.level === "probing") return n;
       }
     };
     expect([1, 2, 3].map(daysPaused)).toEqual([3, 6, 12]);
@@ -283,6 +340,7 @@ test("the Wilson bounds are those of the tables", () => {
 });
 
 describe("for every workspace and history", () => {
+  const LEVELS = ["normal", "frozen", "probing", "shrunk", "paused"] as const;
   const someCounts = (day: string) =>
     fc
       .record({
@@ -305,7 +363,7 @@ describe("for every workspace and history", () => {
   const someState: fc.Arbitrary<CapState> = fc.record({
     capDay: fc.integer({ min: CAP_MIN, max: 600_000 }),
     capHour: fc.integer({ min: CAP_MIN, max: 100_000 }),
-    level: fc.constantFrom("normal" as const, "frozen" as const, "shrunk" as const, "paused" as const),
+    level: fc.constantFrom(...LEVELS),
     healthyDays: fc.nat(20),
     cleanDays: fc.nat(3),
     idleDays: fc.nat(60),
@@ -319,10 +377,10 @@ describe("for every workspace and history", () => {
       fc.nat(20 * DAY_MS).map((ago) => START - ago),
       { maxLength: 2 },
     ),
-    judged: fc.array(
-      fc.nat(6).chain((ago) => someCounts(dayPlus(today, -ago))),
-      { maxLength: 2 },
-    ),
+    probe: fc.integer({ min: CAP_MIN, max: 2_000 }),
+    since: fc.option(fc.nat(20).map((ago) => dayPlus(today, -ago))),
+    judged: fc.option(fc.nat(6).chain((ago) => someCounts(dayPlus(today, -ago)).map(judgedOf))),
+    hours: fc.constant([]),
   });
   const plan = fc.constantFrom(...PLANS);
   const someOverride = fc.option(
@@ -380,20 +438,24 @@ describe("for every workspace and history", () => {
       return { ...state, evaluatedOn: dayPlus(today, -ago) };
     });
     // a step is taken on counts of that time, which have only grown since
-    const judgedShares = fc.uniqueArray(fc.tuple(fc.nat(6), fc.nat(100)), {
-      maxLength: 2,
-      selector: ([ago]) => ago,
+    const judgedShare = fc.option(fc.tuple(fc.nat(6), fc.nat(100)));
+    const history = fc.tuple(onTime, someDays, judgedShare).map(([state, days, share]) => {
+      const [ago, percent] = share ?? [0, 0];
+      const counted = share && days.find(({ day }) => day === dayPlus(today, -ago));
+      if (!counted) return { state: { ...state, judged: null }, days };
+      const { day, ...all } = judgedOf(counted);
+      const part = (count: number) => Math.floor((count * percent) / 100);
+      const { tried, answered, bounced, complained } = all;
+      const judged = {
+        day,
+        tried: part(tried),
+        answered: part(answered),
+        bounced: part(bounced),
+        complained: part(complained),
+      };
+      return { state: { ...state, since: day, judged }, days };
     });
-    const history = fc.tuple(onTime, someDays, judgedShares).map(([state, days, shares]) => {
-      const judged = shares.flatMap(([ago, percent]) => {
-        const counts = days.find(({ day }) => day === dayPlus(today, -ago));
-        if (!counts) return [];
-        const part = (count: number) => Math.floor((count * percent) / 100);
-        return [{ day: counts.day, bounced: part(counts.bounced), complained: part(counts.complained) }];
-      });
-      return { state: { ...state, judged }, days };
-    });
-    const order = ["normal", "frozen", "shrunk", "paused"];
+    const order: readonly string[] = LEVELS;
     const more = fc.record({ day: fc.nat(11), bounced: fc.nat(200), complained: fc.nat(20) });
     fc.assert(
       fc.property(plan, history, more, (plan, { state, days }, more) => {
@@ -414,7 +476,7 @@ describe("for every workspace and history", () => {
   test("days missed are days run one by one, where nothing happened", () => {
     fc.assert(
       fc.property(plan, someState, fc.nat(90), (plan, state, missed) => {
-        const given = { ...state, evaluatedOn: today, judged: [] };
+        const given = { ...state, evaluatedOn: today, judged: null };
         const from = evaluate(policy, plan, given, [], null, START).state;
         let daily = from;
         for (let n = 1; n <= missed; n++)

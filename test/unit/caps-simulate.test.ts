@@ -56,10 +56,29 @@ describe("the policy we ship", { timeout: SIMULATION_MS_MAX }, () => {
     expect(found.days_to_target.worst).toBeLessThan(21);
   });
 
-  test("lets orders go on under forged complaints", () => {
-    const all = runs("forged-complaints");
-    for (const run of all) expect(run.changes.map(({ level }) => level)).toContain("paused");
+  test.each(["forged-complaints", "forged-signups", "night-bounces"])("is not stopped by %s", (name) => {
+    const all = runs(name);
+    for (const run of all) expect(run.changes.filter(({ level }) => level !== "normal")).toEqual([]);
     for (const run of all) expect(shareOver(run.delays.transactional, 12)).toBeLessThan(0.05);
+    expect(measure(all, false).false_freezes_per_1000.worst).toBe(0);
+  });
+
+  test("sends no 700 of the same list again: a relapse costs a probe", () => {
+    for (const run of runs("bought-list")) {
+      const relapses = run.changes.filter(({ level }) => level === "paused").length - 1;
+      expect(relapses).toBeGreaterThan(0);
+      expect(run.badSent - run.badBeforePause).toBeLessThan(250 * relapses);
+    }
+  });
+
+  test("shows what growing too fast costs", () => {
+    const read = scenario("clean-start");
+    const inboxed = (growth: number) => {
+      const run = simulate({ ...DEFAULT_POLICY, growth }, read, read.days, 1);
+      return run.goodInboxed / run.goodSent;
+    };
+    expect(inboxed(1.4)).toBeGreaterThan(0.99);
+    expect(inboxed(10)).toBeLessThan(0.9);
   });
 
   test("does not blame a list for a blocklisted address, and does not grow meanwhile", () => {

@@ -1,23 +1,34 @@
 /**
- * What the daily counts of a workspace say about its mail: rates over the last days, how sure they are, and how bad.
- * Harm is read from Wilson lower bounds (what is surely so), health from posterior means (what is probably so): a
+ * What the counts of a workspace say about its mail: rates over windows, how sure they are, and how bad. Harm is read
+ * from e-values (what is surely so, however often one looks), health from posterior means (what is probably so): a
  * workspace of 200 e-mails a day could not prove itself free of complaints for two weeks, so growth cannot ask for proof.
+ *
+ * A window is all mail since some moment, and what has become of it, whenever that is heard. Windows are never emptied
+ * at midnight: one starts with the workspace, one with each day, one with each hour.
  */
 
 import { DAY_MS } from "../../clock.ts";
 import type { DayCounts } from "../../record/workspaces/caps.ts";
+import { alternativesTo, logEvidence, lowerBound, type Sample } from "./evalue.ts";
 import type { Policy } from "./file.ts";
 
-const LATE_SHARE_MIN = 1e-4;
+/** Counts of so many days, the current one last, are all that the policy ever looks at. */
+export const COUNTED_DAYS_MAX = 30;
+const HOUR_MS = 3_600_000;
+/** So many hours ago a window of an hour starts at most; the windows of days go on from there. */
+const HOURS_MAX = 24;
+const DAYS_OF_BUDGET = 30;
+const WINDOWS_OF_DAYS_SHARE = 0.25;
+const WINDOWS_OF_HOURS_SHARE = 0.25;
 
-/** Events among so many. */
-export type Sample = { events: number; of: number };
 export type Rates = { bounce: Sample; complaint: Sample };
 export type Measure = keyof Rates;
 
 /** What is proven, and what follows from it: a freeze always, a pause and a shrink each at its own rate. */
 export type Harm = {
   measure: Measure;
+  /** The window that proves it: since when, and how many UTC days it touches. */
+  since: number;
   days: number;
   sample: Sample;
   atLeast: number;
@@ -25,8 +36,24 @@ export type Harm = {
   shrinks: boolean;
 };
 
-/** What a step has been taken on: of these days, only what comes on top counts as new. */
-export type JudgedEvidence = { day: string; bounced: number; complained: number };
+/** Of the mail of a day, in recipients: tried for the first time, answered, and bounced at once. */
+type Progress = { tried: number; answered: number; bounced: number };
+
+/** How far a day was at the first look in an hour: where a window starts. `hour` counts from 1970. */
+export type HourMark = Progress & { hour: number };
+
+/** What has been used for a step, or was before the workspace came back: of that day only what comes on top counts. */
+export type JudgedEvidence = Progress & { day: string; complained: number };
+
+/** From where on evidence counts. */
+export type Watch = {
+  /** The first day; null: nothing was sent yet. */
+  since: string | null;
+  judged: JudgedEvidence | null;
+  hours: readonly HourMark[];
+  /** The error that is allowed in a month; the windows share it. */
+  error: number;
+};
 
 export function dayOf(now: number): string {
   return dayText(Math.floor(now / DAY_MS));
@@ -59,74 +86,259 @@ function kept<K, V>(known: Map<K, V>, key: K, make: () => V): V {
 }
 
 /**
- * What was new in the days `from` to `to`, against the mail of these days. Complaints come late, so that the mail of the
- * day before counts as well: after midnight the new day has hardly sent anything to hold them against. Bounces come at
- * once for the most part, and a sudden bad list must show: what may still come in of earlier mail is allowed for
- * instead. Mail of the day before on which a step was taken goes on bouncing, and counts too.
+ * The counts with each source as heavy as it deserves. Strangers can cause bounces and complaints: they sign up addresses
+ * that do not exist, or sign up and complain. They act over few sources, and a sender is not judged by one source: of its
+ * events no more count than the rest of the mail has, and a few; unless most of the mail is of that source.
  */
-export function rates(
-  policy: Policy,
+export function weighed(policy: Policy, days: readonly DayCounts[]): readonly DayCounts[] {
+  if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
+  const bursts = suspiciousBursts(policy, days);
+  return days.map((counts) => {
+    const here = bursts.filter(({ day }) => day === counts.day);
+    const excess = (measure: Measure) =>
+      here.reduce((sum, one) => sum + (one.measure === measure ? one.events - one.counted : 0), 0);
+    return {
+      ...counts,
+      bounced: counts.bounced - excess("bounce"),
+      complained: counts.complained - excess("complaint"),
+    };
+  });
+}
+
+/** Events of one source, more than count. */
+export type SuspiciousBurst = {
+  day: string;
+  source: string;
+  measure: Measure;
+  events: number;
+  counted: number;
+};
+
+export function suspiciousBursts(
+  { evidence, window_days }: Policy,
   days: readonly DayCounts[],
-  from: string,
-  to: string,
-  judged: readonly JudgedEvidence[] = [],
-): Rates {
-  const dayBefore = dayPlus(from, -1);
-  let mail = 0;
-  let answered = 0;
-  let bounced = 0;
-  let complained = 0;
-  let fblDelivered = 0;
-  let stillToCome = 0;
-  let share = policy.evidence.late_bounces;
-  for (let n = days.length - 1; n >= 0; n--) {
-    const counts = days[n] as DayCounts;
-    if (counts.day > to) continue;
-    const known = judged.length > 0 ? judged.find((one) => one.day === counts.day) : undefined;
-    if (counts.day >= from) {
-      bounced += known ? Math.max(0, counts.bounced - known.bounced) : counts.bounced;
-      complained += known ? Math.max(0, counts.complained - known.complained) : counts.complained;
-    } else {
-      stillToCome += share * counts.delivered;
-      share /= 2;
-      if (share < LATE_SHARE_MIN) break;
-    }
-    if (counts.day >= from || (counts.day === dayBefore && known)) {
-      mail += counts.attempted - counts.blocked;
-      answered += counts.delivered + counts.bounced;
-    }
-    if (counts.day >= dayBefore) fblDelivered += counts.fblDelivered;
+): SuspiciousBurst[] {
+  const lately = days.slice(-window_days);
+  return days.flatMap(({ day, bounced, complained, sources = [] }) =>
+    (["bounce", "complaint"] as const).flatMap((measure): SuspiciousBurst[] => {
+      const [event, mail] =
+        measure === "bounce"
+          ? (["bounced", "attempted"] as const)
+          : (["complained", "fblDelivered"] as const);
+      const total = measure === "bounce" ? bounced : complained;
+      const loudest = sources.reduce<(typeof sources)[number] | null>(
+        (most, one) => (most === null || one[event] > most[event] ? one : most),
+        null,
+      );
+      if (!loudest) return [];
+      const ofSource = sum(
+        lately,
+        ({ sources = [] }) => sources.find(({ name }) => name === loudest.name)?.[mail] ?? 0,
+      );
+      if (ofSource * 2 > sum(lately, (counts) => counts[mail])) return [];
+      const events = loudest[event];
+      const counted = Math.min(events, total - events + evidence.source_events);
+      return counted === events ? [] : [{ day, source: loudest.name, measure, events, counted }];
+    }),
+  );
+}
+
+function sum<T>(of: readonly T[], value: (one: T) => number): number {
+  return of.reduce((total, one) => total + value(one), 0);
+}
+
+/** None that was refused for the sender's sake. */
+function triedOf({ attempted, blocked }: DayCounts): number {
+  return attempted - blocked;
+}
+
+/** With the bounces that came while we were connected, not those of mail that had been taken. */
+function answeredOf(counts: DayCounts): number {
+  return counts.delivered + atOnceOf(counts);
+}
+
+function atOnceOf({ bounced, lateBounced = 0 }: DayCounts): number {
+  return bounced - lateBounced;
+}
+
+function progressOf(counts: DayCounts): Progress {
+  return { tried: triedOf(counts), answered: answeredOf(counts), bounced: atOnceOf(counts) };
+}
+
+/** What is known of the mail of the days `from` to `to`. */
+export function rates(days: readonly DayCounts[], from: string, to: string): Rates {
+  let [tried, answered, bounced, complained, fblDelivered] = [0, 0, 0, 0, 0];
+  for (const counts of days) {
+    if (counts.day < from || counts.day > to) continue;
+    tried += triedOf(counts);
+    answered += answeredOf(counts);
+    bounced += counts.bounced;
+    complained += counts.complained;
+    fblDelivered += counts.fblDelivered;
   }
-  bounced = Math.max(0, bounced - Math.round(stillToCome));
   return {
-    // mail still on its way dilutes nothing; mail that bounced after it was delivered is not counted twice
-    bounce: { events: bounced, of: Math.max(bounced, Math.min(mail, answered)) },
-    complaint: { events: complained, of: Math.max(complained, fblDelivered) },
+    bounce: sampleOf(bounced, trials(tried, answered)),
+    complaint: sampleOf(complained, fblDelivered),
   };
 }
 
-/** What is proven by today, the last two days or the whole window, and goes furthest; null: nothing is. */
-export function findHarm(
+/**
+ * Mail on its way counts with what was tried: where receivers defer what they take and refuse the rest at once, the
+ * answers alone would be mostly bounces. What was tried the day before and is answered now counts with the answers.
+ */
+function trials(tried: number, answered: number): number {
+  return Math.max(tried, answered);
+}
+
+function sampleOf(events: number, of: number): Sample {
+  const known = Math.max(0, events);
+  return { events: known, of: Math.max(known, of) };
+}
+
+/** Called for each window; with numbers alone, since a simulation does it a hundred million times. */
+type VisitWindow = (measure: Measure, events: number, of: number, error: number, since: number) => void;
+
+/**
+ * The windows over which harm is looked for, with the error that each may make. The long one has a month's error at
+ * once, since a new workspace is the likeliest to be bad; those of days and hours share half of it every month. Those of
+ * hours count only what is known at once: of a late bounce or a complaint nobody says in which hour its mail was sent.
+ */
+function eachWindow(
   policy: Policy,
+  watch: Watch,
   days: readonly DayCounts[],
-  today: string,
-  judged: readonly JudgedEvidence[],
-): Harm | null {
-  if (!mayProve(policy, days)) return null;
-  let worst: Harm | null = null;
-  for (const length of new Set([1, Math.min(2, policy.window_days), policy.window_days])) {
-    const sampled = rates(policy, days, dayPlus(today, 1 - length), today, judged);
-    for (const measure of ["bounce", "complaint"] as const) {
-      const found = prove(policy, measure, sampled[measure], length);
-      if (found && (worst === null || reach(found) > reach(worst))) worst = found;
+  now: number,
+  visit: VisitWindow,
+): void {
+  const { since, judged, hours } = watch;
+  if (since === null) return;
+  const today = Math.floor(now / DAY_MS);
+  const isYoung = today - dayNumber(since) < COUNTED_DAYS_MAX;
+  const errorOfDay = (watch.error * WINDOWS_OF_DAYS_SHARE) / DAYS_OF_BUDGET;
+  const errorOfHour = (watch.error * WINDOWS_OF_HOURS_SHARE) / (DAYS_OF_BUDGET * 24);
+  let mark = hours.length - 1;
+  let tried = 0;
+  let answered = 0;
+  let atOnce = 0;
+  let bounced = 0;
+  let complained = 0;
+  let fblDelivered = 0;
+  for (let n = days.length - 1; n >= 0; n--) {
+    const counts = days[n] as DayCounts;
+    const number = dayNumber(counts.day);
+    if (number > today) continue;
+    if (counts.day < since) break;
+    tried += triedOf(counts);
+    answered += answeredOf(counts);
+    atOnce += atOnceOf(counts);
+    for (; mark >= 0; mark--) {
+      const start = hours[mark] as HourMark;
+      if (start.hour < number * 24) break;
+      if (start.hour >= number * 24 + 24) continue;
+      const of = trials(tried - start.tried, answered - start.answered);
+      visit("bounce", atOnce - start.bounced, of, errorOfHour, start.hour * HOUR_MS);
     }
+    complained += counts.complained;
+    fblDelivered += counts.fblDelivered;
+    if (judged !== null && judged.day === counts.day) {
+      tried -= judged.tried;
+      answered -= judged.answered;
+      atOnce -= judged.bounced;
+      complained -= judged.complained;
+      // late bounces of that day prove nothing new: the step was taken on their mail
+      bounced += atOnceOf(counts) - judged.bounced;
+    } else bounced += counts.bounced;
+    const isLong = isYoung && (n === 0 || (days[n - 1] as DayCounts).day < since);
+    if (!isLong && today - number >= policy.window_days) continue;
+    const error = isLong ? watch.error : errorOfDay;
+    visit("bounce", bounced, trials(tried, answered), error, number * DAY_MS);
+    visit("complaint", complained, fblDelivered, error, number * DAY_MS);
   }
-  return worst;
+}
+
+/** What is surely so by any window, and goes furthest; null: nothing is. */
+export function findHarm(policy: Policy, watch: Watch, days: readonly DayCounts[], now: number): Harm | null {
+  const { evidence, freeze, pause, shrink } = policy;
+  let worst: (HarmProof & { reach: number; surplus: number }) | null = null;
+  eachWindow(policy, watch, days, now, (measure, events, tried, error, since) => {
+    const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
+    // more events than mail are of mail that was counted elsewhere
+    if (events < eventsMin || events > tried || events <= tried * freeze[measure]) return;
+    const of = Math.max(tried, evidence.attempted_min);
+    const sample = sampleOf(events, of);
+    const alternatives = alternativesTo(freeze[measure]);
+    const surplus = logEvidence(sample, freeze[measure], alternatives) + Math.log(error);
+    if (surplus < 0) return;
+    const isOver = (limit: number) =>
+      events > of * limit && logEvidence(sample, limit, alternatives) >= -Math.log(error);
+    const pauses = isOver(pause[measure]);
+    const shrinks = isOver(shrink[measure]);
+    const reach = (shrinks ? 2 : 0) + (pauses ? 1 : 0);
+    if (worst && (reach < worst.reach || (reach === worst.reach && surplus <= worst.surplus))) return;
+    worst = { measure, sample, error, since, pauses, shrinks, reach, surplus };
+  });
+  return worst && harmOf(policy, worst, now);
+}
+
+type HarmProof = Pick<Harm, "measure" | "sample" | "since" | "pauses" | "shrinks"> & { error: number };
+
+function harmOf(policy: Policy, { error, ...proof }: HarmProof, now: number): Harm {
+  const { measure, sample, since, pauses, shrinks } = proof;
+  const atLeast = lowerBound(sample, error, alternativesTo(policy.freeze[measure]));
+  const days = Math.floor(now / DAY_MS) - Math.floor(since / DAY_MS) + 1;
+  return { measure, since, days, sample, atLeast, pauses, shrinks };
+}
+
+/** How far the evidence of the strongest window has come towards a freeze: at 1 there is one. */
+export function suspicion(
+  policy: Policy,
+  watch: Watch,
+  days: readonly DayCounts[],
+  now: number,
+): Record<Measure, number> {
+  const found = { bounce: 0, complaint: 0 };
+  eachWindow(policy, watch, days, now, (measure, events, of, error) => {
+    if (events <= of * policy.freeze[measure]) return;
+    const reached = logEvidence(
+      sampleOf(events, of),
+      policy.freeze[measure],
+      alternativesTo(policy.freeze[measure]),
+    );
+    found[measure] = Math.max(found[measure], Math.min(1, reached / -Math.log(error)));
+  });
+  return found;
+}
+
+/** Where a window starts, for the first look of each hour in which mail has gone; the same list if there is none. */
+export function markHour(
+  hours: readonly HourMark[],
+  days: readonly DayCounts[],
+  now: number,
+): readonly HourMark[] {
+  const hour = Math.floor(now / HOUR_MS);
+  const last = hours.at(-1);
+  if (last && last.hour >= hour) return hours;
+  const counts = days.at(-1);
+  if (counts?.day !== dayOf(now)) return hours;
+  const mark = markOf(counts, hour);
+  const isOfToday = last && last.hour >= hour - (hour % 24);
+  const isSame = isOfToday && last.tried === mark.tried && last.answered === mark.answered;
+  // the window of the day starts where nothing has gone yet
+  if (isSame || (mark.tried === 0 && mark.answered === 0)) return hours;
+  return [...hours.filter((one) => one.hour > hour - HOURS_MAX), mark];
+}
+
+export function markOf(counts: DayCounts, hour: number): HourMark {
+  return { hour, ...progressOf(counts) };
+}
+
+export function judgedOf(counts: DayCounts): JudgedEvidence {
+  return { day: counts.day, ...progressOf(counts), complained: counts.complained };
 }
 
 /** A day that is no reason to hold a workspace back any longer: probably well below the freeze rates. */
 export function isClean(policy: Policy, days: readonly DayCounts[], day: string): boolean {
-  const sampled = rates(policy, days, day, day);
+  const sampled = rates(days, day, day);
   const { recovery, freeze, evidence } = policy;
   return (
     (sampled.bounce.events < evidence.bounces_min ||
@@ -138,17 +350,23 @@ export function isClean(policy: Policy, days: readonly DayCounts[], day: string)
 
 /** Why a workspace is not healthy enough to grow; null: it is. */
 export function ailment(policy: Policy, days: readonly DayCounts[], to: string): string | null {
-  const from = dayPlus(to, 1 - policy.window_days);
-  const sampled = rates(policy, days, from, to);
-  for (const measure of ["bounce", "complaint"] as const) {
-    const mean = posterior(policy, measure, sampled[measure]);
-    if (mean >= policy.healthy[measure])
-      return `${measure}s probably ${percent(mean)}, growth needs less than ${percent(policy.healthy[measure])}`;
-  }
+  const ill = illness(policy, days, dayPlus(to, 1 - policy.window_days), to);
+  if (ill) return `${ill}, growth needs less`;
   const last = days.find((counts) => counts.day === to);
   const blocked = last && last.attempted > 0 ? last.blocked / last.attempted : 0;
   if (blocked >= policy.healthy.blocked)
     return `${percent(blocked)} blocked, growth needs less than ${percent(policy.healthy.blocked)}`;
+  return null;
+}
+
+/** The rate that is probably not healthy in the days `from` to `to`; null: none. */
+export function illness(policy: Policy, days: readonly DayCounts[], from: string, to: string): string | null {
+  const sampled = rates(days, from, to);
+  for (const measure of ["bounce", "complaint"] as const) {
+    const mean = posterior(policy, measure, sampled[measure]);
+    if (mean >= policy.healthy[measure])
+      return `${measure}s are probably ${percent(mean)}, the limit is ${percent(policy.healthy[measure])}`;
+  }
   return null;
 }
 
@@ -178,43 +396,6 @@ export function percent(rate: number): string {
   const value = rate * 100;
   if (value === 0) return "0%";
   return `${value >= 10 ? value.toFixed(1) : value >= 0.1 ? value.toFixed(2) : value.toFixed(3)}%`;
-}
-
-/**
- * Spares the common case the arithmetic of three windows: where no single day is over a freeze rate, no sum of days is,
- * and too few events prove nothing however they fall.
- */
-function mayProve({ window_days, freeze, evidence }: Policy, days: readonly DayCounts[]): boolean {
-  let bounced = 0;
-  let complained = 0;
-  let manyBounce = false;
-  let manyComplain = false;
-  for (let n = Math.max(0, days.length - window_days); n < days.length; n++) {
-    const counts = days[n] as DayCounts;
-    const answered = Math.min(counts.attempted - counts.blocked, counts.delivered + counts.bounced);
-    bounced += counts.bounced;
-    complained += counts.complained;
-    manyBounce ||= counts.bounced > freeze.bounce * answered;
-    manyComplain ||= counts.complained > freeze.complaint * counts.fblDelivered;
-  }
-  return (
-    (manyBounce && bounced >= evidence.bounces_min) || (manyComplain && complained >= evidence.complaints_min)
-  );
-}
-
-function prove(policy: Policy, measure: Measure, sample: Sample, days: number): Harm | null {
-  const { evidence, freeze, shrink, pause } = policy;
-  const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
-  if (sample.events < eventsMin || sample.of < evidence.attempted_min) return null;
-  if (sample.events <= sample.of * freeze[measure]) return null;
-  const atLeast = wilson(sample, evidence.confidence).lower;
-  if (atLeast <= freeze[measure]) return null;
-  const pauses = atLeast > pause[measure];
-  return { measure, days, sample, atLeast, pauses, shrinks: atLeast > shrink[measure] };
-}
-
-function reach({ pauses, shrinks }: Harm): number {
-  return (shrinks ? 2 : 0) + (pauses ? 1 : 0);
 }
 
 /** Abramowitz and Stegun 26.2.23: within 0.00045 for the upper half, which is all that is asked. */

@@ -83,22 +83,34 @@ export const PolicyFile = Type.Object(
     prior: Type.Object({ bounce: Prior("bounce"), complaint: Prior("complaint") }, strict),
     evidence: Type.Object(
       {
+        errors_per_month: Type.Number({
+          minimum: 1e-6,
+          maximum: 0.5,
+          description:
+            "Of senders at the limit, the share that a step hits in their first month at most, for each measure, however often one looks; half of it in every month after that. A smaller share lets more bad mail through before the first step.",
+        }),
+        errors_after_step: Type.Number({
+          minimum: 1e-6,
+          maximum: 0.5,
+          description: "The same for a workspace that is not back to normal: its next step needs less.",
+        }),
         confidence: Type.Number({
           minimum: 0.5,
           maximum: 0.99999,
-          description:
-            "Of the one-sided Wilson lower bound: how sure harm must be before anything is taken away.",
+          description: "Of the intervals that a report draws around rates. Steps are not taken on it.",
         }),
         attempted_min: count(
           1,
           1e6,
-          "E-mails tried before a bounce rate, or delivered at feedback loops before a complaint rate, is judged.",
-        ),
-        late_bounces: share(
-          "Bounces of a day's mail that may still come in on the next day and prove nothing about that; half as many the day after.",
+          "E-mails tried, or delivered at feedback loops, that a rate is taken over at least: of fewer the missing ones count as fine.",
         ),
         bounces_min: count(1, 1e6, "Fewer bounces prove nothing."),
         complaints_min: count(1, 1e6, "Fewer complaints prove nothing: one reader's mood is not a rate."),
+        source_events: count(
+          0,
+          1e6,
+          "Bounces, or complaints, a day of one source that count whatever the others have. More count only as far as the rest of the mail has as many, unless most mail goes to that source: strangers cannot stop a sender from one place.",
+        ),
       },
       { ...strict, description: "What it takes to prove harm." },
     ),
@@ -144,8 +156,21 @@ export const PolicyFile = Type.Object(
           "Each pause within `growth_after_shrink_days` doubles the days needed, up to so many.",
         ),
         below: share("A day is clean below this share of the freeze rates, which keeps caps from swinging."),
+        probe: count(
+          CAP_MIN,
+          1e6,
+          "After a pause, recipients a day of mail that is not transactional: so few find out whether the list has been mended.",
+        ),
+        probe_growth: Type.Number({
+          minimum: 1,
+          maximum: 10,
+          description: "What the probe is multiplied by after each clean day on which mail was sent.",
+        }),
       },
-      { ...strict, description: "The way back: paused, shrunk, normal; or frozen, normal." },
+      {
+        ...strict,
+        description: "The way back: paused, probing, normal; or shrunk, normal; or frozen, normal.",
+      },
     ),
     idle: Type.Object(
       {
@@ -189,12 +214,20 @@ export const DEFAULT_POLICY: Policy = {
   delivered_min: 100,
   window_days: 7,
   healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1 },
-  prior: { bounce: { rate: 0.02, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
-  evidence: { confidence: 0.99, attempted_min: 50, late_bounces: 0.005, bounces_min: 5, complaints_min: 4 },
+  prior: { bounce: { rate: 0.01, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
+  evidence: {
+    errors_per_month: 0.005,
+    errors_after_step: 0.05,
+    confidence: 0.99,
+    attempted_min: 50,
+    bounces_min: 5,
+    complaints_min: 4,
+    source_events: 3,
+  },
   freeze: { bounce: 0.05, complaint: 0.001 },
   pause: { bounce: 0.06, complaint: 0.003, shrinks: 2, within_days: 7 },
   shrink: { bounce: 0.08, complaint: 0.005, factor: 0.5 },
-  recovery: { clean_days: 3, clean_days_max: 24, below: 0.8 },
+  recovery: { clean_days: 3, clean_days_max: 24, below: 0.8, probe: 50, probe_growth: 3 },
   idle: { after_days: 30, every_days: 7, factor: 0.5 },
   feedback_domains: [
     ...[
@@ -217,13 +250,28 @@ export const DEFAULT_POLICY: Policy = {
 const compiled = Compile(PolicyFile);
 
 /** The policy, or an Error that names the field and the reason. */
-export function checkPolicy(json: unknown): Policy {
+export function checkPolicy(given: unknown): Policy {
+  const json = upgraded(given);
   if (!compiled.Check(json))
     throw new Error(fileFault(compiled.Errors(json) as readonly SchemaError[], PolicyFile, "policy"));
   const policy = json as Policy;
   const wrong = contradiction(policy);
   if (wrong) throw new Error(wrong);
   return policy;
+}
+
+type Section = Record<string, unknown>;
+
+/** A file from before steps had an error budget: what it does not know yet is as we ship it. */
+function upgraded(given: unknown): unknown {
+  const file = given as { evidence?: Section; recovery?: Section } | null;
+  if (file?.evidence?.late_bounces === undefined || file.recovery === undefined) return given;
+  const { late_bounces: _, ...evidence } = file.evidence;
+  return {
+    ...file,
+    evidence: { ...DEFAULT_POLICY.evidence, ...evidence },
+    recovery: { ...DEFAULT_POLICY.recovery, ...file.recovery },
+  };
 }
 
 /** Names what a policy decides: two files that decide alike have the same version, whatever they say about themselves. */

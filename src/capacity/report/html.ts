@@ -19,6 +19,7 @@ const LEVEL_COLORS: Record<Level, string> = {
   frozen: "--blue",
   shrunk: "--orange",
   paused: "--red",
+  probing: "--purple",
 };
 const SWEPT: readonly MeasureName[] = [
   "days_to_target",
@@ -134,7 +135,7 @@ function spreadOfCaps({ band }: StudyResult): Chart {
 function rateChart({ shown, policy }: StudyResult, measure: Measure): Chart {
   const seen = shown.days.map((day, n) => {
     const known = shown.days.slice(0, n + 1);
-    const sample = rates(policy, known, dayPlus(day.day, 1 - policy.window_days), day.day)[measure];
+    const sample = rates(known, dayPlus(day.day, 1 - policy.window_days), day.day)[measure];
     return {
       sample,
       ...wilson(sample, policy.evidence.confidence),

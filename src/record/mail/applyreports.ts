@@ -328,14 +328,14 @@ async function addReported(
   const of = (pick: (counts: Counts) => number): string =>
     plainArray(counted.map(({ counts }) => pick(counts)));
   await tx`
-    insert into tally as t (workspace_id, day, worker, hard_bounced, soft_bounced, blocked, complained)
-    select workspace_id, day, ${worker}, hard_bounced, soft_bounced, blocked, complained
+    insert into tally as t (workspace_id, day, worker, hard_bounced, late_bounced, soft_bounced, blocked, complained)
+    select workspace_id, day, ${worker}, hard_bounced, hard_bounced, soft_bounced, blocked, complained
     from unnest(${plainArray(counted.map(({ workspaceId }) => workspaceId))}::uuid[],
       ${plainArray(counted.map(({ day }) => day))}::int[], ${of((c) => c.hardBounced)}::int[],
       ${of((c) => c.softBounced)}::int[], ${of((c) => c.blocked)}::int[], ${of((c) => c.complained)}::int[])
       as n(workspace_id, day, hard_bounced, soft_bounced, blocked, complained)
     order by workspace_id, day
     on conflict (workspace_id, day, worker) do update set
-      hard_bounced = t.hard_bounced + excluded.hard_bounced, soft_bounced = t.soft_bounced + excluded.soft_bounced,
-      blocked = t.blocked + excluded.blocked, complained = t.complained + excluded.complained`;
+      hard_bounced = t.hard_bounced + excluded.hard_bounced, late_bounced = t.late_bounced + excluded.late_bounced,
+      soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked, complained = t.complained + excluded.complained`;
 }

@@ -21,7 +21,7 @@ export type CapacityRow = {
   override: unknown;
 };
 
-/** Of one UTC day, in recipients; each counted on the day on which it happened. */
+/** Of one UTC day, in recipients; bounces and complaints that come later count on the day of the send. */
 export type DayCounts = {
   /** `2026-11-21` */
   day: string;
@@ -30,6 +30,8 @@ export type DayCounts = {
   delivered: number;
   /** For good, for reasons that lie with the address; in the session or later. */
   bounced: number;
+  /** Of these, reported after the e-mail had been taken. */
+  lateBounced?: number;
   /** Refused for the sender's address or content: says nothing about the list. */
   blocked: number;
   complained: number;
@@ -39,7 +41,15 @@ export type DayCounts = {
   delayed: number;
   /** Of the daily cap. */
   used: number;
+  /** What came of single sources, where that is known: strangers act over few of them. */
+  sources?: readonly SourceCounts[];
 };
+
+/** A source is where events come from that somebody else may cause: a receiver, or a form that is open to all. */
+export type SourceCounts = { name: string } & Pick<
+  DayCounts,
+  "attempted" | "bounced" | "complained" | "fblDelivered"
+>;
 
 export type DayRow = DayCounts & { workspaceId: string };
 
@@ -94,14 +104,15 @@ export async function dailyCounts(
   return sql<DayRow[]>`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
+           sum(late_bounced)::int as "lateBounced",
            sum(blocked)::int as blocked, sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered",
            max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used
     from (
-      select workspace_id, day, attempted, delivered, hard_bounced, blocked, complained, fbl_delivered, 0 as delayed,
+      select workspace_id, day, attempted, delivered, hard_bounced, late_bounced, blocked, complained, fbl_delivered, 0 as delayed,
              null::int as used
       from tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
       union all
-      select workspace_id, day, 0, 0, 0, 0, 0, 0, delayed, used
+      select workspace_id, day, 0, 0, 0, 0, 0, 0, 0, delayed, used
       from cap_use where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
     ) as counted
     group by workspace_id, counted.day order by workspace_id, counted.day`;
