@@ -1,16 +1,22 @@
 /** Puts the api role together: admission, the parts that send and change contacts, and their routes over HTTP. */
+import { Keyring } from "../admission/keyring.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations } from "../audience/confirm.ts";
 import { confirmLetter } from "../audience/confirmletter.ts";
 import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { atMost } from "../clock.ts";
+import type { DomainDns } from "../domain/records.ts";
 import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
+import type { Sql } from "../record/db/connect.ts";
 import { ownSubmitter, submitter } from "../submit.ts";
+import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
 import { audienceRoutes } from "./audiences.ts";
+import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
 import { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
+import { domainRoutes } from "./domains.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventLogRoutes } from "./eventlog.ts";
 import { eventRoutes } from "./events.ts";
@@ -20,16 +26,22 @@ import type { GateParts } from "./gate.ts";
 import { JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
+import { logRoutes, RequestLog } from "./requestlog.ts";
 import { type Route, Router } from "./routes.ts";
 import { openSending, type Sending, type SendingParts } from "./sending.ts";
 import { type OpenPage, type Server, startServer } from "./server.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
+import { usageRoutes } from "./usage.ts";
 
 /** How often to look for confirmation mails that an ended process did not write. */
 const CONFIRMATION_SWEEP_MS = 5_000;
 
 export type ApiParts = SendingParts & {
+  /** Checks and keeps the document of an automation. */
+  applyDocument(sql: Sql, ...document: Parameters<AutomationParts["apply"]>): Promise<AppliedDocument>;
+  /** Who is asked for the records of domains. */
+  dns: DomainDns;
   /** Where the links in mail lead; null: to this server. */
   publicUrl: string | null;
   /** The operator's sender of confirmation mails. */
@@ -63,8 +75,9 @@ export async function startApi(parts: ApiParts): Promise<Api> {
   const links = new Links(parts.serverSecret, publicUrlOf(parts));
   const confirmations = confirmationsBy(parts, sending, links, onFault);
   const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);
-  const router = new Router(routesOf(parts, sending, contacts, events, confirmations, onFault));
+  const router = new Router(routesOf(parts, sending, links, contacts, events, confirmations, onFault));
   const json = new JsonParser();
+  const requestLog = new RequestLog(parts.reads, parts.clock, onFault);
   const gate: GateParts = {
     readKey: sending.readKey,
     admit: (bearer) => sending.admitter.admit(bearer),
@@ -72,7 +85,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     parse: (body) => json.parse(body),
     onUse: (caller) => sending.lastUsed.note(caller),
   };
-  const server = await listen(parts, gate, links, contacts);
+  const server = await listen(parts, gate, links, contacts, requestLog);
   return {
     port: server.port,
     routes: router.routes,
@@ -82,6 +95,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
       await sending.close();
       await contacts.close();
       await events.close();
+      await requestLog.stop();
       await json.close();
     },
   };
@@ -112,18 +126,30 @@ function confirmationsBy(
 }
 
 function routesOf(
-  { reads, clock, timeoutMs }: ApiParts,
+  { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument }: ApiParts,
   { submit, templates, owners, hashOf }: Sending,
+  links: Links,
   contacts: ContactCommit,
   events: EventCommit,
   confirmations: Confirmations,
   onFault: (error: unknown) => void,
 ): Route[] {
+  const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   return [
+    ...domainRoutes({
+      ...{ reads, clock, serverSecret, dns, onFault },
+      async onRaised(raised) {
+        for (const { handle, version } of raised) await keyring.forget(handle, version);
+      },
+    }),
     ...emailRoutes({ submit: submitter(submit), reads, templates, owners, clock }),
+    ...attachmentRoutes({ reads, clock, links }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
-    ...eventRoutes({ commit: events, clock }),
+    ...eventRoutes({ commit: events, reads, clock }),
+    ...logRoutes(reads),
+    ...usageRoutes({ reads, clock }),
+    ...automationRoutes({ reads, clock, apply: (...document) => applyDocument(reads, ...document) }),
     ...eventLogRoutes(reads),
     ...suppressionRoutes({ reads, clock, hashOf }),
     ...feedbackRoutes({ sql: reads, clock }),
@@ -138,16 +164,26 @@ function routesOf(
   ];
 }
 
-function listen(parts: ApiParts, gate: GateParts, links: Links, contacts: ContactCommit): Promise<Server> {
-  const { clock, trustProxy, timeoutMs, host, port, sharesPort } = parts;
+function listen(
+  parts: ApiParts,
+  gate: GateParts,
+  links: Links,
+  contacts: ContactCommit,
+  requestLog: RequestLog,
+): Promise<Server> {
+  const { reads, clock, trustProxy, timeoutMs, host, port, sharesPort } = parts;
+  const pages = linkPages({ links, commit: contacts, clock, publicUrl: publicUrlOf(parts), trustProxy });
   return startServer(
     {
       gate,
       open: openPages(parts, gate.router),
-      openBelow: linkPages({ links, commit: contacts, clock, publicUrl: publicUrlOf(parts), trustProxy }),
+      openBelow: new Map([...pages, [ATTACHMENTS_PATH, attachmentPage({ reads, clock, links })]]),
       budget: new BodyBudget(parts.bodyBytesInFlightMax),
       timeoutMs,
-      onAnswer: parts.log.answered,
+      onAnswer: (exchange, ms) => {
+        requestLog.note(exchange, ms);
+        parts.log.answered(exchange, ms);
+      },
       onFault: parts.log.fault,
     },
     host,

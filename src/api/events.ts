@@ -1,10 +1,15 @@
-/** /events: what happened to a contact is committed, with the runs of automations that it starts. */
+/**
+ * /events: what happened to a contact is committed, with the runs of automations that it starts. /events/send is the
+ * same as the official client asks for it, without an audience.
+ */
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newEventId } from "../ids.ts";
 import type { EventCommit, EventEntry } from "../record/automations/events.ts";
+import { placeContact } from "../record/contacts/contacts.ts";
+import type { Sql } from "../record/db/connect.ts";
 import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
 import { patterned } from "../schemafault.ts";
@@ -34,36 +39,118 @@ export const TrackEvent = Type.Object(
   },
   { $id: "TrackEvent" },
 );
+export const SendEvent = Type.Object(
+  {
+    event: TrackEvent.properties.name,
+    email: Type.Optional(Type.String({ description: "the contact; or `contact_id`" })),
+    contact_id: Type.Optional(Type.String()),
+    payload: TrackEvent.properties.properties,
+  },
+  { $id: "SendEvent" },
+);
 const checkEvent = checker(TrackEvent);
+const checkSend = checker(SendEvent);
 
-export type EventParts = { commit: EventCommit; clock: Clock };
+export type EventParts = { commit: EventCommit; reads: Sql; clock: Clock };
 
 export function eventRoutes(parts: EventParts): Route[] {
+  const shared = { permissions: ["events:write"], plan: "events", commits: true, success: 202 } as const;
   return [
     {
+      ...shared,
       method: "POST",
       path: "/api/v1/events",
-      permissions: ["events:write"],
-      plan: "events",
-      commits: true,
       summary: "Track an event and start automations",
       request: TrackEvent,
-      success: 202,
       handle: (call) => track(parts, call),
+    },
+    {
+      ...shared,
+      method: "POST",
+      path: "/api/v1/events/send",
+      summary: "Track an event of a contact, wherever it is: in the default audience, else in the newest",
+      request: SendEvent,
+      handle: (call) => send(parts, call),
     },
   ];
 }
 
-async function track({ commit, clock }: EventParts, call: Call): Promise<Answer> {
+async function track(parts: EventParts, call: Call): Promise<Answer> {
   const key = idempotencyKey(call);
-  const event = readEvent(call, clock);
+  const { audience_id, email, name, properties } = checkEvent(
+    call.body === undefined ? undefined : object(call.body),
+  );
+  if (!isUuid(audience_id)) throw refuse("validation_error", "The `audience_id` field must be a UUID.");
+  if (email === "") throw missingField("email");
+  const event = {
+    audienceId: audience_id.toLowerCase(),
+    identity: identityOf(email),
+    name,
+    properties: jsonOf(properties, "properties"),
+  };
   visibleAudience(call.caller, event.audienceId);
+  const id = newEventId(parts.clock.now());
+  return commit(parts, call, key, event, id, (contactId) => ({
+    object: "event",
+    id,
+    name,
+    contact_id: contactId,
+    accepted: true,
+  }));
+}
+
+async function send(parts: EventParts, call: Call): Promise<Answer> {
+  const key = idempotencyKey(call);
+  const {
+    event: name,
+    email,
+    contact_id,
+    payload,
+  } = checkSend(call.body === undefined ? undefined : object(call.body));
+  if ((email === undefined) === (contact_id === undefined))
+    throw refuse("validation_error", "Either the `email` or the `contact_id` field must be given.");
+  if (contact_id !== undefined && !isUuid(contact_id))
+    throw refuse("validation_error", "The `contact_id` field must be a UUID.");
+  const properties = jsonOf(payload, "payload");
+  const who =
+    contact_id === undefined ? { identity: identityOf(email ?? "") } : { id: contact_id.toLowerCase() };
+  const { workspaceId, audienceIds } = call.caller;
+  const place = await placeContact(parts.reads, workspaceId, audienceIds, who);
+  if (!place) throw refuse("not_found", "There is no such contact. Add it first.");
+  const { audienceId, identity } = place;
+  const id = newEventId(parts.clock.now());
+  return commit(parts, call, key, { audienceId, identity, name, properties }, id, (contactId) => ({
+    object: "event",
+    event: name,
+    id,
+    contact_id: contactId,
+  }));
+}
+
+type Tracked = Pick<EventEntry, "audienceId" | "identity" | "name" | "properties">;
+
+async function commit(
+  parts: EventParts,
+  call: Call,
+  key: string | null,
+  event: Tracked,
+  id: string,
+  answer: (contactId: string) => object,
+): Promise<Answer> {
   const digest = call.digest();
-  const entry: EventEntry = { ...event, claim: key === null ? null : { key, digest } };
-  const room = commit.takeRoom(1, entry.bytes);
+  const entry: EventEntry = {
+    ...event,
+    workspaceId: call.caller.workspaceId,
+    id,
+    given: parts.clock.given(),
+    bytes: Buffer.byteLength(event.properties ?? "") + ENTRY_BYTES,
+    answer: (contactId) => JSON.stringify(answer(contactId)),
+    claim: key === null ? null : { key, digest },
+  };
+  const room = parts.commit.takeRoom(1, entry.bytes);
   if (!room) throw new Unavailable("capacity", "the commit is full");
   try {
-    const verdict = await commit.submit(entry);
+    const verdict = await parts.commit.submit(entry);
     switch (verdict.kind) {
       case "accepted":
         return { status: 202, body: verdict.answer };
@@ -82,39 +169,29 @@ async function track({ commit, clock }: EventParts, call: Call): Promise<Answer>
   }
 }
 
-function readEvent({ caller, body }: Call, clock: Clock): Omit<EventEntry, "claim"> {
-  const given = checkEvent(body === undefined ? undefined : object(body));
-  const { audience_id, email, name } = given;
-  if (!isUuid(audience_id)) throw refuse("validation_error", "The `audience_id` field must be a UUID.");
-  if (email === "") throw missingField("email");
+function identityOf(email: string): string {
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null)
     throw refuse("validation_error", "The `email` field must be an address: `a@x.com`.");
-  const properties = given.properties === undefined ? null : JSON.stringify(given.properties);
-  const bytes = properties === null ? 0 : Buffer.byteLength(properties);
+  return identity(mailbox.address);
+}
+
+/** null: none were given. */
+function jsonOf(given: Record<string, unknown> | undefined, field: string): string | null {
+  if (given === undefined) return null;
+  const properties = JSON.stringify(given);
+  const bytes = Buffer.byteLength(properties);
   if (bytes > PROPERTIES_BYTES_MAX)
     throw refuse(
       "validation_error",
-      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, not ${bytes}.`,
+      `The \`${field}\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, not ${bytes}.`,
     );
-  if (jsonbBytes(given.properties ?? null, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
+  if (jsonbBytes(given as Json, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
     throw refuse(
       "validation_error",
-      `The \`properties\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
+      `The \`${field}\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
     );
-  const id = newEventId(clock.now());
-  return {
-    workspaceId: caller.workspaceId,
-    audienceId: audience_id.toLowerCase(),
-    identity: identity(mailbox.address),
-    id,
-    name,
-    properties,
-    given: clock.given(),
-    bytes: bytes + ENTRY_BYTES,
-    answer: (contactId) =>
-      JSON.stringify({ object: "event", id, name, contact_id: contactId, accepted: true }),
-  };
+  return properties;
 }
 
 function object(body: Json): Json {

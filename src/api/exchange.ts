@@ -16,6 +16,7 @@
 
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
+import type { Caller } from "../admission/admit.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { BodyMemory } from "./bodymemory.ts";
 import { type RequestHead, readHead } from "./head.ts";
@@ -56,6 +57,9 @@ export class Exchange {
   readonly query: string;
   readonly head: RequestHead;
   readonly hasBody: boolean;
+  /** Who asked, and which route: set as soon as each is known. */
+  caller: Caller | null = null;
+  route: string | null = null;
   /** Set once the caller is known; every answer after that carries them. */
   rateHeaders: readonly [string, string][] = [];
   status = 0;

@@ -21,7 +21,7 @@ import {
   TOO_LARGE,
   unavailable,
 } from "./problem.ts";
-import { BODY_BYTES_MAX, type Call, type Route, type Router, readingOf } from "./routes.ts";
+import { BODY_BYTES_MAX, type Call, type Route, type Router, readingOf, shortPath } from "./routes.ts";
 
 type Received = { chunks: Buffer[]; size: number };
 
@@ -57,6 +57,7 @@ const NO_QUERY = new URLSearchParams();
 export async function pass(parts: GateParts, exchange: Exchange): Promise<{ route: Route; call: Call }> {
   const caller = await authenticate(parts, exchange);
   const { route, params } = findRoute(parts.router, exchange);
+  exchange.route = shortPath(route);
   const query = exchange.query === "" ? NO_QUERY : new URLSearchParams(exchange.query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
@@ -76,6 +77,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   const admission = await parts.admit(bearer);
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
   parts.onUse(admission.caller);
+  exchange.caller = admission.caller;
   exchange.belongsTo(admission.caller.workspaceId);
   exchange.rateHeaders = rateHeaders(admission.rate);
   if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);

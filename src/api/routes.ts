@@ -121,6 +121,11 @@ function decode(segment: string): string {
   }
 }
 
+/** As callers write it, below the base of the API. */
+export function shortPath({ path }: Route): string {
+  return path.slice("/api/v1".length);
+}
+
 const readings = new WeakMap<Route, Reading>();
 
 /** What of a body the route's schema knows; the rest is ignored. */

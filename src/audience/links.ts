@@ -1,5 +1,5 @@
 /**
- * The links that mail carries, and the keyed hash of an address. A link is signed and names its contact; who cannot
+ * The links that mail carries and those to attachments, and the keyed hash of an address. A link is signed and names its contact; who cannot
  * sign cannot make one, and what it opens is decided by the record, not by the link. Unsubscribe links never expire.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -7,10 +7,13 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 const MAC_BYTES = 16;
 const UUID_BYTES = 16;
 const TIME_BYTES = 6;
+const PLACE_BYTES = 2;
 const TOKEN_CHARS_MAX = 120;
 
 export type LinkTarget = { workspaceId: string; audienceId: string; contactId: string };
 export type Invitation = LinkTarget & { askedAt: number };
+/** The attachment of an e-mail at this place, until this time. */
+export type AttachmentTarget = { workspaceId: string; emailId: string; place: number; until: number };
 
 export class Links {
   readonly #secret: string;
@@ -29,6 +32,25 @@ export class Links {
     const time = Buffer.alloc(TIME_BYTES);
     time.writeUIntBE(invitation.askedAt, 0, TIME_BYTES);
     return `${this.#publicUrl}/confirm/${this.#token("confirm", Buffer.concat([bytesOf(invitation), time]))}`;
+  }
+
+  attachmentUrl({ workspaceId, emailId, place, until }: AttachmentTarget): string {
+    const rest = Buffer.alloc(PLACE_BYTES + TIME_BYTES);
+    rest.writeUIntBE(place, 0, PLACE_BYTES);
+    rest.writeUIntBE(until, PLACE_BYTES, TIME_BYTES);
+    return `${this.#publicUrl}/attachments/${this.#token("attachment", Buffer.concat([idBytes([workspaceId, emailId]), rest]))}`;
+  }
+
+  readAttachment(token: string): AttachmentTarget | null {
+    const body = this.#read("attachment", token, 2 * UUID_BYTES + PLACE_BYTES + TIME_BYTES);
+    return (
+      body && {
+        workspaceId: idAt(body, 0),
+        emailId: idAt(body, 1),
+        place: body.readUIntBE(2 * UUID_BYTES, PLACE_BYTES),
+        until: body.readUIntBE(2 * UUID_BYTES + PLACE_BYTES, TIME_BYTES),
+      }
+    );
   }
 
   readUnsubscribe(token: string): LinkTarget | null {
@@ -68,15 +90,18 @@ export function addressHasher(serverSecret: string): (identity: string) => Buffe
 }
 
 function bytesOf({ workspaceId, audienceId, contactId }: LinkTarget): Buffer {
-  return Buffer.concat(
-    [workspaceId, audienceId, contactId].map((id) => Buffer.from(id.replaceAll("-", ""), "hex")),
-  );
+  return idBytes([workspaceId, audienceId, contactId]);
+}
+
+function idBytes(ids: readonly string[]): Buffer {
+  return Buffer.concat(ids.map((id) => Buffer.from(id.replaceAll("-", ""), "hex")));
 }
 
 function addresseeOf(body: Buffer): LinkTarget {
-  const id = (n: number): string => {
-    const hex = body.toString("hex", n * UUID_BYTES, (n + 1) * UUID_BYTES);
-    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
-  };
-  return { workspaceId: id(0), audienceId: id(1), contactId: id(2) };
+  return { workspaceId: idAt(body, 0), audienceId: idAt(body, 1), contactId: idAt(body, 2) };
+}
+
+function idAt(body: Buffer, n: number): string {
+  const hex = body.toString("hex", n * UUID_BYTES, (n + 1) * UUID_BYTES);
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

@@ -1,13 +1,29 @@
 /** Applying a document: checked as a whole, letters included, before anything of it is kept. */
 import { newId } from "../ids.ts";
-import { type AppliedVersion, applyAutomation } from "../record/automations/automations.ts";
+import {
+  type AppliedVersion,
+  type AutomationRow,
+  applyAutomation,
+} from "../record/automations/automations.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { currentVersions } from "../record/mail/templates.ts";
-import { type Automation, type AutomationStep, checkDocument } from "./document.ts";
+import { type Automation, type AutomationStep, checkDocument, DocumentError } from "./document.ts";
 import { compileOwn } from "./letter.ts";
 
 /** `missingTemplates` are named by send steps and do not exist: these steps are skipped until they do. */
 export type ApplyResult = { applied: AppliedVersion; missingTemplates: string[] };
+
+/** For whoever hands on what is wrong with a document. */
+export async function applyOrSay(
+  ...given: Parameters<typeof apply>
+): Promise<AppliedVersion | { kind: "wrong"; says: string }> {
+  try {
+    return (await apply(...given)).applied;
+  } catch (error) {
+    if (error instanceof DocumentError) return { kind: "wrong", says: error.message };
+    throw error;
+  }
+}
 
 /** Throws a DocumentError when the document is not right. */
 export async function apply(
@@ -15,12 +31,13 @@ export async function apply(
   workspaceId: string,
   document: unknown,
   now: number,
+  state: AutomationRow["state"] = "active",
 ): Promise<ApplyResult> {
   const automation = checkDocument(document);
   await compileOwn(automation);
   const { name, audience_id, event, entry, filters } = automation;
   const terms = { name, audience_id, event, entry };
-  const given = { terms, filters, document };
+  const given = { terms, filters, document, state };
   const applied = await applyAutomation(sql, workspaceId, newId(now), given, new Date(now));
   return { applied, missingTemplates: await missingTemplates(sql, workspaceId, automation) };
 }

@@ -26,6 +26,7 @@ const ATTEMPTS_MAX = 5;
 const ATTEMPT_EVERY_MS = 1_000;
 const LOOK_EVERY_MS = 250;
 const LOOKS_MAX = 12;
+const REQUEST_DAYS = 7;
 
 export type RetentionDays = { emails: number; bodies: number; events: number };
 
@@ -85,7 +86,7 @@ export class Retention {
 
   #keptDays(table: Partition["table"]): number {
     const { emails, bodies, events } = this.#parts.days;
-    return { email: emails, body: bodies, outbox: events }[table];
+    return { email: emails, body: bodies, outbox: events, request: REQUEST_DAYS }[table];
   }
 
   async #dropOne(partition: Partition, now: number, lease: Lease): Promise<boolean> {
@@ -106,7 +107,7 @@ export class Retention {
   /** Looks through the e-mails of a partition's day, at half speed. */
   async #find({ name, table, day }: Partition, before: Date, lease: Lease): Promise<PartitionState> {
     const { sql } = this.#parts;
-    if (table === "outbox") return "over";
+    if (table === "outbox" || table === "request") return "over";
     const emails = `email_${day}`;
     if (!(await isThere(sql, emails))) return "over";
     const check = this.#checks.get(name) ?? new PartitionCheck(sql, emails, CHECK_SLOW_MS);

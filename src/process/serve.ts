@@ -14,6 +14,7 @@ import { BodyBudget } from "../api/bodybudget.ts";
 import { openMailDoor } from "../api/maildoor.ts";
 import { defaultSender } from "../audience/confirm.ts";
 import { addressHasher, Links } from "../audience/links.ts";
+import { applyOrSay } from "../automation/apply.ts";
 import { Worker } from "../automation/work.ts";
 import { PolicyInForce } from "../capacity/policyfile.ts";
 import { atMost, type Clock } from "../clock.ts";
@@ -28,6 +29,7 @@ import { ReturnPaths } from "../delivery/returnpaths.ts";
 import { Signer } from "../delivery/signer.ts";
 import { Sealer } from "../domain/key.ts";
 import { Owners } from "../domain/owners.ts";
+import type { DomainDns } from "../domain/records.ts";
 import { workspaceMarker } from "../ids.ts";
 import { openInbound } from "../inbound/inbound.ts";
 import { ReportWorker } from "../inbound/work.ts";
@@ -194,6 +196,8 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
   const intake = await openIntake(config, serverSecret, stores, clock, log);
   const api = await startApi({
     ...intake.parts,
+    applyDocument: applyOrSay,
+    dns: domainDns(config),
     publicUrl: config.publicUrl,
     mailFrom: operatorSender(config),
     trustProxy: config.trustProxy,
@@ -450,7 +454,6 @@ async function startKeeperRole(
   const redis = await stores.redis("admission");
   const reservations = new Reservations(redis, sql, clock);
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
-  const resolver = resolverOf(config.dnsServers);
   const keeper = new Keeper({
     sql,
     timeoutMs: config.storeTimeoutMs,
@@ -460,11 +463,7 @@ async function startKeeperRole(
     clock,
     policy: () => policy.policy,
     capsEverySeconds: config.capsEverySeconds,
-    askTxt: (name) => resolver.resolveTxt(name),
-    returnPaths:
-      config.bounceDomain === null
-        ? null
-        : { bounceDomain: config.bounceDomain, askMx: (name) => resolver.resolveMx(name) },
+    ...domainDns(config),
     onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
     onCaps: async ({ handle, version }) => {
       await keyring.forget(handle, version);
@@ -560,11 +559,15 @@ function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
   return mailFrom ?? defaultSender(publicUrl ?? `http://${host}:${port}`);
 }
 
-/** Asks DNS for the records of verified domains. */
-function resolverOf(servers: Config["dnsServers"]): Resolver {
+/** Asks DNS for the records of senders' domains. */
+function domainDns({ dnsServers, bounceDomain }: Config): DomainDns {
   const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
-  if (servers && servers.length > 0) resolver.setServers(servers);
-  return resolver;
+  if (dnsServers && dnsServers.length > 0) resolver.setServers(dnsServers);
+  const askMx = (name: string) => resolver.resolveMx(name);
+  return {
+    askTxt: (name) => resolver.resolveTxt(name),
+    returnPaths: bounceDomain === null ? null : { bounceDomain, askMx },
+  };
 }
 
 /** Queues bags that were just committed; if this fails, the keeper finds them. */

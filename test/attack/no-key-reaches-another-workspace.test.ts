@@ -22,6 +22,10 @@ type Things = {
   externalId: string;
   suppression: string;
   suppressed: string;
+  attachment: string;
+  automation: string;
+  domain: string;
+  log: string;
 };
 
 /** In what the other workspace stores, beside the ids and names that are asked for. */
@@ -31,6 +35,11 @@ const IN_AN_HOUR = new Date(Date.now() + 3_600_000).toISOString();
 /** What a parameter of a path may name, by the part of the API it stands in. */
 const IDS: Record<string, (things: Things) => string[]> = {
   "emails {id}": ({ email }) => [email],
+  "emails {attachment_id}": ({ attachment }) => [attachment],
+  "automations {id}": ({ automation }) => [automation],
+  "automations {run_id}": ({ contact }) => [contact],
+  "domains {id}": ({ domain }) => [domain],
+  "logs {id}": ({ log }) => [log],
   "audiences {id}": ({ audience }) => [audience],
   "segments {id}": ({ audience }) => [audience],
   "audiences {email_or_id}": ({ contact, address }) => [contact, address],
@@ -82,6 +91,36 @@ const BODIES: Record<string, Bodies> = {
   "GET /contacts/{email_or_id}/segments": NONE,
   "POST /contacts/{email_or_id}/segments/{id}": NONE,
   "DELETE /contacts/{email_or_id}/segments/{id}": NONE,
+  "GET /emails/{id}/attachments": NONE,
+  "GET /emails/{id}/attachments/{attachment_id}": NONE,
+  "GET /automations": NONE,
+  "POST /automations": ({ audience }) => [
+    { name: "A", audience_id: audience, event: "signed.up", steps: [] },
+  ],
+  "GET /automations/{id}": NONE,
+  "PATCH /automations/{id}": ({ audience }) => [
+    { name: "Mallory's" },
+    { status: "disabled" },
+    { audience_id: audience },
+  ],
+  "DELETE /automations/{id}": NONE,
+  "POST /automations/{id}/duplicate": NONE,
+  "POST /automations/{id}/stop": NONE,
+  "GET /automations/{id}/runs": NONE,
+  "GET /automations/{id}/runs/{run_id}": NONE,
+  "GET /domains": NONE,
+  "POST /domains": () => [{ name: `${randomUUID()}.example.com` }],
+  "GET /domains/{id}": NONE,
+  "POST /domains/{id}/verify": NONE,
+  "PATCH /domains/{id}": () => [{}],
+  "DELETE /domains/{id}": NONE,
+  "GET /usage": NONE,
+  "GET /logs": NONE,
+  "GET /logs/{id}": NONE,
+  "POST /events/send": ({ contact, address }) => [
+    { contact_id: contact, event: "signed.up" },
+    { email: address, event: "signed.up" },
+  ],
   "GET /suppressions": NONE,
   "POST /suppressions": ({ suppressed }) => [{ email: suppressed }, ...person()],
   "GET /suppressions/{id_or_email}": NONE,
@@ -280,14 +319,17 @@ async function ask(client: Client, { method }: Route, { path, body }: Asked) {
   return { status, text: JSON.stringify(answer) };
 }
 
-/** Without what differs from one answer to the next: ids that were asked for, and those of what was made. */
+/** Without what differs from one answer to the next: ids that were asked for, what was made, and our own requests. */
 function plain(text: string, of: Things): string {
   let left = text;
   for (const id of Object.values(of)) left = left.replaceAll(new RegExp(literally(id), "gi"), "ID");
   return left
     .replace(/(?:%[0-9a-f]{2}){8,}/gi, "ID")
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "MADE")
-    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME");
+    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
+    .replace(/"download_url":"[^"]+"/g, "LINK")
+    .replace(/\bpr[0-9a-f]{8}\b|p=[\w+/]{300,}|postrider-verification=\w+/g, "KEY")
+    .replace(/"data":\[\{[^[\]]*"duration_ms"[^[\]]*\],"has_more":\w+/g, "REQUESTS");
 }
 
 function literally(text: string): string {
@@ -304,11 +346,33 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
   };
   const audience = await made("POST", "/audiences", { name: mark });
   const contact = await made("POST", `/audiences/${audience}/contacts`, { email: address, first_name: mark });
-  const email = await made("POST", "/emails", mail({ subject: mark, scheduled_at: IN_AN_HOUR }));
+  const attachments = [{ filename: `${mark}.txt`, content: Buffer.from(mark).toString("base64") }];
+  const email = await made("POST", "/emails", mail({ subject: mark, scheduled_at: IN_AN_HOUR, attachments }));
+  const attachment = (await client.get<{ data: [{ id: string }] }>(`/emails/${email}/attachments`)).body
+    .data[0].id;
+  const automation = await made("POST", "/automations", {
+    name: mark,
+    audience_id: audience,
+    event: "e",
+    steps: [],
+  });
+  const domain = await made("POST", "/domains", { name: `${hex}.example.com` });
+  const log = await firstLogged(client);
   const template = await made("PUT", `/templates/${externalId}`, { html: `<p>${mark}</p>` });
   const suppressed = `suppressed.${hex}@example.net`;
   const suppression = await made("POST", "/suppressions", { email: suppressed, evidence: mark });
-  return { workspace, audience, contact, address, email, template, externalId, suppression, suppressed };
+  return {
+    ...{ workspace, audience, contact, address, email, attachment, template, externalId },
+    ...{ suppression, suppressed, domain, log, automation },
+  };
+}
+
+/** Requests are written once a second. */
+async function firstLogged(client: Client): Promise<string> {
+  for (;;) {
+    const { data } = (await client.get<{ data: { id: string }[] }>("/logs")).body;
+    if (data[0]) return data[0].id;
+  }
 }
 
 /** Every row of every table that belongs to the workspace. */

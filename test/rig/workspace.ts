@@ -7,7 +7,9 @@ import { Keyring } from "../../src/admission/keyring.ts";
 import type { Permission } from "../../src/admission/permissions.ts";
 import { type Api, startApi } from "../../src/api/api.ts";
 import type { Route } from "../../src/api/routes.ts";
+import { applyOrSay } from "../../src/automation/apply.ts";
 import type { Clock } from "../../src/clock.ts";
+import type { DomainDns } from "../../src/domain/records.ts";
 import { BagQueue } from "../../src/queue/bagqueue.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
@@ -88,12 +90,15 @@ export type TestApiOptions = {
   port?: number;
   /** Production's default is true; most tests write from domains that nobody has verified. */
   requireVerifiedDomains?: boolean;
+  /** Who answers for DNS; by default every name is unknown. */
+  dns?: DomainDns;
   /** Whether bags go in line, for a delivery in the test. */
   queues?: boolean;
 };
 
 /** Rates that no test meets by accident. */
 export const AMPLE: Overrides = { requests_per_second: 100_000, requests_per_minute: 1_000_000 };
+const noSuchName = () => Promise.reject(Object.assign(new Error("no such name"), { code: "ENOTFOUND" }));
 const systemClock: Clock = { now: () => Date.now(), given: () => 0 };
 
 export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
@@ -116,6 +121,8 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     clock,
     serverSecret: SECRET,
     requireVerifiedDomains: options.requireVerifiedDomains ?? false,
+    applyDocument: applyOrSay,
+    dns: options.dns ?? { askTxt: noSuchName, returnPaths: null },
     publicUrl: "https://mail.example.org",
     mailFrom: "no-reply@mail.example.org",
     trustProxy: false,

@@ -6,7 +6,12 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
-import { applyAutomation, setAutomationState } from "../../src/record/automations/automations.ts";
+import {
+  applyAutomation,
+  deleteAutomation,
+  renameAutomation,
+  setAutomationState,
+} from "../../src/record/automations/automations.ts";
 import { type EventCommit, eventCommit } from "../../src/record/automations/events.ts";
 import {
   type ClaimedRun,
@@ -109,10 +114,12 @@ import {
   nameDomain,
   noteChecked,
   noteReturnPath,
+  noteSeen,
   takeDomain,
 } from "../../src/record/workspaces/domains.ts";
 import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspaces/keys.ts";
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
+import { insertRequests } from "../../src/record/workspaces/requests.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
 import type { ContactChange } from "../../src/rules/contact.ts";
@@ -219,6 +226,19 @@ export const WRITERS: readonly Writer[] = [
     const document = { version: rows.pick([1, 2, 3]) };
     return applyAutomation(sql, ws.id, newId(rows.now), { terms, filters: [], document }, rows.date);
   }),
+  writer("automations/automations.ts renameAutomation", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return renameAutomation(
+      sql,
+      ws.id,
+      rows.pick(ws.automations).id,
+      `renamed ${rows.pick([1, 2])}`,
+      rows.date,
+    );
+  }),
+  writer("automations/automations.ts deleteAutomation", ({ sql }, rows) =>
+    deleteAutomation(sql, rows.workspace().id, randomUUID()),
+  ),
   writer("automations/automations.ts setAutomationState", ({ sql }, rows) => {
     const ws = rows.workspace();
     const state = rows.pick(["active", "paused"] as const);
@@ -352,6 +372,17 @@ export const WRITERS: readonly Writer[] = [
     const keys = rows.some(ws.emails).map(({ id }) => ({ workspaceId: ws.id, emailId: id }));
     return sql.begin((tx) => holdDue(tx, keys));
   }),
+  writer("workspaces/domains.ts noteSeen", ({ sql }, rows) =>
+    noteSeen(sql, { workspaceId: rows.workspace().id, domain: DOMAIN }, { [DOMAIN]: "verified" }, rows.date),
+  ),
+  writer("workspaces/requests.ts insertRequests", ({ sql }, rows) =>
+    insertRequests(sql, [
+      {
+        ...{ workspaceId: rows.workspace().id, id: newId(Date.now()), keyId: randomUUID() },
+        ...{ method: "GET", route: "/emails", status: 200, ms: 1, requestId: randomUUID() },
+      },
+    ]),
+  ),
   writer("workspaces/domains.ts nameDomain", ({ sql }, rows) =>
     nameDomain(sql, rows.workspace().id, rows.pick([DOMAIN, `other.${DOMAIN}`]), rows.date),
   ),

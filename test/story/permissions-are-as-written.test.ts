@@ -2,8 +2,11 @@
  * The permissions of every endpoint, for every permission and for keys that are limited to an audience: the routes come
  * from the route table, the expectation from the table below, and neither may hold what the other does not.
  */
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PERMISSIONS, type Permission } from "../../src/admission/permissions.ts";
+import { attachmentId } from "../../src/api/attachments.ts";
+import { findShownDomain, nameDomain } from "../../src/record/workspaces/domains.ts";
 import { type Client, mail, type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
 
 type Asked = { path: string; body?: unknown };
@@ -19,7 +22,10 @@ type Row = {
 type World = { full: Client; audience: string; own: () => Promise<string> };
 
 const IN_AN_HOUR = new Date(Date.now() + 3_600_000).toISOString();
-const LATER = mail({ scheduled_at: IN_AN_HOUR });
+const LATER = mail({
+  scheduled_at: IN_AN_HOUR,
+  attachments: [{ filename: "a.txt", content: Buffer.from("a").toString("base64") }],
+});
 const CONSENT = { source: "form", captured_at: "2026-01-01T00:00:00Z" };
 const READ = ["contacts:read"] as const;
 const WRITE = ["contacts:write"] as const;
@@ -233,7 +239,99 @@ const CONTACTS: Record<string, Row> = {
   },
 };
 
+function ofAutomations(method: string, below: string, body?: unknown, status = 200): Record<string, Row> {
+  const ask = async (world: World) => ({ path: `/automations/${await automation(world)}${below}`, body });
+  return { [`${method} /automations/{id}${below}`]: { needs: [], status, elsewhere: "not found", ask } };
+}
+
+const MANAGING: Record<string, Row> = {
+  "GET /emails/{id}/attachments": {
+    needs: SEND,
+    status: 200,
+    ask: async ({ own }) => ({ path: `/emails/${await own()}/attachments` }),
+  },
+  "GET /emails/{id}/attachments/{attachment_id}": {
+    needs: SEND,
+    status: 200,
+    ask: async ({ own }) => {
+      const id = await own();
+      return { path: `/emails/${id}/attachments/${attachmentId(id, 0)}` };
+    },
+  },
+  "GET /automations": { needs: [], status: 200, ask: () => ({ path: "/automations" }) },
+  "POST /automations": {
+    needs: [],
+    status: 201,
+    elsewhere: "not found",
+    ask: ({ audience }) => ({
+      path: "/automations",
+      body: { name: fresh("automation"), audience_id: audience, event: "signed.up", steps: [] },
+    }),
+  },
+  ...ofAutomations("GET", ""),
+  ...ofAutomations("PATCH", "", { status: "disabled" }),
+  ...ofAutomations("DELETE", ""),
+  ...ofAutomations("POST", "/duplicate", undefined, 201),
+  ...ofAutomations("POST", "/stop"),
+  ...ofAutomations("GET", "/runs"),
+  "GET /automations/{id}/runs/{run_id}": {
+    needs: [],
+    status: 200,
+    elsewhere: "not found",
+    ask: async (world) => {
+      const [automationId, runId] = [await automation(world), randomUUID()];
+      await api.sql`
+        insert into run (workspace_id, id, automation_id, version, audience_id, contact_id, event_id, position, created_at)
+        select workspace_id, ${runId}, id, 1, audience_id, ${runId}, 'evt', 'steps[0]', now()
+        from automation where id = ${automationId}`;
+      return { path: `/automations/${automationId}/runs/${runId}` };
+    },
+  },
+  "GET /domains": { needs: [], status: 200, ask: () => ({ path: "/domains" }) },
+  "POST /domains": {
+    needs: [],
+    status: 201,
+    ask: () => ({ path: "/domains", body: { name: `${fresh("domain")}.example.com` } }),
+  },
+  "GET /domains/{id}": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/domains/${await domain(world)}` }),
+  },
+  "POST /domains/{id}/verify": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/domains/${await domain(world)}/verify` }),
+  },
+  "PATCH /domains/{id}": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/domains/${await domain(world)}`, body: {} }),
+  },
+  "DELETE /domains/{id}": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/domains/${await domain(world)}` }),
+  },
+  "GET /usage": { needs: [], status: 200, ask: () => ({ path: "/usage" }) },
+  "GET /logs": { needs: [], status: 200, ask: () => ({ path: "/logs" }) },
+  "GET /logs/{id}": {
+    needs: [],
+    status: 200,
+    ask: async ({ full }) => ({ path: `/logs/${await logged(full)}` }),
+  },
+};
+
 const EVENTS: Record<string, Row> = {
+  "POST /events/send": {
+    needs: ["events:write"],
+    status: 202,
+    elsewhere: "not found",
+    ask: async (world) => ({
+      path: "/events/send",
+      body: { contact_id: await contact(world), event: "signed.up" },
+    }),
+  },
   "POST /feedback": {
     needs: [],
     status: 202,
@@ -256,6 +354,7 @@ const ROUTES: Record<string, Row> = {
   ...EMAILS,
   ...EVENTS,
   ...CONTACTS,
+  ...MANAGING,
   ...TEMPLATES,
   ...SUPPRESSIONS,
   ...audienceRows("audiences"),
@@ -411,6 +510,28 @@ async function suppressed({ full }: World): Promise<string> {
   const { status, body } = await full.post<{ id: string }>("/suppressions", { email: address() });
   expect(status).toBe(201);
   return body.id;
+}
+
+async function automation({ full, audience }: World): Promise<string> {
+  const body = { name: fresh("automation"), audience_id: audience, event: "signed.up", steps: [] };
+  return (await full.post<{ id: string }>("/automations", body)).body.id;
+}
+
+/** Named and keyed by hand: to make one by the API takes a key of 2048 bits. */
+async function domain({ full }: World): Promise<string> {
+  const [{ id: workspaceId }] = (await api.sql`
+    select w.id from workspace w where w.handle = ${full.key.slice(8, 16)}`) as unknown as [{ id: string }];
+  const name = `${fresh("domain")}.example.com`;
+  await nameDomain(api.sql, workspaceId, name, new Date());
+  return (await findShownDomain(api.sql, workspaceId, { domain: name }))?.id ?? "";
+}
+
+/** Requests are written once a second. */
+async function logged(full: Client): Promise<string> {
+  for (;;) {
+    const { data } = (await full.get<{ data: { id: string }[] }>("/logs")).body;
+    if (data[0]) return data[0].id;
+  }
 }
 
 async function contact({ full, audience }: World): Promise<string> {

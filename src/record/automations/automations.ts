@@ -1,6 +1,9 @@
 /** Automations and their versions: a version is written once and never changed. */
 import { parseSpan } from "../../rules/spans.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import type { Page } from "../mail/read.ts";
+
+const UNIQUE_VIOLATION = "23505";
 
 export const AUTOMATIONS_MAX = 200;
 
@@ -30,12 +33,17 @@ export type AppliedVersion =
   | { kind: "no audience" }
   | { kind: "too many" };
 
-/** Makes the automation of this name, or its next version; runs that are under way keep theirs. */
+/** Makes the automation of this name, in this state, or its next version; runs that are under way keep theirs. */
 export async function applyAutomation(
   sql: Sql,
   workspaceId: string,
   id: string,
-  { terms, filters, document }: { terms: EntryTerms; filters: unknown; document: unknown },
+  {
+    terms,
+    filters,
+    document,
+    state = "active",
+  }: { terms: EntryTerms; filters: unknown; document: unknown; state?: AutomationRow["state"] },
   now: Date,
 ): Promise<AppliedVersion> {
   const { name, audience_id: audienceId, event, entry } = terms;
@@ -66,7 +74,7 @@ export async function applyAutomation(
       insert into automation (workspace_id, id, name, audience_id, event, entry, cooldown_ms, filters, version, state,
                               created_at, updated_at)
       values (${workspaceId}, ${automationId}, ${name}, ${audienceId}, ${event}, ${entryName}, ${cooldownMs},
-              ${filtersText}::text::json, ${version}, 'active', ${now}, ${now})
+              ${filtersText}::text::json, ${version}, ${state}, ${now}, ${now})
       on conflict (workspace_id, id) do update set audience_id = excluded.audience_id, event = excluded.event,
         entry = excluded.entry, cooldown_ms = excluded.cooldown_ms, filters = excluded.filters,
         version = excluded.version, updated_at = excluded.updated_at`;
@@ -80,6 +88,47 @@ export async function applyAutomation(
 export async function listAutomations(sql: Sql, workspaceId: string): Promise<AutomationRow[]> {
   return sql<AutomationRow[]>`
     select ${columns(sql)} from automation a where a.workspace_id = ${workspaceId} order by a.id desc`;
+}
+
+/** A page and one more row; null: of every audience, in any state. */
+export async function pageOfAutomations(
+  sql: Sql,
+  workspaceId: string,
+  audienceIds: readonly string[] | null,
+  state: AutomationRow["state"] | null,
+  { after, before, limit }: Page,
+): Promise<AutomationRow[]> {
+  const position =
+    before !== null ? sql`and a.id > ${before}` : after !== null ? sql`and a.id < ${after}` : sql``;
+  const visible = audienceIds === null ? sql`` : sql`and a.audience_id = any(${[...audienceIds]}::uuid[])`;
+  return sql<AutomationRow[]>`
+    select ${columns(sql)} from automation a
+    where a.workspace_id = ${workspaceId} ${visible} ${state === null ? sql`` : sql`and a.state = ${state}`} ${position}
+    order by a.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
+}
+
+/** False: another has this name. */
+export async function renameAutomation(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+  name: string,
+  now: Date,
+): Promise<boolean> {
+  const renamed = sql`update automation set name = ${name}, updated_at = ${now}
+    where workspace_id = ${workspaceId} and id = ${id}`;
+  return renamed.then(
+    () => true,
+    (error: { code?: string }) => {
+      if (error.code === UNIQUE_VIOLATION) return false;
+      throw error;
+    },
+  );
+}
+
+/** With its versions: a run that is still under way ends at its next step. */
+export async function deleteAutomation(sql: Sql, workspaceId: string, id: string): Promise<void> {
+  await sql`delete from automation where workspace_id = ${workspaceId} and id = ${id}`;
 }
 
 /** By its id or its name. */

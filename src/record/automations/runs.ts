@@ -302,18 +302,25 @@ export type RunRow = {
   endedAt: Date | null;
 };
 
-/** Of one automation, newest first: a page and one more row. */
+/** Of one automation, newest first: a page and one more row; of all states, of one or of several. */
 export async function listRuns(
   sql: Sql,
   workspaceId: string,
   automationId: string,
-  { after, limit, state }: Pick<Page, "after" | "limit"> & { state: string | null },
+  {
+    after,
+    before = null,
+    limit,
+    state,
+  }: Pick<Page, "after" | "limit"> & { before?: string | null; state: string | readonly string[] | null },
 ): Promise<RunRow[]> {
+  const states = typeof state === "string" ? [state] : state;
   return sql<RunRow[]>`
     select ${runColumns(sql)} from run r
     where r.workspace_id = ${workspaceId} and r.automation_id = ${automationId}
-      ${after === null ? sql`` : sql`and r.id < ${after}`} ${state === null ? sql`` : sql`and r.state = ${state}`}
-    order by r.id desc limit ${limit + 1}`;
+      ${after === null ? sql`` : sql`and r.id < ${after}`} ${before === null ? sql`` : sql`and r.id > ${before}`}
+      ${states === null ? sql`` : sql`and r.state = any(${[...states]}::text[])`}
+    order by r.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }
 
 export type StepRow = {

@@ -63,7 +63,7 @@ export async function findContact(
   return row ?? null;
 }
 
-export type Placed = { audienceId: string; id: string };
+export type Placed = { audienceId: string; id: string; identity: string };
 
 /**
  * Where a contact is, of all audiences that may be seen: the default one first, then the newest. `archived`: one that
@@ -77,7 +77,7 @@ export async function placeContact(
   archived = false,
 ): Promise<Placed | null> {
   const [row] = await sql<Placed[]>`
-    select c.audience_id as "audienceId", c.id from contact c
+    select c.audience_id as "audienceId", c.id, c.identity from contact c
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null
     where c.workspace_id = ${workspaceId} and ${match(sql, who)}
       and (c.archived_at is null or ${archived}) ${among(sql, visible)}

@@ -1,5 +1,5 @@
 /**
- * Partitions of `email` and `body` by the day of the id's time, and of `outbox` by the day of writing (UTC): made ahead
+ * Partitions of `email`, `body` and `request` by the day of the id's time, and of `outbox` by the day of writing (UTC): made ahead
  * by any role, dropped by retention. An id outside every partition cannot be written, so the days ahead are made long
  * before they are needed.
  *
@@ -18,11 +18,12 @@ export const PARTITION_DAYS_AHEAD = 7;
 const PARTITION_DAYS_BEHIND = 1;
 const PARTITION_LOCK = 7_165_002;
 
-const TABLES = ["email", "body", "outbox"] as const;
+const TABLES = ["email", "body", "outbox", "request"] as const;
 const STORAGE = {
   email: "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1)",
   body: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
   outbox: "with (fillfactor = 90)",
+  request: "with (fillfactor = 100)",
 } as const;
 
 export type Partition = {
@@ -41,7 +42,7 @@ export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
     select relname as name, split_part(relname, '_', 1) as table, split_part(relname, '_', 2) as day,
            case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
     from pg_class c left join pg_inherits on inhrelid = c.oid
-    where relkind = 'r' and pg_table_is_visible(c.oid) and relname ~ '^(email|body|outbox)_[0-9]{8}$'
+    where relkind = 'r' and pg_table_is_visible(c.oid) and relname ~ '^(email|body|outbox|request)_[0-9]{8}$'
     order by 3, 1`;
 }
 

@@ -1,13 +1,30 @@
 /**
- * Large attachments, stored before their e-mails: in their own transaction, a piece at a time, so that 30 MB neither
+ * Large attachments, read back in pieces, and stored before their e-mails: in their own transaction, a piece at a time, so that 30 MB neither
  * block the event loop nor are written under locks. Attachments that no e-mail uses in the end are deleted with the
  * retention of bodies, as all attachments are.
  */
 import type { Sql } from "../db/connect.ts";
-import type { NewAttachment } from "./emails.ts";
+import type { AttachmentRef, NewAttachment } from "./emails.ts";
 
 const LARGE_BYTES = 256 * 1024;
 const PIECE_BYTES = 384 * 1024;
+
+/** A piece at a time: to decode all of it at once would hold the event loop. null: it is kept no longer. */
+export async function readAttachment(
+  sql: Sql,
+  workspaceId: string,
+  { hash, bytes }: Pick<AttachmentRef, "hash" | "bytes">,
+): Promise<Buffer | null> {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < Math.max(bytes, 1); at += PIECE_BYTES) {
+    const [row] = await sql<{ piece: Buffer }[]>`
+      select substring(content from ${at + 1} for ${PIECE_BYTES}) as piece from attachment
+      where workspace_id = ${workspaceId} and hash = decode(${hash}, 'hex')`;
+    if (!row) return null;
+    pieces.push(row.piece);
+  }
+  return Buffer.concat(pieces);
+}
 
 export function isLargeAttachment({ content }: NewAttachment): boolean {
   return content.byteLength > LARGE_BYTES;

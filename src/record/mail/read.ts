@@ -3,7 +3,7 @@
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Situation } from "../../rules/reason.ts";
 import type { Sql } from "../db/connect.ts";
-import type { EmailKey, Extra } from "./emails.ts";
+import type { AttachmentRef, EmailKey, Extra } from "./emails.ts";
 
 export type EmailRow = Situation & {
   id: string;
@@ -34,6 +34,21 @@ export async function findEmail(sql: Sql, workspaceId: string, id: string): Prom
     from email e
     left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
     ${situationOf(sql)}
+    where e.workspace_id = ${workspaceId} and e.id = ${id}`;
+  return row ?? null;
+}
+
+export type EmailAttachments = { keyId: string | null; attachments: AttachmentRef[]; hasBody: boolean };
+
+/** null: there is no such e-mail. Attachments are kept as long as the body that names them. */
+export async function attachmentsOf(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+): Promise<EmailAttachments | null> {
+  const [row] = await sql<EmailAttachments[]>`
+    select e.key_id as "keyId", coalesce(b.extra -> 'attachments', '[]') as attachments, b.id is not null as "hasBody"
+    from email e left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
     where e.workspace_id = ${workspaceId} and e.id = ${id}`;
   return row ?? null;
 }

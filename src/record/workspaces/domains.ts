@@ -3,7 +3,9 @@
  * index decides. Every change raises the versions of the workspaces it concerns, so that what is remembered of them is
  * read again.
  */
+import { newId } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import type { Page } from "../mail/read.ts";
 
 const UNIQUE_VIOLATION = "23505";
 
@@ -18,6 +20,15 @@ export type SenderDomain = {
   returnPathAt: Date | null;
 };
 
+export type RecordStatus = "verified" | "failed" | "temporary_failure";
+/** With what the API shows of it: `seen` says by its name what DNS showed of each record when it was last asked. */
+export type ShownDomain = SenderDomain & {
+  id: string;
+  createdAt: Date;
+  seen: Readonly<Record<string, RecordStatus>>;
+  seenAt: Date | null;
+};
+
 /** A workspace whose copies elsewhere are out of date. */
 export type Raised = { handle: string; version: number };
 
@@ -28,8 +39,8 @@ export async function nameDomain(
   domain: string,
   now: Date,
 ): Promise<void> {
-  await tx`insert into domain (workspace_id, domain, token, created_at)
-    values (${workspaceId}, ${domain}, replace(gen_random_uuid()::text, '-', ''), ${now}) on conflict do nothing`;
+  await tx`insert into domain (workspace_id, id, domain, token, created_at)
+    values (${workspaceId}, ${newId(now.getTime())}, ${domain}, replace(gen_random_uuid()::text, '-', ''), ${now}) on conflict do nothing`;
 }
 
 export async function findDomain(
@@ -45,6 +56,48 @@ export async function findDomain(
 export async function listDomains(sql: Sql, workspaceId: string): Promise<SenderDomain[]> {
   return sql<SenderDomain[]>`
     select ${columns(sql)} from domain where workspace_id = ${workspaceId} order by domain`;
+}
+
+/** By its id or its name. */
+export async function findShownDomain(
+  sql: Sql,
+  workspaceId: string,
+  by: { id: string } | { domain: string },
+): Promise<ShownDomain | null> {
+  const [row] = await sql<ShownDomain[]>`
+    select ${shownColumns(sql)} from domain
+    where workspace_id = ${workspaceId} and ${"id" in by ? sql`id = ${by.id}` : sql`domain = ${by.domain}`}`;
+  return row ?? null;
+}
+
+/** A page and one more row. */
+export async function pageOfDomains(
+  sql: Sql,
+  workspaceId: string,
+  { after, before, limit }: Page,
+): Promise<ShownDomain[]> {
+  const position =
+    before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
+  return sql<ShownDomain[]>`
+    select ${shownColumns(sql)} from domain where workspace_id = ${workspaceId} ${position}
+    order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
+}
+
+export async function countDomains(sql: Sql, workspaceId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from domain where workspace_id = ${workspaceId}`;
+  return row?.count ?? 0;
+}
+
+/** What DNS shows of each record, by its name. */
+export async function noteSeen(
+  sql: Sql,
+  { workspaceId, domain }: Pick<SenderDomain, "workspaceId" | "domain">,
+  seen: Readonly<Record<string, RecordStatus>>,
+  now: Date,
+): Promise<void> {
+  await sql`update domain set seen = ${sql.json(seen)}, seen_at = ${now}
+    where workspace_id = ${workspaceId} and domain = ${domain}`;
 }
 
 /** Who has this very domain verified. */
@@ -206,6 +259,10 @@ async function raiseVersions(tx: Tx, workspaceIds: readonly string[], now: Date)
     )
     update workspace w set version = w.version + 1, changed_at = ${now} from held where w.id = held.id
     returning w.handle, w.version::int`;
+}
+
+function shownColumns(sql: Sql) {
+  return sql`${columns(sql)}, id, created_at as "createdAt", seen, seen_at as "seenAt"`;
 }
 
 function columns(sql: Sql) {

@@ -2,7 +2,7 @@
 
 import { allowanceOf } from "../../rules/allowance.ts";
 import { type Allowance, type Ledger, nextTurn, type WaitsFor } from "../../rules/ledger.ts";
-import type { Overrides, Plan } from "../../rules/plans.ts";
+import { limitsOf, type Overrides, type Plan } from "../../rules/plans.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { settled } from "../db/groupcommit.ts";
 
@@ -14,6 +14,7 @@ export type Account = {
   isSuspended: boolean;
   /** Whether there is any address that it does not write to. */
   suppresses: boolean;
+  requestsPerSecond: number;
   allowance: Allowance;
   ledger: Ledger;
   /** When the keeper should look for room for what waits, in ms; null while nothing waits. */
@@ -117,6 +118,7 @@ function accountOf(row: AccountRow): Account {
     plan,
     isSuspended,
     suppresses,
+    requestsPerSecond: limitsOf(plan, limits).requests_per_second,
     allowance: allowanceOf({ plan, limits, grownCapDay, grownCapHour, reservedShare }),
     ledger,
     nextReleaseAt: nextReleaseAt?.getTime() ?? null,

@@ -1,0 +1,439 @@
+/** /automations: made, changed, stopped and deleted, and the runs of each. Shapes as the official client types them. */
+import Type from "typebox";
+import type { Clock } from "../clock.ts";
+import { isUuid } from "../ids.ts";
+import {
+  type AppliedVersion,
+  type AutomationRow,
+  deleteAutomation,
+  findAutomation,
+  pageOfAutomations,
+  renameAutomation,
+  setAutomationState,
+} from "../record/automations/automations.ts";
+import { findRun, listRuns, type RunRow, stopRuns } from "../record/automations/runs.ts";
+import { defaultAudience } from "../record/contacts/audiences.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { visibleAudience } from "./audiences.ts";
+import { documentOf, type Graph, graphOf } from "./automationgraph.ts";
+import { checker, missingField } from "./check.ts";
+import type { Json } from "./json.ts";
+import { envelope, LIST_QUERY, oneOf, pageOf } from "./page.ts";
+import { type Refusal, refuse } from "./problem.ts";
+import type { Answer, Call, Route } from "./routes.ts";
+import { iso } from "./time.ts";
+
+const PATH = "/api/v1/automations";
+const COPY_NAME_CHARS_MAX = 200;
+
+const Status = Type.Enum(["enabled", "disabled"]);
+const Steps = Type.Array(Type.Record(Type.String(), Type.Unknown()), {
+  maxItems: 150,
+  description:
+    "of a document, or with `connections` as the official client writes them: `{key, type, config}`",
+});
+const Connections = Type.Array(
+  Type.Object({
+    from: Type.String(),
+    to: Type.String(),
+    type: Type.Optional(
+      Type.Enum(["default", "condition_met", "condition_not_met", "timeout", "event_received"]),
+    ),
+  }),
+  { maxItems: 1_000 },
+);
+const fields = {
+  name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  status: Type.Optional(Status),
+  connections: Type.Optional(Connections),
+  audience_id: Type.Optional(Type.String({ description: "default: the workspace's default audience" })),
+  event: Type.Optional(Type.String()),
+  entry: Type.Optional(Type.Unknown({ description: "default `every`" })),
+  filters: Type.Optional(Type.Unknown()),
+};
+export const NewAutomation = Type.Object(
+  { ...fields, name: Type.String({ minLength: 1, maxLength: 200 }), steps: Steps },
+  { $id: "NewAutomation" },
+);
+export const UpdateAutomation = Type.Object(
+  { ...fields, steps: Type.Optional(Steps) },
+  { $id: "UpdateAutomation" },
+);
+const checkNew = checker(NewAutomation);
+const checkUpdate = checker(UpdateAutomation);
+
+/** What became of a document; `says`: what is wrong with it. */
+export type AppliedDocument = AppliedVersion | { kind: "wrong"; says: string };
+
+export type AutomationParts = {
+  reads: Sql;
+  clock: Clock;
+  /** Checks a document and keeps it as the next version of the automation of its name; a new one begins in this state. */
+  apply(
+    workspaceId: string,
+    document: unknown,
+    now: number,
+    state: AutomationRow["state"],
+  ): Promise<AppliedDocument>;
+};
+
+export function automationRoutes(parts: AutomationParts): Route[] {
+  const shared = { permissions: ["full"], success: 200 } as const;
+  const one = `${PATH}/{id}`;
+  return [
+    {
+      ...shared,
+      method: "POST",
+      path: PATH,
+      summary: "Create an automation",
+      success: 201,
+      request: NewAutomation,
+      handle: (call) => create(parts, call),
+    },
+    {
+      ...shared,
+      method: "GET",
+      path: PATH,
+      summary: "List automations, newest first",
+      query: [...LIST_QUERY, { name: "status", description: "`enabled` or `disabled`" }],
+      handle: (call) => list(parts, call),
+    },
+    { ...shared, method: "GET", path: one, summary: "Get an automation", handle: (call) => get(parts, call) },
+    {
+      ...shared,
+      method: "PATCH",
+      path: one,
+      summary: "Rename, enable, disable or change an automation; runs keep the version they began with",
+      request: UpdateAutomation,
+      handle: (call) => update(parts, call),
+    },
+    {
+      ...shared,
+      method: "DELETE",
+      path: one,
+      summary: "Delete an automation: its runs stop",
+      handle: (call) => remove(parts, call),
+    },
+    {
+      ...shared,
+      method: "POST",
+      path: `${one}/duplicate`,
+      summary: "Copy an automation; the copy is disabled",
+      success: 201,
+      handle: (call) => duplicate(parts, call),
+    },
+    {
+      ...shared,
+      method: "POST",
+      path: `${one}/stop`,
+      summary: "Disable an automation and end its runs",
+      handle: (call) => stop(parts, call),
+    },
+    {
+      ...shared,
+      method: "GET",
+      path: `${one}/runs`,
+      summary: "List the runs of an automation, newest first",
+      query: [
+        ...LIST_QUERY,
+        {
+          name: "status",
+          description: "`running`, `completed`, `cancelled`, `failed`, or several with commas",
+        },
+      ],
+      handle: (call) => runs(parts, call),
+    },
+    {
+      ...shared,
+      method: "GET",
+      path: `${one}/runs/{run_id}`,
+      summary: "Get a run of an automation, with what its steps did",
+      handle: (call) => run(parts, call),
+    },
+  ];
+}
+
+/** As it is kept. */
+type Document = {
+  name: string;
+  audience_id: string;
+  event: string;
+  entry: Json;
+  filters?: Json;
+  steps: Json[];
+};
+
+async function create(parts: AutomationParts, call: Call): Promise<Answer> {
+  const { status, connections, name, audience_id, ...given } = checkNew(call.body);
+  const written = partsOf({ ...given, connections });
+  if (written.event === undefined) throw missingField("event");
+  const document = {
+    name,
+    audience_id: await audienceOf(parts, call, audience_id),
+    entry: "every",
+    ...written,
+  };
+  const known = await findAutomation(parts.reads, call.caller.workspaceId, name);
+  if (known?.name === name) throw taken(name);
+  // as the official client documents it, what it writes begins when it is enabled
+  const state = (status ?? (connections ? "disabled" : "enabled")) === "enabled" ? "active" : "paused";
+  return answer(201, await applied(parts, call, document, state));
+}
+
+type Written = { connections?: unknown; steps?: unknown; event?: string; entry?: unknown; filters?: unknown };
+
+/** What a body says of the document itself. */
+function partsOf({ connections, steps, event, entry, filters }: Written) {
+  const terms = { ...(entry !== undefined && { entry }), ...(filters !== undefined && { filters }) };
+  if (connections !== undefined) return { ...terms, ...documentOf(graphIn(steps, connections)) };
+  return { ...terms, ...(event !== undefined && { event }), ...(steps !== undefined && { steps }) };
+}
+
+const checkGraph = checker(
+  Type.Object({
+    steps: Type.Array(
+      Type.Object({
+        key: Type.String({ minLength: 1, maxLength: 100 }),
+        type: Type.String(),
+        config: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      }),
+    ),
+    connections: Connections,
+  }),
+);
+
+function graphIn(steps: unknown, connections: unknown): Graph {
+  const graph = checkGraph({ steps: steps ?? null, connections } as Json);
+  return {
+    steps: graph.steps.map(({ key, type, config = {} }) => ({
+      key,
+      type,
+      config: config as Graph["steps"][0]["config"],
+    })),
+    connections: graph.connections.map(({ from, to, type = "default" }) => ({ from, to, type })),
+  };
+}
+
+async function audienceOf(
+  { reads, clock }: AutomationParts,
+  { caller }: Call,
+  given?: string,
+): Promise<string> {
+  if (given !== undefined) {
+    if (!isUuid(given)) throw refuse("validation_error", "The `audience_id` field must be a UUID.");
+    return visibleAudience(caller, given.toLowerCase());
+  }
+  const id = await defaultAudience(reads, caller.workspaceId, new Date(clock.now()));
+  if (id === null) throw unknownAutomation();
+  return visibleAudience(caller, id);
+}
+
+async function applied(
+  { apply, clock }: AutomationParts,
+  { caller }: Call,
+  document: object,
+  state: AutomationRow["state"],
+): Promise<string> {
+  const result = await apply(caller.workspaceId, document, clock.now(), state);
+  switch (result.kind) {
+    case "wrong":
+      throw refuse("validation_error", result.says);
+    case "no audience":
+      throw refuse("not_found", "There is no audience with this id.");
+    case "too many":
+      throw refuse("validation_error", "The workspace has as many automations as it may. Delete one first.");
+    default:
+      return result.id;
+  }
+}
+
+async function list({ reads }: AutomationParts, { caller, query }: Call): Promise<Answer> {
+  const page = pageOf(query, ["status"]);
+  const status = oneOf(query, "status", ["enabled", "disabled"]);
+  const rows = await pageOfAutomations(
+    reads,
+    caller.workspaceId,
+    caller.audienceIds,
+    status && stateOf(status),
+    page,
+  );
+  return { status: 200, body: envelope(rows, page, show) };
+}
+
+async function get(parts: AutomationParts, call: Call): Promise<Answer> {
+  const found = await find(parts, call);
+  const document = found.document as Document;
+  const { version, entry, filters } = { ...document, version: found.version };
+  const body = {
+    object: "automation",
+    ...show(found),
+    ...{ version, entry, filters: filters ?? [], document },
+    ...graphOf(document),
+  };
+  return { status: 200, body: JSON.stringify(body) };
+}
+
+async function update(parts: AutomationParts, call: Call): Promise<Answer> {
+  const { reads, clock } = parts;
+  const { workspaceId } = call.caller;
+  const { name, status, audience_id, ...given } = checkUpdate(call.body);
+  const written = partsOf(given);
+  const found = await find(parts, call);
+  const now = new Date(clock.now());
+  if (
+    name !== undefined &&
+    name !== found.name &&
+    !(await renameAutomation(reads, workspaceId, found.id, name, now))
+  )
+    throw taken(name);
+  const audience = audience_id === undefined ? undefined : await audienceOf(parts, call, audience_id);
+  if (audience !== undefined || Object.keys(written).length > 0) {
+    const document = { ...(found.document as Document), ...written, name: name ?? found.name };
+    await applied(parts, call, { ...document, ...(audience && { audience_id: audience }) }, found.state);
+  }
+  if (status !== undefined) await setAutomationState(reads, workspaceId, found.id, stateOf(status), now);
+  return answer(200, found.id);
+}
+
+async function duplicate(parts: AutomationParts, call: Call): Promise<Answer> {
+  const found = await find(parts, call);
+  let name = `Copy of ${found.name}`.slice(0, COPY_NAME_CHARS_MAX);
+  if ((await findAutomation(parts.reads, call.caller.workspaceId, name))?.name === name)
+    name = `${name.slice(0, COPY_NAME_CHARS_MAX - 20)} ${clockMark(parts.clock.now())}`;
+  return answer(201, await applied(parts, call, { ...(found.document as Document), name }, "paused"));
+}
+
+/** Tells copies of one automation apart. */
+function clockMark(now: number): string {
+  return new Date(now).toISOString().slice(0, 19);
+}
+
+async function remove(parts: AutomationParts, call: Call): Promise<Answer> {
+  const { id } = await halt(parts, call, "the automation was deleted");
+  await deleteAutomation(parts.reads, call.caller.workspaceId, id);
+  return { status: 200, body: JSON.stringify({ object: "automation", id, deleted: true }) };
+}
+
+async function stop(parts: AutomationParts, call: Call): Promise<Answer> {
+  const { id } = await halt(parts, call, "stopped by hand");
+  return { status: 200, body: JSON.stringify({ object: "automation", id, status: "disabled" }) };
+}
+
+/** Nobody enters any more, and those under way end. */
+async function halt(parts: AutomationParts, call: Call, reason: string) {
+  const { reads, clock } = parts;
+  const { workspaceId } = call.caller;
+  const found = await find(parts, call);
+  const now = new Date(clock.now());
+  await setAutomationState(reads, workspaceId, found.id, "paused", now);
+  await stopRuns(reads, workspaceId, { automationId: found.id }, reason, now);
+  return found;
+}
+
+async function runs(parts: AutomationParts, call: Call): Promise<Answer> {
+  const page = pageOf(call.query, ["status"]);
+  const states = runStatesIn(call.query);
+  const { id } = await find(parts, call);
+  const rows = await listRuns(parts.reads, call.caller.workspaceId, id, { ...page, state: states });
+  return { status: 200, body: envelope(rows, page, showRun) };
+}
+
+const RUN_STATES: Record<string, RunRow["state"] | null> = {
+  running: "active",
+  completed: "finished",
+  cancelled: "stopped",
+  // a step that fails is tried again, or skipped
+  failed: null,
+};
+
+function runStatesIn(query: URLSearchParams): RunRow["state"][] | null {
+  const given = query.get("status");
+  if (given === null) return null;
+  return given.split(",").flatMap((name) => {
+    const state = Object.hasOwn(RUN_STATES, name) ? RUN_STATES[name] : undefined;
+    if (state === undefined)
+      throw refuse(
+        "invalid_parameter",
+        `\`status\` must be some of \`${Object.keys(RUN_STATES).join("`, `")}\`.`,
+      );
+    return state ?? [];
+  });
+}
+
+async function run(parts: AutomationParts, call: Call): Promise<Answer> {
+  const { id } = await find(parts, call);
+  const runId = uuidOf(call.params[1], "run");
+  const found = await findRun(parts.reads, call.caller.workspaceId, runId);
+  if (!found || found.automationId !== id) throw refuse("not_found", "There is no run with this id.");
+  const steps = found.steps.map(({ position, kind, result, detail, beganAt, endedAt }) => ({
+    key: position,
+    type: kind,
+    status: result === "skipped" ? "skipped" : "completed",
+    output: { result, detail },
+    error: null,
+    started_at: iso(beganAt),
+    completed_at: iso(endedAt),
+    created_at: iso(beganAt),
+  }));
+  return { status: 200, body: JSON.stringify({ object: "automation_run", ...showRun(found), steps }) };
+}
+
+async function find({ reads }: AutomationParts, { caller, params }: Call) {
+  const found = await findAutomation(reads, caller.workspaceId, uuidOf(params[0], "automation"));
+  // by a key that is limited to audiences, those of others do not exist
+  if (!found || (caller.audienceIds !== null && !caller.audienceIds.includes(found.audienceId)))
+    throw unknownAutomation();
+  return found;
+}
+
+function uuidOf(text: string | undefined, what: string): string {
+  if (text === undefined || !isUuid(text))
+    throw refuse("invalid_parameter", `The id of an ${what} must be a UUID.`);
+  return text.toLowerCase();
+}
+
+function stateOf(status: string): AutomationRow["state"] {
+  return status === "enabled" ? "active" : "paused";
+}
+
+function unknownAutomation(): Refusal {
+  return refuse("not_found", "There is no automation with this id.");
+}
+
+function taken(name: string): Refusal {
+  return refuse(
+    "validation_error",
+    `The \`name\` \`${name}\` is that of another automation. Choose another one.`,
+  );
+}
+
+function answer(status: number, id: string): Answer {
+  return { status, body: JSON.stringify({ object: "automation", id }) };
+}
+
+function show({ id, name, state, audienceId, event, createdAt, updatedAt }: AutomationRow) {
+  return {
+    id,
+    name,
+    status: state === "active" ? "enabled" : "disabled",
+    audience_id: audienceId,
+    event,
+    created_at: iso(createdAt),
+    updated_at: iso(updatedAt),
+  };
+}
+
+const STATUS_OF_RUN = { active: "running", finished: "completed", stopped: "cancelled" } as const;
+
+function showRun({ id, state, reason, contactId, createdAt, wakeAt, endedAt }: RunRow) {
+  return {
+    id,
+    status: STATUS_OF_RUN[state],
+    contact_id: contactId,
+    reason,
+    started_at: iso(createdAt),
+    next_step_at: iso(wakeAt),
+    completed_at: iso(endedAt),
+    created_at: iso(createdAt),
+  };
+}

@@ -1,0 +1,301 @@
+/** /domains: from which domains the workspace writes, what DNS should say of them, and whether it does. */
+import Type from "typebox";
+import { Unavailable } from "../admission/unavailable.ts";
+import { atMost, type Clock } from "../clock.ts";
+import { makeKey, newSelector, publicPartOf, readDomain, Sealer } from "../domain/key.ts";
+import { type DomainDns, recordsOf, verifyRecords } from "../domain/records.ts";
+import { isUuid } from "../ids.ts";
+import type { Sql } from "../record/db/connect.ts";
+import {
+  type DomainKey,
+  deleteDomainKeys,
+  insertDomainKey,
+  listDomainKeys,
+} from "../record/workspaces/domainkeys.ts";
+import {
+  countDomains,
+  findShownDomain,
+  forgetDomain,
+  pageOfDomains,
+  type Raised,
+  type ShownDomain,
+} from "../record/workspaces/domains.ts";
+import { checker } from "./check.ts";
+import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { type Refusal, refuse } from "./problem.ts";
+import type { Answer, Call, Route } from "./routes.ts";
+import { iso } from "./time.ts";
+
+const PATH = "/api/v1/domains";
+const DOMAINS_MAX = 1_000;
+/** To make a key takes a core some tenths of a second: one after the other, and at most so many. */
+const KEYS_UNDER_WAY_MAX = 8;
+const CHECKS_UNDER_WAY_MAX = 16;
+/** Then the answer goes out, and DNS is asked on. */
+const CHECK_MS_MAX = 1_000;
+
+const Capability = Type.Optional(Type.Enum(["enabled", "disabled"]));
+const offers = {
+  open_tracking: Type.Optional(Type.Boolean({ description: "only false: opens are not tracked" })),
+  click_tracking: Type.Optional(Type.Boolean({ description: "only false: clicks are not tracked" })),
+  tls: Type.Optional(
+    Type.Enum(["opportunistic", "enforced"], { description: "only `opportunistic`: the operator decides" }),
+  ),
+  capabilities: Type.Optional(Type.Object({ sending: Capability, receiving: Capability })),
+};
+export const NewDomain = Type.Object(
+  {
+    name: Type.String({ description: "the part behind @ of senders; those below it are covered too" }),
+    ...offers,
+  },
+  { $id: "NewDomain" },
+);
+export const UpdateDomain = Type.Object(offers, { $id: "UpdateDomain" });
+const checkNew = checker(NewDomain);
+const checkUpdate = checker(UpdateDomain);
+
+export type DomainParts = {
+  reads: Sql;
+  clock: Clock;
+  serverSecret: string;
+  dns: DomainDns;
+  /** Copies of these workspaces are out of date. */
+  onRaised(raised: readonly Raised[]): Promise<void>;
+  onFault(error: unknown): void;
+};
+
+export function domainRoutes(parts: DomainParts): Route[] {
+  const permissions = ["full"] as const;
+  const domains = new Domains(parts);
+  return [
+    {
+      method: "POST",
+      path: PATH,
+      permissions,
+      summary: "Add a domain that the workspace writes from, with a new DKIM key",
+      success: 201,
+      request: NewDomain,
+      commits: true,
+      handle: (call) => domains.create(call),
+    },
+    {
+      method: "GET",
+      path: PATH,
+      permissions,
+      summary: "List domains, newest first",
+      success: 200,
+      query: LIST_QUERY,
+      handle: (call) => domains.list(call),
+    },
+    {
+      method: "GET",
+      path: `${PATH}/{id}`,
+      permissions,
+      summary: "Get a domain, with the DNS records to publish and what DNS showed of them",
+      success: 200,
+      handle: (call) => domains.get(call),
+    },
+    {
+      method: "POST",
+      path: `${PATH}/{id}/verify`,
+      permissions,
+      summary: "Ask DNS for the records of a domain, and put to use what is there",
+      success: 200,
+      handle: (call) => domains.verify(call),
+    },
+    {
+      method: "PATCH",
+      path: `${PATH}/{id}`,
+      permissions,
+      summary: "Takes the settings of the official client; none of them changes anything here",
+      success: 200,
+      request: UpdateDomain,
+      handle: (call) => domains.update(call),
+    },
+    {
+      method: "DELETE",
+      path: `${PATH}/{id}`,
+      permissions,
+      summary: "Remove a domain and its keys: the workspace writes from it no longer",
+      success: 200,
+      handle: (call) => domains.remove(call),
+    },
+  ];
+}
+
+class Domains {
+  readonly #parts: DomainParts;
+  #keysUnderWay = 0;
+  #lastKey: Promise<unknown> = Promise.resolve();
+  readonly #checks = new Map<string, Promise<void>>();
+
+  constructor(parts: DomainParts) {
+    this.#parts = parts;
+  }
+
+  async create({ caller: { workspaceId }, body }: Call): Promise<Answer> {
+    const { reads } = this.#parts;
+    const { name, ...asked } = checkNew(body);
+    refuseOffers(asked);
+    const domain = readDomain(name);
+    if (domain === null)
+      throw refuse("validation_error", "The `name` field must be a domain, such as `example.com`.");
+    const known = await findShownDomain(reads, workspaceId, { domain });
+    if (known) throw taken(known);
+    if ((await countDomains(reads, workspaceId)) >= DOMAINS_MAX)
+      throw refuse("validation_error", `A workspace has at most ${DOMAINS_MAX} domains. Remove one first.`);
+    await this.#makeKey(workspaceId, domain);
+    const made = await findShownDomain(reads, workspaceId, { domain });
+    if (!made) throw unknownDomain();
+    return { status: 201, body: JSON.stringify(await this.#whole(made)) };
+  }
+
+  async #makeKey(workspaceId: string, domain: string): Promise<void> {
+    const { reads, serverSecret, clock } = this.#parts;
+    if (this.#keysUnderWay >= KEYS_UNDER_WAY_MAX)
+      throw new Unavailable("capacity", "too many keys are being made");
+    this.#keysUnderWay++;
+    try {
+      const made = this.#lastKey.then(() => makeKey("rsa"));
+      this.#lastKey = made.catch(() => {});
+      const privateKey = await made;
+      const name = { workspaceId, domain, selector: newSelector() };
+      const sealedKey = new Sealer(serverSecret).seal(name, privateKey);
+      const key = {
+        ...name,
+        algorithm: privateKey.algorithm,
+        publicKey: publicPartOf(privateKey),
+        sealedKey,
+      };
+      // another request may have added the domain meanwhile: then its key stays
+      await insertDomainKey(reads, key, "waiting", new Date(clock.now()));
+    } finally {
+      this.#keysUnderWay--;
+    }
+  }
+
+  async list({ caller, query }: Call): Promise<Answer> {
+    const { reads } = this.#parts;
+    const page = pageOf(query);
+    const rows = await pageOfDomains(reads, caller.workspaceId, page);
+    return { status: 200, body: envelope(rows, page, summary) };
+  }
+
+  async get(call: Call): Promise<Answer> {
+    return {
+      status: 200,
+      body: JSON.stringify({ object: "domain", ...(await this.#whole(await this.#find(call))) }),
+    };
+  }
+
+  async verify(call: Call): Promise<Answer> {
+    const found = await this.#find(call);
+    await atMost(CHECK_MS_MAX, this.#check(found));
+    return answer(found.id);
+  }
+
+  /** One at a time for each domain: whoever asks meanwhile waits for the one under way. */
+  #check(found: ShownDomain): Promise<void> {
+    const name = found.workspaceId + found.domain;
+    const known = this.#checks.get(name);
+    if (known) return known;
+    if (this.#checks.size >= CHECKS_UNDER_WAY_MAX)
+      throw new Unavailable("capacity", "too many domains are being verified");
+    const { reads, dns, clock, onRaised, onFault } = this.#parts;
+    const check = verifyRecords(reads, dns, found, clock.now())
+      .then(onRaised)
+      .catch(onFault)
+      .finally(() => this.#checks.delete(name));
+    this.#checks.set(name, check);
+    return check;
+  }
+
+  async update(call: Call): Promise<Answer> {
+    refuseOffers(checkUpdate(call.body));
+    return answer((await this.#find(call)).id);
+  }
+
+  async remove(call: Call): Promise<Answer> {
+    const { reads, clock, onRaised } = this.#parts;
+    const { workspaceId, domain, id } = await this.#find(call);
+    await deleteDomainKeys(reads, workspaceId, domain, null);
+    await onRaised(await forgetDomain(reads, workspaceId, domain, new Date(clock.now())));
+    return { status: 200, body: JSON.stringify({ object: "domain", id, deleted: true }) };
+  }
+
+  async #find({ caller, params }: Call): Promise<ShownDomain> {
+    const id = params[0] ?? "";
+    if (!isUuid(id)) throw refuse("invalid_parameter", "The `id` of a domain must be a UUID.");
+    const found = await findShownDomain(this.#parts.reads, caller.workspaceId, { id: id.toLowerCase() });
+    if (!found) throw unknownDomain();
+    return found;
+  }
+
+  async #whole(found: ShownDomain) {
+    const keys = await listDomainKeys(this.#parts.reads, found.workspaceId, found.domain);
+    const bounceDomain = this.#parts.dns.returnPaths?.bounceDomain ?? null;
+    const records = recordsOf(found, keys, bounceDomain).map((record) => ({
+      ...record,
+      ttl: "Auto",
+      status: found.seen[record.name] ?? (found.seenAt === null ? "not_started" : "pending"),
+    }));
+    return { ...summary(found), status: statusOf(found, keys), records };
+  }
+}
+
+type Offers = {
+  open_tracking?: boolean;
+  click_tracking?: boolean;
+  tls?: string;
+  capabilities?: { sending?: string; receiving?: string };
+};
+
+function refuseOffers({ open_tracking, click_tracking, tls, capabilities }: Offers): void {
+  const no = (field: string, why: string) =>
+    refuse("validation_error", `The \`${field}\` field cannot be so: ${why}.`);
+  if (open_tracking) throw no("open_tracking", "this engine does not track opens");
+  if (click_tracking) throw no("click_tracking", "this engine does not track clicks");
+  if (tls === "enforced") throw no("tls", "the operator decides for all mail");
+  if (capabilities?.receiving === "enabled")
+    throw no("capabilities.receiving", "this engine receives no e-mail");
+  if (capabilities?.sending === "disabled")
+    throw no("capabilities.sending", "remove the domain to send from it no longer");
+}
+
+function taken({ domain, id }: ShownDomain): Refusal {
+  return refuse("validation_error", `The domain \`${domain}\` is there already, with the id \`${id}\`.`);
+}
+
+function unknownDomain(): Refusal {
+  return refuse("not_found", "There is no domain with this id.");
+}
+
+function answer(id: string): Answer {
+  return { status: 200, body: JSON.stringify({ object: "domain", id }) };
+}
+
+/** Verified domains whose mail is not signed yet are so in part. */
+function statusOf(found: ShownDomain, keys: readonly DomainKey[]): string {
+  if (found.verifiedAt !== null && !keys.some(({ state }) => state === "signing"))
+    return "partially_verified";
+  return briefStatus(found);
+}
+
+function briefStatus({ verifiedAt, seenAt }: ShownDomain): string {
+  if (verifiedAt !== null) return "verified";
+  return seenAt === null ? "not_started" : "pending";
+}
+
+function summary(found: ShownDomain) {
+  const { id, domain, createdAt } = found;
+  return {
+    id,
+    name: domain,
+    status: briefStatus(found),
+    created_at: iso(createdAt),
+    region: null,
+    capabilities: { sending: "enabled", receiving: "disabled" },
+    open_tracking: false,
+    click_tracking: false,
+  };
+}
