@@ -484,6 +484,20 @@ describe("a contact", () => {
     expect(told([added, missed], { contacts: [there] })).toEqual(["forgotten"]);
   });
 
+  test("that an erasure may still reach may be gone, and is there again when it was added long after", () => {
+    const hungUp = tried(
+      { kind: "lost", why: "the caller hung up" },
+      { askedAt: second(5), answeredAt: second(6) },
+    );
+    const erased = step(2, "erase", [hungUp]);
+    const addedAt = (n: number) =>
+      step(3, "contact", [answered(201, {}, { askedAt: second(n - 1), answeredAt: second(n) })]);
+    const missedAt = (n: number) =>
+      step(4, "edit", [answered(404, {}, { askedAt: second(n), answeredAt: second(n) })]);
+    expect(told([added, erased, addedAt(8), missedAt(9)], { contacts: [] })).toEqual([]);
+    expect(told([added, erased, addedAt(80), missedAt(81)], { contacts: [there] })).toEqual(["forgotten"]);
+  });
+
   test("that was erased is nowhere", () => {
     const erased = step(2, "erase", [answered(200, {}, { askedAt: second(5), answeredAt: second(6) })]);
     expect(told([added, erased], { contacts: [] })).toEqual([]);

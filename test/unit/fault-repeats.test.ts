@@ -55,6 +55,11 @@ describe("the worker was killed", () => {
     const outage = spell("outage", null, 2, 19);
     expect(causes([copy(1), again(30)], [killed("deliver-1.1", 20)], [outage])).toEqual(["killed"]);
   });
+
+  test("long after the answer, while Postgres needed seconds for a commit", () => {
+    const slow = spell("slow", null, 2, 19);
+    expect(causes([copy(1), again(30)], [killed("deliver-1.1", 20)], [slow])).toEqual(["killed"]);
+  });
 });
 
 describe("the worker was told to end", () => {
@@ -69,6 +74,7 @@ describe("the worker was told to end", () => {
 
   test("while Postgres was slow, or long after it had been away, which does not either", () => {
     expect(causes([copy(1), again(9)], [ended], [spell("shaky", "deliver-1", 2, 9)])).toEqual([null]);
+    expect(causes([copy(1), again(9)], [ended], [spell("slow", null, 2, 9)])).toEqual([null]);
     expect(causes([copy(1), again(9)], [ended], [spell("outage", null, 0.5, 1)])).toEqual([null]);
   });
 

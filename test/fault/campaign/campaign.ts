@@ -25,6 +25,7 @@ import { Fleet, lifeOf } from "./fleet.ts";
 import type { Aftermath, Copy, History } from "./history.ts";
 import { Load } from "./load.ts";
 import { progressOf, summaryOf, Teller, tellVerdict } from "./report.ts";
+import { noteSlowCommits } from "./slowness.ts";
 import { PostgresStore, RedisStore } from "./stores.ts";
 import { makeTenants, Raiser } from "./tenants.ts";
 
@@ -157,10 +158,11 @@ async function play(stage: Stage): Promise<Verdict> {
   );
   const watching = watch(history, sink, postgres, end, ended.signal);
   const working = Promise.all([load.run(), raiseCaps(raiser, seed, ended.signal)]);
+  const probing = noteSlowCommits(postgres.url, history.spells, ended.signal);
   const inflicting = inflictAll(plan, world, history.spells, ended.signal, tell);
   await pause(minutes * 60_000, ended.signal);
   end();
-  await inflicting;
+  await Promise.all([inflicting, probing]);
   const early = await watching;
   if (early || stopped.signal.aborted) return conclude(stage, plan, early ?? audit(history, null), null);
 

@@ -123,9 +123,10 @@ export type Life = {
  *   cut      the member alone could not reach Postgres
  *   shaky    the member's connections to Postgres were slow, or broken again and again
  *   outage   nobody could write to Postgres
+ *   slow     Postgres itself took longer than a second for a commit, as was measured beside the engine
  */
 export type Spell = {
-  kind: "frozen" | "cut" | "shaky" | "outage";
+  kind: "frozen" | "cut" | "shaky" | "outage" | "slow";
   /** null: all of them. */
   member: string | null;
   from: number;

@@ -7,6 +7,7 @@ import {
   type FinalContact,
   type FinalEmail,
   type History,
+  isUnknown,
   mayBeDone,
   type Operation,
   originOf,
@@ -129,10 +130,26 @@ function isErased(operations: readonly Operation[]): boolean {
   return last !== -1 && !operations.slice(last + 1).some((one) => one.kind === "contact" && mayBeDone(one));
 }
 
-/** What was done to the contact that is there now: nothing before an erasure that may have been done counts. */
+/** An erasure whose caller hung up may still be on its way when the next call has been answered. */
+const LATE_ERASURE_MS = 45_000;
+
+/**
+ * What was done to the contact that is there now: nothing before an erasure that may have been done counts, nor what was
+ * answered while it may still have been under way.
+ */
 function sinceErasure(operations: readonly Operation[]): readonly Operation[] {
   const last = operations.findLastIndex((one) => one.kind === "erase" && mayBeDone(one));
-  return operations.slice(last + 1);
+  const lostAt = Math.max(...operations.slice(0, last + 1).flatMap(lostErasures)); // -Infinity for none
+  return operations
+    .slice(last + 1)
+    .filter(({ tries }) => (tries.at(-1)?.answeredAt ?? 0) > lostAt + LATE_ERASURE_MS);
+}
+
+/** When each try was given up of which nobody knows the fate. */
+function lostErasures({ kind, tries }: Operation): number[] {
+  return kind === "erase"
+    ? tries.flatMap(({ answer, answeredAt }) => (isUnknown(answer) ? [answeredAt] : []))
+    : [];
 }
 
 /** The last value that was surely set, and those after it that may have been. */

@@ -156,7 +156,7 @@ function losesBags(spell: Spell, again: Copy): boolean {
 
 /** Slow is not away: a polite end has the time to write its notes. */
 function keepsFromWriting({ kind, from, to }: Spell, at: number): boolean {
-  return kind !== "shaky" && from <= at && (to ?? at) + RECONNECT_MS >= at;
+  return kind !== "shaky" && kind !== "slow" && from <= at && (to ?? at) + RECONNECT_MS >= at;
 }
 
 function lengthOf({ from, to }: Spell, again: Copy): number {
