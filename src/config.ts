@@ -182,6 +182,13 @@ export const SETTINGS = {
       "the local address from which `direct` connects; default: chosen by the system",
     ),
   ),
+  shapingFile: optional(
+    text(
+      "SHAPING_FILE",
+      "",
+      "the shaping file: limits, source addresses and automatic rules by receiver; reloaded when it changes; default: none",
+    ),
+  ),
   dnsServers: list(
     "DNS_SERVERS",
     "IP addresses, comma-separated, each with `:port` unless it is 53",

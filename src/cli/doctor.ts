@@ -16,6 +16,7 @@ import { majorVersion } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { connectRedis } from "../redis/connect.ts";
+import { readShapingFile } from "../shaping/rulesfile.ts";
 import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
 
 const ASK_MS_MAX = 5_000;
@@ -40,6 +41,7 @@ export function doctorCommand(): Command {
         courier(config),
         returnPath(config),
         tlsReports(config),
+        shapingFile(config),
         disk(config),
       ]);
       const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
@@ -49,6 +51,17 @@ export function doctorCommand(): Command {
       const failed = findings.filter(({ state }) => state === "fail");
       if (failed.length > 0) throw new CommandError(`${failed.length} of ${findings.length} checks failed.`);
     });
+}
+
+function shapingFile({ shapingFile: path }: Config): CheckResult {
+  const what = "shaping file";
+  if (path === null) return { what, state: "ok", detail: "none: SHAPING_FILE is not set" };
+  try {
+    const { rules } = readShapingFile(path).rules;
+    return { what, state: "ok", detail: `${path} has ${rules.length} rules` };
+  } catch (error) {
+    return { what, state: "fail", detail: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 function node(): CheckResult {

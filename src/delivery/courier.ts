@@ -1,4 +1,5 @@
 /** A courier delivers composed messages: `relay` to one smarthost, `direct` to the MX hosts of each receiver. */
+import type { MailSender } from "../shaping/shaping.ts";
 import type { Envelope, Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
@@ -10,7 +11,11 @@ export interface Courier {
    * One reply per recipient, in their order. Never rejects and never hangs: every wait has a limit. When too many mails
    * are given at once, the rest are answered as busy at once.
    */
-  send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]>;
+  send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]>;
+  /** Whether anything may hold mail back. */
+  readonly isShaped: boolean;
+  /** Before a mail is composed: one reply per recipient when none of them gets mail for now; null: it may be sent. */
+  holdsBack(to: readonly string[], sender: MailSender): Reply[] | null;
   /** Finishes the mails being sent until the deadline; mails that wait are returned unsent. */
   close(deadlineMs: number): Promise<void>;
   readonly figures: PoolFigures;

@@ -38,6 +38,7 @@ import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf, type Shown } fr
 import { renewGrant } from "../record/mail/keeping.ts";
 import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
+import type { MailSender } from "../shaping/shaping.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
@@ -371,6 +372,8 @@ export class Deliverer {
       return;
     }
     const people = readPeople(email.head, email.extra?.shown);
+    const held = this.#heldBack(bag, email, people);
+    if (held) return this.#note(bag, email, people.recipients, held, this.#parts.clock.now());
     const foreign = this.#isForeign(bag.workspaceId, from.domain);
     if (foreign !== false) {
       const found = await Promise.resolve(foreign).catch(unknownOwner);
@@ -392,6 +395,13 @@ export class Deliverer {
       await this.#carry(trip, email, from, people, attachments);
     });
     if (!hadRoom) this.#wait(bag, email, people, NO_ROOM);
+  }
+
+  /** Composing what does not go now would be for nothing. */
+  #heldBack(bag: HeldBag, email: OpenEmail, people: People): Reply[] | null {
+    const { courier } = this.#parts;
+    if (!courier.isShaped) return null;
+    return courier.holdsBack(openAddresses(people.recipients, email.marks), senderOf(bag, email));
   }
 
   /** Mail is judged when it is accepted; by now the domain may have been verified for somebody else. */
@@ -433,12 +443,13 @@ export class Deliverer {
     const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
     const wire = await toWireInTurns(signed);
     let replies: Reply[];
-    if (returnPaths === null) replies = await courier.send(envelope, wire, permit);
+    const sender = senderOf(bag, email);
+    if (returnPaths === null) replies = await courier.send(envelope, wire, permit, sender);
     else {
       const known = returnPaths.writer(bag.workspaceId, from.domain);
       const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
       if (typeof writer !== "function") return this.#wait(bag, email, people, writer);
-      replies = await this.#sendEach(email, { ...envelope, writer }, wire, permit);
+      replies = await this.#sendEach(email, { ...envelope, writer }, wire, permit, sender);
     }
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
@@ -454,14 +465,20 @@ export class Deliverer {
     { writer, to, utf8 }: { writer: PathWriter; to: readonly string[]; utf8: boolean },
     wire: Buffer,
     permit: Permit,
+    sender: MailSender,
   ): Promise<Reply[]> {
     const { courier, clock } = this.#parts;
     if (to.length === 1)
-      return courier.send({ from: writer(id, marks.indexOf("o"), clock.now()), to, utf8 }, wire, permit);
+      return courier.send(
+        { from: writer(id, marks.indexOf("o"), clock.now()), to, utf8 },
+        wire,
+        permit,
+        sender,
+      );
     const places = [...marks].flatMap((mark, place) => (mark === "o" ? [place] : []));
     const send = async (n: number): Promise<Reply> => {
       const from = writer(id, places[n] as number, clock.now());
-      const [reply] = await courier.send({ from, to: [to[n] as string], utf8 }, wire, permit);
+      const [reply] = await courier.send({ from, to: [to[n] as string], utf8 }, wire, permit, sender);
       return reply as Reply;
     };
     const replies: Reply[] = [];
@@ -602,6 +619,10 @@ function noReturnPath(error: unknown): Reply {
 /** By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. */
 function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
+}
+
+function senderOf({ workspaceId }: HeldBag, { isBulk }: OpenEmail): MailSender {
+  return { workspaceId, isBulk };
 }
 
 function readPeople({ to, cc, bcc, reply_to }: Head, shown: Shown | undefined): People {

@@ -10,6 +10,8 @@
  * Hosts are tried by preference, equal ones in turn; a later rank only while no host of an earlier one is reachable.
  * While the destination is down, every mail is answered with the last error and retried by the schedule.
  *
+ * Shaping rules may limit it further, for all workers together: see limited.ts.
+ *
  * The number of conversations adapts, as TCP does. It starts small, grows by one after as many deliveries as there are
  * conversations while mails waited, and is halved when the receiver disconnects or says that there are too many.
  *
@@ -19,13 +21,19 @@
  * proved what is needed, whatever the settings say.
  */
 
+import { isIP } from "node:net";
 import type { SecureContext } from "node:tls";
+import type { TlsWish } from "../shaping/file.ts";
+import type { SourceAddress } from "../shaping/match.ts";
+import type { Roommate } from "../shaping/rooms.ts";
+import type { Shaping } from "../shaping/shaping.ts";
 import type { Peer } from "../smtp/conversation.ts";
 import type { Envelope, Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
 import { ConnectionPool, type PoolLimits, type PoolTarget } from "../smtp/pool.ts";
 import type { Phase, Reply } from "../smtp/reply.ts";
-import { requiresTls } from "../smtp/tlsneed.ts";
+import { requiresTls, stronger, type TlsNeed } from "../smtp/tlsneed.ts";
+import { Limited } from "./limited.ts";
 import type { MailRoute, Stop } from "./routes.ts";
 
 /** The same for all destinations. */
@@ -33,7 +41,6 @@ export type Manners = {
   readonly port: number;
   readonly tls: "required" | "opportunistic" | "off";
   readonly helo: string;
-  readonly localAddress: string | null;
   readonly conversationsMax: number;
   /** Which authorities are trusted where certificates are verified; null: the usual ones. */
   readonly secureContext: SecureContext | null;
@@ -50,6 +57,11 @@ export type Sockets = {
 export type DestinationOptions = {
   manners: Manners;
   sockets: Sockets;
+  shaping: Shaping;
+  /** Where its mail leaves from. */
+  source: SourceAddress;
+  /** The only domain whose mail it gets; null: it is shared. */
+  domain: string | null;
   /** Milliseconds that only move forward. */
   now(): number;
   limits?: Partial<PoolLimits>;
@@ -85,7 +97,9 @@ const TURN_MS_MAX = 600_000;
 /** `conversations` includes those being opened. */
 type Host = Stop & { conversations: number; badUntil: number; openUntil: number };
 
-export class Destination {
+export class Destination implements Roommate {
+  readonly source: SourceAddress;
+  readonly limited: Limited;
   readonly #manners: Manners;
   readonly #sockets: Sockets;
   readonly #now: () => number;
@@ -111,10 +125,18 @@ export class Destination {
   inside = 0;
   usedAt: number;
 
-  constructor(route: MailRoute, { manners, sockets, now, limits }: DestinationOptions) {
+  constructor(
+    route: MailRoute,
+    { manners, sockets, shaping, source, domain, now, limits }: DestinationOptions,
+  ) {
+    this.source = source;
     this.#manners = manners;
     this.#sockets = sockets;
     this.#now = now;
+    const receiver = { hosts: route.hosts, domain };
+    const { conversationsMax: connectionsMax } = manners;
+    const name = `receiver ${route.name}`;
+    this.limited = new Limited({ shaping, name, receiver, source, connectionsMax, now }, this);
     this.usedAt = now();
     const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;
     this.#pool = new ConnectionPool(this.#place(route.stops[0]?.host ?? "the receiver"), {
@@ -140,6 +162,21 @@ export class Destination {
     return this.#pool.waitedMs;
   }
 
+  get open(): number {
+    return this.#pool.conversations;
+  }
+
+  get wanted(): number {
+    const { waiting, conversations, idle } = this.#pool;
+    if (waiting === 0) return conversations;
+    const more = conversations + Math.max(0, waiting - idle);
+    return Math.max(conversations, Math.min(more, Math.floor(this.#window), this.#socketsMax()));
+  }
+
+  wake(): void {
+    this.#pool.wake();
+  }
+
   get isDown(): boolean {
     return this.#now() < this.#downUntil;
   }
@@ -153,16 +190,22 @@ export class Destination {
     this.#learntAt = learntAt;
     const known = new Map(this.#hosts.map((host) => [host.address, host]));
     const fresh = { conversations: 0, badUntil: 0, openUntil: 0 };
-    this.#hosts = stops.map((stop) => ({ ...(known.get(stop.address) ?? fresh), ...stop }));
+    this.#hosts = reachableFrom(this.source, stops).map((stop) => ({
+      ...(known.get(stop.address) ?? fresh),
+      ...stop,
+    }));
   }
 
   async send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
     this.usedAt = this.#now();
     if (this.#trouble && this.isDown) return envelope.to.map(() => this.#trouble as Reply);
+    const late = this.limited.putOff();
+    if (late) return envelope.to.map(() => late);
     this.inside++;
     const replies = await this.#pool.send(envelope, message, permit);
     this.inside--;
-    if (replies.every(isBusy)) return replies.map((reply) => ({ ...reply, retryMs: this.#turnMs() }));
+    if (replies.every(isBusy))
+      return replies.map((reply) => this.limited.comeBack() ?? { ...reply, retryMs: this.#turnMs() });
     this.#learn(replies);
     return replies;
   }
@@ -183,7 +226,7 @@ export class Destination {
   }
 
   close(deadlineMs: number): Promise<void> {
-    return this.#pool.close(deadlineMs);
+    return this.#pool.close(deadlineMs).finally(() => this.limited.close());
   }
 
   #learn(replies: readonly Reply[]): void {
@@ -208,12 +251,17 @@ export class Destination {
   #place(name: string): PoolTarget {
     return {
       name,
-      conversationsMax: () => Math.min(Math.floor(this.#window), this.#socketsMax()),
+      conversationsMax: () => {
+        const own = Math.min(Math.floor(this.#window), this.#socketsMax());
+        return Math.min(own, this.limited.connectionsMax);
+      },
       mayRest: () => this.#sockets.free > 0,
+      limits: () => this.limited.target,
       peer: () => {
         this.#sockets.free--;
         const host = this.#nextHost();
         host.conversations++;
+        this.limited.opened();
         return this.#peerAt(host);
       },
       onOpened: () => {
@@ -241,6 +289,7 @@ export class Destination {
   /** One conversation less; with its host, if DNS still names it. */
   #leave({ address }: Peer): Host | null {
     this.#sockets.free++;
+    this.limited.closed();
     const host = this.#hosts.find((one) => one.address === address);
     if (!host) return null;
     host.conversations = Math.max(0, host.conversations - 1);
@@ -258,8 +307,12 @@ export class Destination {
       .reduce((best, host) => (host.conversations < best.conversations ? host : best));
   }
 
-  #peerAt({ host, address, openUntil, need }: Host): Peer {
-    const { port, tls, helo, localAddress, secureContext } = this.#manners;
+  #peerAt({ host, address, openUntil, need: ofHost }: Host): Peer {
+    const { port, helo, secureContext } = this.#manners;
+    const { address: localAddress, helo: ownHelo } = this.source;
+    const wish = this.limited.shape.tls;
+    const need = stronger(ofHost, wish === null ? null : NEED_OF[wish]);
+    const tls = wish === "off" || wish === "opportunistic" ? wish : this.#manners.tls;
     return {
       host,
       address,
@@ -271,7 +324,7 @@ export class Destination {
       secureContext,
       need,
       credentials: null,
-      helo,
+      helo: ownHelo ?? helo,
     };
   }
 
@@ -303,6 +356,20 @@ export class Destination {
     this.#window = CONVERSATIONS_AT_FIRST;
     for (const host of this.#hosts) host.badUntil = 0;
   }
+}
+
+/** Of rules that ask for more than the settings. */
+const NEED_OF: Record<TlsWish, TlsNeed | null> = {
+  off: null,
+  opportunistic: null,
+  required: { kind: "encrypted", by: "setting" },
+  verified: { kind: "verified", by: "setting" },
+};
+
+/** An IPv4 address reaches only IPv4 addresses. */
+export function reachableFrom({ address }: SourceAddress, stops: readonly Stop[]): readonly Stop[] {
+  const family = address === null ? 0 : isIP(address);
+  return family === 0 ? stops : stops.filter((stop) => isIP(stop.address) === family);
 }
 
 function isTaken({ phase, code }: Reply): boolean {

@@ -7,20 +7,23 @@
  * later. At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
  */
 import { atMost } from "../clock.ts";
-import { dangerOf, type Envelope, type Permit } from "../smtp/envelope.ts";
+import type { Shape, SourceAddress } from "../shaping/match.ts";
+import type { MailSender, Shaping } from "../shaping/shaping.ts";
+import { dangerOf, domainOf, type Envelope, type Permit } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
 import { CLOSING, type PoolLimits } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { troubleOf } from "../smtp/reply.ts";
 import type { Courier } from "./courier.ts";
-import { Destination, type Manners, type Sockets } from "./destination.ts";
+import { Destination, type Manners, reachableFrom, type Sockets } from "./destination.ts";
 import { type ReceiverParts, type ReceiverSettings, receiversFor } from "./receivers.ts";
 import { type MailRoute, Routes, type RoutesOptions } from "./routes.ts";
 import { TlsCounter } from "./tlssessions.ts";
 
 export type DirectOptions = RoutesOptions & {
   manners: Manners;
+  shaping: Shaping;
   /** The most mails in progress at once. */
   mailsMax: number;
   conversationsMax?: number;
@@ -54,10 +57,11 @@ const FORGOTTEN_AT_LEAST = 0.1;
 const FAREWELL_MS = 1_000;
 /** Counts are not worth a slow end. */
 const COUNTER_CLOSE_MS = 500;
+const SHAPES_MAX = 20_000;
 
 /** The courier that the settings describe. Throws with words for the operator. */
-export function directCourier(settings: DirectSettings, parts: ReceiverParts): Direct {
-  const { smtpTls, directSourceAddress } = settings;
+export function directCourier(settings: DirectSettings, shaping: Shaping, parts: ReceiverParts): Direct {
+  const { smtpTls } = settings;
   const helo = settings.ehloName ?? ownName();
   if (helo === null)
     throw new Error(
@@ -69,17 +73,21 @@ export function directCourier(settings: DirectSettings, parts: ReceiverParts): D
   const isCounted = sql !== null && settings.tlsReportsFrom !== null && smtpTls !== "off";
   return new Direct({
     ...routes,
+    // a shaping file may name other source addresses while we run
+    get families() {
+      return shaping.families;
+    },
     manners: {
       port: settings.directPort,
       tls: smtpTls,
       helo,
-      localAddress: directSourceAddress,
       conversationsMax: settings.directConnectionsMax,
       secureContext,
     },
+    shaping,
     mailsMax: settings.deliveryConcurrency,
     counter: isCounted
-      ? new TlsCounter({ ...parts, sql, asksForReports, sourceIp: directSourceAddress })
+      ? new TlsCounter({ ...parts, sql, asksForReports, sourceIp: settings.directSourceAddress })
       : null,
     onClose: () => policies?.stop(),
   });
@@ -95,6 +103,10 @@ export class Direct implements Courier {
   /** Where mails are. */
   readonly #used = new Set<Destination>();
   #roomTimer: NodeJS.Timeout | null = null;
+  /** What the rules say, by receiver, domain and source address, under one version of them. */
+  #shapes = new Map<string, Shape>();
+  #version = 0;
+  #turn = 0;
   #asking = 0;
   #isClosing = false;
 
@@ -104,6 +116,10 @@ export class Direct implements Courier {
     const max = options.conversationsMax ?? CONVERSATIONS_MAX;
     this.#sockets = { max, free: max, users: () => this.#used.size };
     this.#destinationsMax = options.destinationsMax ?? DESTINATIONS_MAX;
+  }
+
+  get isShaped(): boolean {
+    return !this.#options.shaping.isIdle;
   }
 
   get figures(): PoolFigures {
@@ -116,10 +132,10 @@ export class Direct implements Courier {
     return sum;
   }
 
-  async send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
+  async send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]> {
     const danger = dangerOf(envelope);
     if (danger) return envelope.to.map(() => danger);
-    const ways = await Promise.all(envelope.to.map((address) => this.#wayOf(domainOf(address))));
+    const ways = await Promise.all(envelope.to.map((address) => this.#wayOf(domainOf(address), sender)));
     const groups = new Map<Destination, number[]>();
     const replies = new Array<Reply>(ways.length);
     ways.forEach((way, n) => {
@@ -129,16 +145,39 @@ export class Direct implements Courier {
       else groups.set(way, [n]);
     });
     await Promise.all(
-      [...groups].map(async ([destination, places]) => {
-        const to = places.map((n) => envelope.to[n] as string);
-        const some = await this.#sendTo(destination, { ...envelope, to }, message, permit);
-        places.forEach((n, k) => {
-          replies[n] = some[k] as Reply;
-        });
-      }),
+      [...groups].flatMap(([destination, all]) =>
+        inParts(all, destination.limited.shape.recipientsPerMessage).map(async (places) => {
+          const to = places.map((n) => envelope.to[n] as string);
+          const some = await this.#sendTo(destination, { ...envelope, to }, message, permit);
+          places.forEach((n, k) => {
+            replies[n] = some[k] as Reply;
+          });
+        }),
+      ),
     );
     if (this.#options.counter) this.#count(this.#options.counter, envelope, replies);
     return replies;
+  }
+
+  holdsBack(to: readonly string[], sender: MailSender): Reply[] | null {
+    const replies: Reply[] = [];
+    for (const address of to) {
+      const reply = this.#heldBack(domainOf(address), sender);
+      if (reply === null) return null;
+      replies.push(reply);
+    }
+    return replies;
+  }
+
+  #heldBack(domain: string, sender: MailSender): Reply | null {
+    const { shaping } = this.#options;
+    const route = this.#routes.known(domain);
+    if (route && "stops" in route) {
+      const way = this.#shapedWay(route, domain, sender);
+      return way instanceof Destination ? way.limited.putOff() : way;
+    }
+    const suspension = shaping.suspensionOf([domain], shaping.ownSource.name);
+    return suspension && shaping.suspended(suspension);
   }
 
   async close(deadlineMs: number): Promise<void> {
@@ -157,10 +196,58 @@ export class Direct implements Courier {
   }
 
   /** The route of the domain, or why there is none. */
-  async #wayOf(domain: string): Promise<Destination | Reply> {
+  async #wayOf(domain: string, sender: MailSender): Promise<Destination | Reply> {
     const found = this.#routes.known(domain) ?? (await this.#ask(domain));
     if (this.#isClosing) return CLOSING;
-    return "stops" in found ? this.#destinationOf(found) : found;
+    if (!("stops" in found)) return found;
+    const { shaping } = this.#options;
+    if (!shaping.isIdle || shaping.version !== this.#version) return this.#shapedWay(found, domain, sender);
+    return this.#destinationOf(found, shaping.ownSource, null);
+  }
+
+  /** From the source address of the sender's pool from which it may go soonest, equal ones in turn. */
+  #shapedWay(route: MailRoute, domain: string, sender: MailSender): Destination | Reply {
+    const { shaping } = this.#options;
+    this.#followShaping();
+    const pool = shaping.poolOf(sender);
+    let best: Destination | null = null;
+    let refusal: Reply = NO_SOURCE;
+    this.#turn++;
+    for (let n = 0; n < pool.length; n++) {
+      const source = pool[(this.#turn + n) % pool.length] as SourceAddress;
+      if (!shaping.hasBegun(source) || reachableFrom(source, route.stops).length === 0) continue;
+      const shape = this.#shapeOf(route, domain, source);
+      const suspension = shaping.suspensionOf([domain, shape.provider], source.name);
+      if (suspension) {
+        refusal = sooner(refusal, shaping.suspended(suspension));
+        continue;
+      }
+      const found = this.#destinationOf(route, source, shape.isOfDomain ? domain : null);
+      if (!(found instanceof Destination)) return found;
+      if (best === null || found.limited.turnMs < best.limited.turnMs) best = found;
+      if (best.limited.turnMs === 0) break;
+    }
+    return best ?? refusal;
+  }
+
+  #shapeOf(route: MailRoute, domain: string, source: SourceAddress): Shape {
+    const name = `${route.name} ${domain} ${source.name}`;
+    let shape = this.#shapes.get(name);
+    if (!shape) {
+      if (this.#shapes.size >= SHAPES_MAX) this.#shapes.clear();
+      shape = this.#options.shaping.shapeOf({ hosts: route.hosts, domain }, source);
+      this.#shapes.set(name, shape);
+    }
+    return shape;
+  }
+
+  /** After a change of rules or suspensions what is under way goes by the new ones. */
+  #followShaping(): void {
+    const { shaping } = this.#options;
+    if (shaping.version === this.#version) return;
+    this.#version = shaping.version;
+    this.#shapes.clear();
+    for (const { limited } of this.#destinations.values()) limited.follow();
   }
 
   async #ask(domain: string): Promise<MailRoute | Reply> {
@@ -172,19 +259,25 @@ export class Direct implements Courier {
     return found;
   }
 
-  #destinationOf(route: MailRoute): Destination | Reply {
-    let destination = this.#destinations.get(route.name);
+  #destinationOf(route: MailRoute, source: SourceAddress, domain: string | null): Destination | Reply {
+    const name =
+      source.name === "" && domain === null ? route.name : [route.name, source.name, domain].join(" ");
+    let destination = this.#destinations.get(name);
     if (!destination) {
       if (this.#destinations.size >= this.#destinationsMax) this.#forgetUnused();
       if (this.#destinations.size >= this.#destinationsMax) return TOO_MANY;
-      const { manners, now, limits } = this.#options;
+      const { manners, shaping, now, limits } = this.#options;
       destination = new Destination(route, {
         manners,
         sockets: this.#sockets,
+        shaping,
+        source,
+        domain,
         now,
         ...(limits && { limits }),
       });
-      this.#destinations.set(route.name, destination);
+      destination.limited.follow();
+      this.#destinations.set(name, destination);
     }
     destination.follow(route);
     return destination;
@@ -201,6 +294,12 @@ export class Direct implements Courier {
     this.#setRoomTimer(!this.#isClosing);
     const replies = await destination.send(envelope, message, permit);
     if (destination.inside === 0) this.#used.delete(destination);
+    const { shape } = destination.limited;
+    if (shape.onReply.length > 0)
+      replies.forEach((reply, n) => {
+        const domain = domainOf(envelope.to[n] as string);
+        this.#options.shaping.heard(reply, domain, shape, destination.source);
+      });
     return replies;
   }
 
@@ -240,6 +339,11 @@ export class Direct implements Courier {
   }
 }
 
+const NO_SOURCE = troubleOf(
+  "session",
+  "LIMITED",
+  "no source address of its pool may send there yet: see `sources` and `pools` in the shaping file",
+);
 const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
 
@@ -253,6 +357,14 @@ async function inTime(found: Promise<MailRoute | Reply>): Promise<MailRoute | Re
   return first;
 }
 
-function domainOf(address: string): string {
-  return address.slice(address.lastIndexOf("@") + 1).toLowerCase();
+function sooner(one: Reply, other: Reply): Reply {
+  return (one.retryMs ?? Number.POSITIVE_INFINITY) <= (other.retryMs ?? Number.POSITIVE_INFINITY)
+    ? one
+    : other;
+}
+
+/** Zero: all together. */
+function inParts(all: readonly number[], most: number): (readonly number[])[] {
+  if (most === 0 || all.length <= most) return [all];
+  return Array.from({ length: Math.ceil(all.length / most) }, (_, n) => all.slice(n * most, (n + 1) * most));
 }

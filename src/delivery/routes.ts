@@ -40,6 +40,8 @@ export type Stop = {
 export type MailRoute = {
   /** A digest of the MX set and of what its hosts must prove: the same for all domains that have both. */
   readonly name: string;
+  /** The whole set. */
+  readonly hosts: readonly string[];
   readonly learntAt: number;
   /** The most preferred first, equals in random order. Never empty. */
   readonly stops: readonly Stop[];
@@ -49,7 +51,7 @@ export type MailRoute = {
 export type RoutesOptions = {
   dns: Dns;
   /** The address families we can connect from. IPv6 is used where there is no IPv4: receivers are stricter about it. */
-  families: readonly (4 | 6)[];
+  readonly families: readonly (4 | 6)[];
   mayCarryTo(address: string): boolean;
   /** The MTA-STS policy of a domain; rejects when it could not be read. Without it no policy is asked for. */
   stsOf?(domain: string): Promise<StsFound>;
@@ -153,7 +155,8 @@ export class Routes {
         ...found.flatMap((one) => (one.kind === "addresses" ? one.keepMs : [])),
       );
       const learntAt = this.#options.now();
-      return { value: { name: nameOf(all, stops), learntAt, stops, sts }, keepMs, isFailure: false };
+      const value = { name: nameOf(all, stops), hosts: all.map(({ host }) => host), learntAt, stops, sts };
+      return { value, keepMs, isFailure: false };
     }
     return whyNone(domain, found, isImplicit);
   }

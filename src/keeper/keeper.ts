@@ -22,6 +22,7 @@ import { makePartitions } from "../record/db/partitions.ts";
 import { clockTime, transactionTime } from "../record/db/time.ts";
 import { LEASE_SECONDS } from "../record/mail/bagleases.ts";
 import { type Bag, firstRow, noteEpoch, unqueue } from "../record/mail/bags.ts";
+import { dropEndedHolds, letGoOfHeld } from "../record/mail/destinations.ts";
 import { dropOldClaims } from "../record/mail/idempotency.ts";
 import {
   accountsToRelease,
@@ -69,6 +70,8 @@ const STEPS_MAX = {
   /** Megabytes each, it may be. */
   attachments: 500,
   events: 5_000,
+  held: 5_000,
+  endedHolds: 1_000,
   /** Workspaces whose old counts go. */
   counts: 1_000,
 };
@@ -137,6 +140,7 @@ export class Keeper {
       { name: "brake", everyMs: 2_000, run: () => this.brake() },
       { name: "caps", everyMs: parts.capsEverySeconds * 1_000, run: () => this.caps() },
       { name: "events", everyMs: 500, run: () => this.events() },
+      { name: "holds", everyMs: 1_000, run: () => this.holds() },
       { name: "domains", everyMs: 60_000, run: () => this.domains() },
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
@@ -305,6 +309,18 @@ export class Keeper {
     return this.#sizes.events.full(
       async (most) => (await this.#only("events", (tx) => numberEvents(tx, most))) ?? 0,
     );
+  }
+
+  /** Suspensions of destinations end, and what waited for them is due. */
+  async holds(): Promise<boolean> {
+    const { held, endedHolds } = this.#sizes;
+    const isMoreEnded = await endedHolds.full(
+      async (most) => (await this.#only("holds", (tx, now) => dropEndedHolds(tx, new Date(now), most))) ?? 0,
+    );
+    const isMoreHeld = await held.full(
+      async (most) => (await this.#only("holds", (tx, now) => letGoOfHeld(tx, new Date(now), most))) ?? 0,
+    );
+    return isMoreEnded || isMoreHeld;
   }
 
   async partitions(): Promise<boolean> {

@@ -82,7 +82,8 @@ export function attempted(
       at: time.at,
       events,
       places,
-      nextAt: isOpen ? nextAtAfter(result, email.attempts, replies, time.at, rules) : null,
+      nextAt: isOpen ? nextAtAfter(result, email.attempts, time.at, rules) : null,
+      heldBy: isOpen && !result.wasOpenTried ? (soonest(result.unsent)?.heldBy ?? null) : null,
       domain: isOpen ? (firstOpen?.domain ?? null) : null,
       reply: isOpen ? (outcomes.at(-1)?.reply.text ?? null) : null,
       counts: wasTried ? counts : {},
@@ -92,17 +93,29 @@ export function attempted(
   };
 }
 
+/** When what is still open is tried again. */
 function nextAtAfter(
-  { wasTried, complaints }: Result,
+  { wasTried, wasOpenTried, complaints, unsent }: Result,
   attempts: number,
-  replies: readonly Reply[],
   at: number,
   { retrySchedule, random }: AttemptRules,
 ): number {
   // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
-  if (wasTried || complaints.length > 0)
+  if (wasOpenTried || complaints.length > 0)
     return nextAttempt(retrySchedule, attempts + (wasTried ? 1 : 0), random(), at);
-  return at + Math.max(UNSENT_RETRY_MS * (1 + random()), ...replies.map(({ retryMs = 0 }) => retryMs));
+  const reply = soonest(unsent);
+  const retryMs = reply?.retryMs ?? 0;
+  // one that was given a turn comes then; others come in a while, so that they do not come all the time
+  const isTurn = reply?.error === "LIMITED" || reply?.error === "SUSPENDED";
+  return at + (isTurn ? retryMs : Math.max(UNSENT_RETRY_MS * (1 + random()), retryMs));
+}
+
+/** The first of these that may go. */
+function soonest(unsent: readonly Reply[]): Reply | null {
+  return unsent.reduce<Reply | null>(
+    (first, one) => (first === null || (one.retryMs ?? 0) < (first.retryMs ?? 0) ? one : first),
+    null,
+  );
 }
 
 /** What nearly every attempt has: sharing it is cheaper than an empty list for each. */
@@ -115,6 +128,9 @@ class Result {
   readonly #rules: AttemptRules;
   marks = "";
   wasTried = false;
+  /** Of those that are still open. */
+  wasOpenTried = false;
+  readonly unsent: Reply[] = [];
   readonly counts: Partial<TallyCounts> = {};
   readonly events: HistoryEntry[] = [];
   readonly places: number[] = [];
@@ -136,9 +152,11 @@ class Result {
     if (concernsOperator(outcome)) this.complaints = [...this.complaints, outcome.reply.text];
     if (outcome.kind === "unsent") {
       this.marks += OPEN_MARK;
+      this.unsent.push(outcome.reply);
       return;
     }
     this.wasTried = true;
+    if (outcome.kind === "deferred") this.wasOpenTried = true;
     this.marks += MARK_OF[outcome.kind];
     this.events.push(entryOf(EVENT_OF[outcome.kind], this.#time.shown, address, outcome.reply));
     this.places.push(place);

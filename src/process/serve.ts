@@ -48,6 +48,11 @@ import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
 import type { Role } from "../rules/roles.ts";
 import { SHARDS } from "../rules/shards.ts";
+import type { ShapingRules } from "../shaping/file.ts";
+import { Holds } from "../shaping/holds.ts";
+import { Rooms } from "../shaping/rooms.ts";
+import { RulesFile } from "../shaping/rulesfile.ts";
+import { Shaping } from "../shaping/shaping.ts";
 import { openSubmission } from "../submission/submission.ts";
 import { ownSubmitter } from "../submit.ts";
 import { TemplateCache } from "../template/cache.ts";
@@ -292,13 +297,13 @@ function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
 }
 
 /** Nobody sends to the internet by accident: `direct` must be set, and SMTP_URL must not. */
-function openCourier(config: Config, parts: ReceiverParts): Courier {
+function openCourier(config: Config, shaping: Shaping, parts: ReceiverParts): Courier {
   const { courier, smtpUrl } = config;
   if (courier === "direct") {
     if (smtpUrl !== null)
       throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set. Unset one of them.");
     try {
-      return directCourier(config, parts);
+      return directCourier(config, shaping, parts);
     } catch (error) {
       throw new StartError(error instanceof Error ? error.message : String(error));
     }
@@ -307,7 +312,31 @@ function openCourier(config: Config, parts: ReceiverParts): Courier {
     throw new StartError(
       "SMTP_URL is not set. Set it to the smarthost that takes the mail, or set COURIER=direct to send to the MX hosts of the recipients.",
     );
-  return relayCourier(smtpUrl, config, parts.onFault);
+  return relayCourier(smtpUrl, config, shaping, parts.onFault);
+}
+
+/** A file that cannot be used never keeps mail from being delivered. */
+async function openShaping(
+  { shapingFile, directSourceAddress }: Config,
+  parts: { worker: string; sql: Sql; redis: RedisClient; clock: Clock; onFault(error: unknown): void },
+) {
+  const { worker, sql, redis, clock, onFault } = parts;
+  const holds = new Holds({ sql, clock, onFault });
+  const rooms = new Rooms({ redis, worker, now: () => performance.now(), onFault });
+  const ownSource = { name: "", address: directSourceAddress, helo: null, since: null };
+  const shaping = new Shaping({ holds, rooms, clock, ownSource });
+  const onRules = (rules: ShapingRules) => shaping.follow(rules);
+  const file =
+    shapingFile === null ? null : new RulesFile({ path: shapingFile, sql, clock, onRules, onFault });
+  await Promise.all([holds.look(), file?.open()]);
+  return {
+    shaping,
+    stop() {
+      file?.stop();
+      holds.stop();
+      rooms.close();
+    },
+  };
 }
 
 async function startDeliverRole(
@@ -319,8 +348,10 @@ async function startDeliverRole(
   onFault: (error: unknown) => void,
 ) {
   const sql = stores.sql("delivery");
-  const courier = openCourier(config, { sql, clock, onFault });
   const worker = workerName();
+  const redis = await stores.redis("admission");
+  const { shaping, stop: stopShaping } = await openShaping(config, { worker, sql, redis, clock, onFault });
+  const courier = openCourier(config, shaping, { sql, clock, onFault });
   const { softBouncesMax: bounces, softBounceDays: days } = config;
   const series = bounces > 0 ? { bounces, days } : null;
   const settler = new Settler(stores.sql("settling"), worker, onFault, series);
@@ -370,6 +401,7 @@ async function startDeliverRole(
       deliveriesMs: DELIVERIES_STOP_MS,
     });
     await stopped;
+    stopShaping();
     await atMost(
       GOODBYE_MS,
       finishedBags.flush().then(() => line.close()),

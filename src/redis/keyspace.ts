@@ -12,5 +12,7 @@ export const keyspace = {
   claim: (handle: string, scope: string, keyHash: string) => `{${handle}}:claim:${scope}:${keyHash}`,
   /** The slot of a shard of the queue: BullMQ's own keys carry the same tag. */
   shardEpoch: (shard: number) => `{bags-${shard}}:epoch`,
+  /** Connections and messages under one limit to receivers. */
+  room: (name: string) => `{room:${name}}`,
   shardFairness: (shard: number) => `{bags-${shard}}:fairness`,
 };

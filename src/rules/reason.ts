@@ -12,6 +12,9 @@ export type Situation = {
   /** The last answer, and for which domain. */
   lastReply: string | null;
   lastDomain: string | null;
+  /** The suspended destination that it waits for, and why that is suspended; null: it is no longer. */
+  heldBy: string | null;
+  heldFor: string | null;
   /** A worker has it. */
   isUnderWay: boolean;
   isSuspended: boolean;
@@ -61,12 +64,20 @@ function reasonOfWaiting(situation: Situation, now: number): string {
     case "quota_month":
       return `The monthly quota is used up; ${at ? `it goes on from ${at}.` : "it goes on within seconds."}`;
     default: {
+      if (situation.heldBy !== null) return reasonOfHeld(situation.heldBy, situation, at);
       const where = lastDomain === null ? "" : ` to ${lastDomain}`;
       const what = lastReply === null ? "Not delivered" : `Not delivered${where} yet: ${sentence(lastReply)}`;
       const next = at ? `The next attempt is at ${at}.` : "The next attempt is due now.";
       return lastReply === null ? `${what}${where} yet. ${next}` : `${what} ${next}`;
     }
   }
+}
+
+function reasonOfHeld(destination: string, { heldFor, nextAttemptAt }: Situation, at: string | null): string {
+  if (heldFor === null || (nextAttemptAt !== null && at === null))
+    return `Mail to ${destination} is suspended no longer; it is tried within seconds.`;
+  const end = at === null ? "until an operator resumes it" : `until ${at}`;
+  return `Mail to ${destination} is suspended ${end}: ${sentence(heldFor)}`;
 }
 
 function roomFrom(at: string | null): string {

@@ -14,6 +14,10 @@ export type Permit = {
   mayBegin(): boolean;
 };
 
+export function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf("@") + 1).toLowerCase();
+}
+
 const UNSAFE = troubleOf("session", "ADDRESS_UNSAFE", "an address cannot be written into an SMTP command");
 
 /** Why the envelope must not be sent; null: it is safe. */

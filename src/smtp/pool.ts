@@ -41,6 +41,21 @@ export type PoolTarget = {
   onRefused(conversation: Conversation, failure: Reply): number | null;
   /** One that had been opened has ended. */
   onEnded(conversation: Conversation): void;
+  /** Limits beside the pool's own, which may change at any time. */
+  limits?(): TargetLimits | null;
+};
+
+export type TargetLimits = {
+  /** How long until a mail may go; zero: now. The pool is woken when that changes. */
+  waitMs(now: number): number;
+  /** A mail goes. */
+  spend(): void;
+  /** Mails over one conversation. Zero: as the pool has it. */
+  readonly deliveriesMax: number;
+  /** Whether a conversation that has had its time ends, for somebody else to have one. */
+  readonly isContended: boolean;
+  /** Whether conversations are withheld, so that who waits for one cannot blame the other side. */
+  readonly isWithheld: boolean;
 };
 
 export type PoolOptions = {
@@ -80,6 +95,10 @@ const LIMITS: PoolLimits = {
 };
 
 const TICK_MS = 100;
+/** What a conversation gets before it makes way for another's. */
+const CONTENDED_MS = 3_000;
+/** Who waits that long for a conversation that a limit withholds waits elsewhere. */
+const WITHHELD_MS_MAX = 10_000;
 /** After so many dead connections a mail is answered with the error. */
 const RETURNS_MAX = 3;
 
@@ -117,6 +136,10 @@ export class ConnectionPool {
 
   get conversations(): number {
     return this.#all.size;
+  }
+
+  get idle(): number {
+    return this.#idle.length;
   }
 
   get waiting(): number {
@@ -169,6 +192,11 @@ export class ConnectionPool {
     if (delivery) answer(delivery, this.#busy);
   }
 
+  /** Something that kept mails waiting may have changed. */
+  wake(): void {
+    if (this.#waiting.length > 0) this.#dispatch();
+  }
+
   /** Whether there was one that could be spared. */
   retireIdle(): boolean {
     const first = this.#idle[0];
@@ -219,10 +247,12 @@ export class ConnectionPool {
   /** The next delivery that this conversation can take; those that no conversation can take are answered here. */
   #nextFor(conversation: Conversation): Delivery | null {
     const now = this.#options.now();
+    const limits = this.#place.limits?.() ?? null;
     for (;;) {
       const delivery = this.#waiting[0];
       if (!delivery) return null;
-      const waitMs = Math.max(this.#pace.waitMs(now), conversation.pace.waitMs(now));
+      const paceMs = Math.max(this.#pace.waitMs(now), conversation.pace.waitMs(now));
+      const waitMs = limits ? Math.max(paceMs, limits.waitMs(now)) : paceMs;
       if (waitMs > 0) {
         this.#dispatchLater(waitMs);
         return null;
@@ -232,6 +262,7 @@ export class ConnectionPool {
       if (!objection) {
         this.#pace.spend(now);
         conversation.pace.spend(now);
+        limits?.spend();
         this.#progressAt = now;
         return delivery;
       }
@@ -249,6 +280,8 @@ export class ConnectionPool {
   #openMore(): void {
     const { now, conversationRatePerSecond } = this.#options;
     if (this.#isClosing || now() < this.#connectAt || !this.#isHurried()) return;
+    // more conversations send no faster than the rate allows
+    if (this.#all.size > 0 && (this.#place.limits?.()?.waitMs(now()) ?? 0) > 0) return;
     // after a failure only one conversation at a time is tried
     const openingMax = this.#isCareful ? 1 : Number.POSITIVE_INFINITY;
     const wanted = Math.min(this.#waiting.length - this.#idle.length, openingMax);
@@ -339,10 +372,13 @@ export class ConnectionPool {
 
   #isWorn(conversation: Conversation): boolean {
     const { conversationDeliveriesMax, conversationMsMax } = this.#limits;
+    const limits = this.#place.limits?.() ?? null;
+    const ageMs = this.#options.now() - conversation.openedAt;
     return (
       this.#all.size - this.#opening.size > this.#place.conversationsMax() ||
-      conversation.carried >= conversationDeliveriesMax ||
-      this.#options.now() - conversation.openedAt >= conversationMsMax
+      conversation.carried >= (limits?.deliveriesMax || conversationDeliveriesMax) ||
+      ageMs >= conversationMsMax ||
+      (limits !== null && ageMs >= CONTENDED_MS && limits.isContended)
     );
   }
 
@@ -376,10 +412,12 @@ export class ConnectionPool {
 
   #giveUpWaiting(now: number): void {
     const isConnected = this.#all.size > this.#opening.size;
-    const reason = isConnected ? this.#busy : (this.#trouble ?? this.#unmet);
+    const isWithheld = this.#all.size === 0 && (this.#place.limits?.()?.isWithheld ?? false);
+    const reason = isConnected || isWithheld ? this.#busy : (this.#trouble ?? this.#unmet);
+    const msMax = isWithheld ? WITHHELD_MS_MAX : this.#limits.waitMsMax;
     for (;;) {
       const first = this.#waiting[0];
-      if (!first || now - Math.max(first.since, this.#progressAt) < this.#limits.waitMsMax) return;
+      if (!first || now - Math.max(first.since, this.#progressAt) < msMax) return;
       this.#waiting.shift();
       answer(first, reason);
     }

@@ -35,6 +35,8 @@ export type Reply = {
   readonly error: string | null;
   /** For a mail that found no room: when to expect some. */
   readonly retryMs?: number;
+  /** The suspended destination that the mail waits for. */
+  readonly heldBy?: string;
   /** Over which connection it came, and how long after the mail was begun there. */
   readonly via?: Via | undefined;
   readonly tookMs?: number | undefined;
@@ -62,6 +64,9 @@ export type Trouble =
   /** Too much is waiting already, or it has waited for too long. */
   | "BUSY"
   | "CLOSING"
+  /** Its destination is suspended, or gets no more for now. */
+  | "SUSPENDED"
+  | "LIMITED"
   /** The domain does not exist, or has nobody who takes its mail, or says that it takes none (RFC 7505). */
   | "NO_DOMAIN"
   | "NO_MAIL"

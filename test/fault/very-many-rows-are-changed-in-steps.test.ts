@@ -103,7 +103,7 @@ test.each(["retried", "canceled"])("all deferred mail is %s", async (what) => {
   const later = new Date(rows.now + STORE_MS_MAX);
   const count =
     what === "retried"
-      ? await retryDeferred(sql, { workspaceId: null, domain: "example.org" }, later)
+      ? await retryDeferred(sql, { workspaceId: null, destination: "example.org" }, later)
       : await cancelDeferred(sql, ws.id, "example.org", later);
   expect(count).toBe(MANY);
   await expectSteps("due", MANY);

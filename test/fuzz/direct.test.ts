@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, test } from "vitest";
 import { inShort, openWorld, type World } from "../rig/direct.ts";
 import { mailTo } from "../rig/peer.ts";
+import { SOMEBODY } from "../rig/shaping.ts";
 import type { Sink } from "../rig/sink.ts";
 
 const RUNS = 60;
@@ -93,7 +94,7 @@ test("each recipient gets the reply that its domain allows, and each 250 is one 
           mails.map(async (places, m) => {
             const to = places.map((n, k) => `m${m}k${k}@${nameOf(n)}`);
             const message = Buffer.from(`Message-ID: <r${round}m${m}@test>\r\n\r\nhello\r\n`);
-            const words = inShort(await direct.send(mailTo(to), message, { mayBegin: () => true }));
+            const words = inShort(await direct.send(mailTo(to), message, { mayBegin: () => true }, SOMEBODY));
             if (words.length !== to.length) throw new Error(`${words.length} replies to ${to.length}`);
             for (const [k, word] of words.entries()) {
               const allowed = expectedOf(domains[(places[k] as number) % domains.length] as Domain);

@@ -22,6 +22,7 @@ import { type Answer, type DnsServer, openDns } from "./dns.ts";
 import { ALWAYS, FLY_EVERY_MS, FLY_MS, mailTo, openPeer, type Script, type ScriptedPeer } from "./peer.ts";
 import { openPolicyHost, type PolicyHost } from "./policyhost.ts";
 import { listenOn } from "./port.ts";
+import { SOMEBODY, unshaped } from "./shaping.ts";
 import { openSink, type Sink, type SinkOptions } from "./sink.ts";
 
 export const MESSAGE = Buffer.from("Message-ID: <1@test>\r\n\r\nhello\r\n");
@@ -128,11 +129,11 @@ export class World {
         port: this.port,
         tls: "opportunistic",
         helo: "client.test",
-        localAddress: null,
         conversationsMax: 20,
         secureContext,
         ...manners,
       },
+      shaping: unshaped(),
       mailsMax,
       dns: resolver,
       families,
@@ -150,7 +151,7 @@ export class World {
       aheadMs += ms;
     };
     const send = (to: string | string[], permit = ALWAYS): Promise<Reply[]> =>
-      direct.send(mailTo(to), MESSAGE, permit);
+      direct.send(mailTo(to), MESSAGE, permit, SOMEBODY);
     const until = <T>(settled: Promise<T>): Promise<T> => {
       const timer = setInterval(pass, FLY_EVERY_MS, FLY_MS);
       return settled.finally(() => clearInterval(timer));

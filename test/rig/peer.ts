@@ -8,11 +8,14 @@ import { Relay } from "../../src/delivery/relay.ts";
 import type { Peer as PeerOptions } from "../../src/smtp/conversation.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
 import { listenOn } from "./port.ts";
+import { unshaped } from "./shaping.ts";
 
 /** One connection, as the script sees it. */
 export class Talk {
   /** Counted from 1. */
   readonly number: number;
+  /** The address that the client connected from. */
+  readonly from: string;
   /** Every line heard, bodies as one. */
   readonly heard: string[] = [];
   #socket: Socket;
@@ -23,6 +26,7 @@ export class Talk {
   constructor(socket: Socket, number: number) {
     this.#socket = socket;
     this.number = number;
+    this.from = socket.remoteAddress ?? "";
     this.#listen();
   }
 
@@ -232,6 +236,7 @@ export function relayTo(
       ...options.peer,
     },
     conversationsMax: options.pool ?? 1,
+    shaping: unshaped(),
     ratePerSecond: options.ratePerSecond ?? 0,
     conversationRatePerSecond: options.conversationRatePerSecond ?? 0,
     now: () => performance.now() + aheadMs,

@@ -54,6 +54,14 @@ import { noteEpoch, unqueue } from "../../src/record/mail/bags.ts";
 import { barOpen } from "../../src/record/mail/barred.ts";
 import { cancel, cancelScheduled, reschedule } from "../../src/record/mail/change.ts";
 import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
+import {
+  dropEndedHolds,
+  holdByRule,
+  keepShaping,
+  letGoOfHeld,
+  resumeDestination,
+  suspendDestination,
+} from "../../src/record/mail/destinations.ts";
 import { holdDue } from "../../src/record/mail/due.ts";
 import type { NewEmail } from "../../src/record/mail/emails.ts";
 import { dropOldClaims } from "../../src/record/mail/idempotency.ts";
@@ -67,7 +75,7 @@ import {
   unqueueOtherEpochs,
 } from "../../src/record/mail/keeping.ts";
 import { watchOverload } from "../../src/record/mail/overload.ts";
-import { cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
+import { bounceDeferred, cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
 import { dropOldReports, endReports, insertReports, takeReports } from "../../src/record/mail/reports.ts";
 import { dropOldAttachments } from "../../src/record/mail/retention.ts";
 import { type Settled, settle } from "../../src/record/mail/settle.ts";
@@ -140,6 +148,7 @@ const hashOf = (identity: string): Buffer => Buffer.from(identity);
 /** Whoever holds the lease of a tick. */
 const TOKENS = [randomUUID(), randomUUID()];
 const DAY_MS = 86_400_000;
+const DESTINATIONS = ["one.example", "two.example", "three.example"];
 const MOST = 1_000;
 const NUMBERING_LOCK = 7_165_900;
 const TIMEOUT_MS = 5_000;
@@ -498,10 +507,46 @@ export const WRITERS: readonly Writer[] = [
     logEvents(sql, rows.workspace().id, rows.pick([true, false])),
   ),
   writer("mail/queueview.ts retryDeferred", ({ sql }, rows) =>
-    retryDeferred(sql, { workspaceId: rows.pick([null, rows.workspace().id]), domain: null }, rows.date),
+    retryDeferred(sql, { workspaceId: rows.pick([null, rows.workspace().id]), destination: null }, rows.date),
   ),
   writer("mail/queueview.ts cancelDeferred", ({ sql }, rows) =>
     cancelDeferred(sql, rows.workspace().id, null, rows.date),
+  ),
+  writer("mail/queueview.ts bounceDeferred", ({ sql }, rows) =>
+    bounceDeferred(sql, DOMAIN, "bounced by an operator", rows.date),
+  ),
+  writer("mail/destinations.ts suspendDestination", ({ sql }, rows) =>
+    suspendDestination(
+      sql,
+      { destination: rows.pick(DESTINATIONS), until: rows.pick([null, rows.date]), reason: "test" },
+      rows.date,
+    ),
+  ),
+  writer("mail/destinations.ts holdByRule", ({ sql }, rows) =>
+    holdByRule(
+      sql,
+      {
+        destination: rows.pick(DESTINATIONS),
+        source: rows.pick(["", "a"]),
+        kind: rows.pick(["suspended", "slowed"]),
+        factor: 0.5,
+        until: rows.date,
+        reason: "test",
+      },
+      rows.date,
+    ),
+  ),
+  writer("mail/destinations.ts resumeDestination", ({ sql }, rows) =>
+    resumeDestination(sql, rows.pick(DESTINATIONS)),
+  ),
+  writer("mail/destinations.ts dropEndedHolds", ({ sql }, rows) =>
+    sql.begin((tx) => dropEndedHolds(tx, rows.date, MOST)),
+  ),
+  writer("mail/destinations.ts letGoOfHeld", ({ sql }, rows) =>
+    sql.begin((tx) => letGoOfHeld(tx, rows.date, MOST)),
+  ),
+  writer("mail/destinations.ts keepShaping", ({ sql }, rows) =>
+    keepShaping(sql, `{"rules": [], "description": "${rows.now}"}`, rows.date),
   ),
   writer("mail/reports.ts insertReports", ({ sql }, rows) => {
     const { workspaceId, id: emailId } = anEmail(rows);

@@ -12,13 +12,31 @@ const situation = (more: Partial<Situation>): Situation => ({
   nextAttemptAt: null,
   lastReply: null,
   lastDomain: null,
+  heldBy: null,
+  heldFor: null,
   isUnderWay: false,
   isSuspended: false,
   ...more,
 });
 const later = new Date(NOW + 90_000);
 
+const held: Partial<Situation> = {
+  status: "deferred",
+  heldBy: "example.com",
+  heldFor: "too many complaints",
+};
+
 test.each<[Partial<Situation>, string | null]>([
+  [
+    { ...held, nextAttemptAt: later },
+    "Mail to example.com is suspended until 2026-11-22 06:01:30 UTC: too many complaints.",
+  ],
+  [held, "Mail to example.com is suspended until an operator resumes it: too many complaints."],
+  [
+    { ...held, nextAttemptAt: new Date(NOW - 1) },
+    "Mail to example.com is suspended no longer; it is tried within seconds.",
+  ],
+  [{ ...held, heldFor: null }, "Mail to example.com is suspended no longer; it is tried within seconds."],
   [{}, "It is in the queue and will be sent next."],
   [{ isUnderWay: true }, "It is being sent now."],
   [{ isSuspended: true }, "The workspace is suspended; the e-mail goes on when it is resumed."],

@@ -52,6 +52,8 @@ export const LOCK_ORDER = [
   "automation",
   "api_key",
   "brake",
+  "destination_hold",
+  "shaping_file",
   "tick_lease",
   "event_sequence",
   "sts_policy", // each row alone, or those that nobody else holds

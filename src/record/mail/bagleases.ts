@@ -18,6 +18,7 @@ export type HeldBag = BagKey & { token: string };
 export type OpenEmail = {
   id: string;
   head: Head;
+  isBulk: boolean;
   bytes: number;
   /** One letter per recipient. */
   marks: string;
@@ -69,7 +70,7 @@ export async function loadOpen(
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
-    select e.id, e.head, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
+    select e.id, e.head, e.bulk as "isBulk", e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
            round(date_part('epoch', case when e.sent_at is not null
              then greatest(e.sent_at, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",

@@ -39,7 +39,7 @@ export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<Ende
 export async function makeDue(sql: Sql, keys: readonly EmailKey[], now: Date): Promise<number> {
   const made = await sql`
     with held as materialized (${lockDueRows(sql, keys)})
-    update due d set at = ${now} from held
+    update due d set at = ${now}, held_by = null from held
     where d.workspace_id = held.workspace_id and d.email_id = held.email_id and d.why = 'deferred'`;
   return made.count;
 }

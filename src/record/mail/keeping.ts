@@ -38,7 +38,8 @@ export type TickName =
   | "caps"
   | "expiry"
   | "domains"
-  | "events";
+  | "events"
+  | "holds";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -53,6 +54,7 @@ const TICKS: readonly TickName[] = [
   "expiry",
   "domains",
   "events",
+  "holds",
 ];
 
 /**
@@ -374,7 +376,7 @@ async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number
          ${waiting.map((row) => String(row.bulk))}::text[]::bool[], ${waiting.map((row) => row.weight)}::int[],
          ${waiting.map((row) => row.bytes)}::int[])
        on conflict (workspace_id, email_id) do update set why = excluded.why, at = excluded.at, weight = excluded.weight,
-         domain = null, reply = null, granted_at = null`,
+         domain = null, reply = null, held_by = null, granted_at = null`,
   ]);
 }
 

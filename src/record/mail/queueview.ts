@@ -1,7 +1,10 @@
 /** Open mail as an operator sees it, and retrying or canceling what is deferred. */
+import { endingOf, type Head, type HistoryEntry, OPEN_MARK } from "../../rules/email.ts";
+import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql } from "../db/connect.ts";
+import type { DestinationHold } from "./destinations.ts";
 import { deleteDue, makeDue } from "./due.ts";
-import { type EmailKey, lockEmails } from "./emails.ts";
+import { type EmailKey, lockEmails, recipientsOf } from "./emails.ts";
 import { endingSql, withoutOpen } from "./status.ts";
 
 export type QueueView = {
@@ -11,14 +14,25 @@ export type QueueView = {
    * What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same.
    */
   replies: { reply: string; count: number }[];
-  destinations: { domain: string | null; count: number; next_attempt_at: Date; last_reply: string | null }[];
+  destinations: WaitingDestination[];
+  /** Suspended or slowed down: by whom, until when and why, and how much waits for that. */
+  holds: (DestinationHold & { waiting: number })[];
+};
+
+export type WaitingDestination = {
+  domain: string | null;
+  count: number;
+  /** null: when an operator resumes it. */
+  next_attempt_at: Date | null;
+  last_reply: string | null;
 };
 
 const DESTINATIONS_MAX = 20;
 const REPLIES_MAX = 10;
+const HOLDS_SHOWN_MAX = 100;
 
 export async function viewQueue(sql: Sql): Promise<QueueView> {
-  const [[bags], [due], replies, destinations] = await Promise.all([
+  const [[bags], [due], replies, destinations, holds] = await Promise.all([
     sql<
       {
         in_line: number;
@@ -45,8 +59,13 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
       select reply, count(*)::int from due where why = 'deferred' and reply is not null
       group by reply order by count(*) desc, reply limit ${REPLIES_MAX}`,
     sql<QueueView["destinations"]>`
-      select domain, count(*)::int, min(at) as next_attempt_at, (array_agg(reply order by at desc))[1] as last_reply
-      from due where why = 'deferred' group by domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
+      select d.domain, count(*)::int, min(d.at) filter (where ${hasEnd(sql)}) as next_attempt_at,
+             (array_agg(d.reply order by d.at desc))[1] as last_reply
+      from due d where d.why = 'deferred' group by d.domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
+    sql<QueueView["holds"]>`
+      select h.destination, h.source, h.kind, h.factor, h.until, h.reason, h.set_by as "setBy", h.changed_at as "changedAt",
+             (select count(*)::int from due d where d.held_by = h.destination and h.kind = 'suspended') as waiting
+      from destination_hold h order by h.destination, h.source, h.kind limit ${HOLDS_SHOWN_MAX}`,
   ]);
   const { in_line = 0, held_back = 0, leased = 0, oldest = null, emails = 0, in_flight = 0 } = bags ?? {};
   const { scheduled = 0, waiting = 0, deferred = 0 } = due ?? {};
@@ -55,10 +74,19 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
     emails: { in_bags: emails, in_flight, scheduled, waiting, deferred },
     replies,
     destinations,
+    holds,
   };
 }
 
-export type Deferred = { workspaceId: string | null; domain: string | null };
+/** Of due rows: not those that wait until an operator resumes their destination. */
+function hasEnd(sql: Sql) {
+  return sql`d.held_by is null or not exists (
+    select from destination_hold h where h.destination = d.held_by and h.source = '' and h.kind = 'suspended'
+      and h.until is null)`;
+}
+
+/** Of one workspace, and to one destination (a domain, or what is suspended under another name); null: any. */
+export type Deferred = { workspaceId: string | null; destination: string | null };
 
 /** E-mails per transaction, so that locks are held briefly. */
 const DEFERRED_MAX = 2_000;
@@ -76,16 +104,26 @@ export async function retryDeferred(sql: Sql, deferred: Deferred, now: Date): Pr
 export async function cancelDeferred(
   sql: Sql,
   workspaceId: string,
-  domain: string | null,
+  destination: string | null,
   now: Date,
 ): Promise<number> {
-  return forAll(sql, { workspaceId, domain }, (some) => cancelSome(sql, workspaceId, some, now));
+  return forAll(sql, { workspaceId, destination }, (some) => cancelSome(sql, workspaceId, some, now));
+}
+
+/** Ends deferred mail to a destination, of all workspaces, and stores why; returns how many e-mails it was. */
+export async function bounceDeferred(
+  sql: Sql,
+  destination: string,
+  reason: string,
+  now: Date,
+): Promise<number> {
+  return forAll(sql, { workspaceId: null, destination }, (some) => bounceSome(sql, some, reason, now));
 }
 
 /** Changes all that is deferred, some at a time in the order of their keys; sums up how many `change` hands back. */
 async function forAll(
   sql: Sql,
-  { workspaceId, domain }: Deferred,
+  { workspaceId, destination }: Deferred,
   change: (some: readonly EmailKey[]) => Promise<number>,
 ): Promise<number> {
   let changed = 0;
@@ -94,7 +132,7 @@ async function forAll(
       select workspace_id as "workspaceId", email_id as "emailId" from due
       where why = 'deferred' and (workspace_id, email_id) > (${after.workspaceId}, ${after.emailId})
         and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
-        and (${domain}::text is null or domain = ${domain})
+        and (${destination}::text is null or domain = ${destination} or held_by = ${destination})
       order by workspace_id, email_id limit ${DEFERRED_MAX}`;
     if (some.length > 0) changed += await change(some);
     if (some.length < DEFERRED_MAX) return changed;
@@ -121,4 +159,54 @@ async function cancelSome(
       where e.workspace_id = ${workspaceId} and e.id = any(${endedIds}::uuid[]) and e.status = 'deferred'`;
     return endedIds.length;
   });
+}
+
+type BouncingEmail = { workspaceId: string; id: string; head: Head; marks: string; domain: string };
+
+/** The recipients at the domain it waits for; others it has are tried again. */
+async function bounceSome(sql: Sql, found: readonly EmailKey[], reason: string, now: Date): Promise<number> {
+  return sql.begin(async (tx) => {
+    const locked = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "deferred");
+    const ids = locked.map(({ emailId }) => emailId);
+    const emails = await tx<BouncingEmail[]>`
+      select e.workspace_id as "workspaceId", e.id, e.head, coalesce(e.marks, repeat('o', e.weight)) as marks, d.domain
+      from email e join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
+      where (e.workspace_id, e.id) in (
+          select * from unnest(${locked.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))
+        and e.id = any(${ids}::uuid[]) and d.domain is not null`;
+    const bounced = emails
+      .map((email) => bouncedTo(email, reason, now))
+      .filter(({ events }) => events.length > 0);
+    if (bounced.length === 0) return 0;
+    const over = bounced.filter(({ status }) => status !== "deferred");
+    await deleteDue(
+      tx,
+      over.map(({ workspaceId, id }) => ({ workspaceId, emailId: id })),
+    );
+    const bouncedIds = plainArray(bounced.map(({ id }) => id));
+    await tx`
+      update email e set status = b.status, marks = b.marks, updated_at = ${now},
+        bounced_at = case when b.status = 'bounced' then ${now} else e.bounced_at end,
+        history = coalesce(e.history, '[]') || b.events::jsonb
+      from unnest(${plainArray(bounced.map(({ workspaceId }) => workspaceId))}::uuid[], ${bouncedIds}::uuid[],
+          ${plainArray(bounced.map(({ status }) => status))}::text[],
+          ${plainArray(bounced.map(({ marks }) => marks))}::text[],
+          ${texts(
+            tx,
+            bounced.map(({ events }) => JSON.stringify(events)),
+          )}) as b(workspace_id, id, status, marks, events)
+      where e.workspace_id = b.workspace_id and e.id = b.id and e.id = any(${bouncedIds}::uuid[])`;
+    return bounced.length;
+  });
+}
+
+function bouncedTo({ workspaceId, id, head, marks, domain }: BouncingEmail, reason: string, now: Date) {
+  const events: HistoryEntry[] = [];
+  const left = recipientsOf(head).map((recipient, n) => {
+    const mark = marks.charAt(n);
+    if (mark !== OPEN_MARK || recipient.domain !== domain) return mark;
+    events.push({ type: "bounced", at: now.toISOString(), recipient: recipient.address, detail: reason });
+    return "b";
+  });
+  return { workspaceId, id, marks: left.join(""), status: endingOf(left.join("")) ?? "deferred", events };
 }

@@ -86,9 +86,10 @@ function columns(sql: Sql) {
     e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt", e.delayed_at as "delayedAt",
     e.bounced_at as "bouncedAt", e.complained_at as "complainedAt", e.failed_at as "failedAt", e.attempts,
     d.why as "waitingFor", d.reply as "lastReply", d.domain as "lastDomain",
+    d.held_by as "heldBy", h.reason as "heldFor",
     coalesce(g.token is not null, false) as "isUnderWay", w.suspended_at is not null as "isSuspended",
-    case when d.why in ('cap_hour', 'cap_day', 'quota_month') then greatest(d.at, l.next_release_at) else d.at end
-      as "nextAttemptAt"`;
+    case when d.why in ('cap_hour', 'cap_day', 'quota_month') then greatest(d.at, l.next_release_at)
+      when d.held_by is null or h.source <> '' then d.at else h.until end as "nextAttemptAt"`;
 }
 
 /** Where an e-mail stands besides its own row: what it waits for, who carries it, whether its workspace may send. */
@@ -97,7 +98,11 @@ function situationOf(sql: Sql) {
     join workspace w on w.id = e.workspace_id
     join ledger l on l.workspace_id = e.workspace_id
     left join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
-    left join bag g on g.workspace_id = e.workspace_id and g.id = e.bag_id`;
+    left join bag g on g.workspace_id = e.workspace_id and g.id = e.bag_id
+    left join lateral (
+      select source, until, reason from destination_hold
+      where destination = d.held_by and kind = 'suspended' order by source limit 1
+    ) h on true`;
 }
 
 /** Some e-mails, of any workspaces. */

@@ -39,6 +39,8 @@ export type Settled = {
   nextAt: number | null;
   domain: string | null;
   reply: string | null;
+  /** The suspended destination that it waits for. */
+  heldBy?: string | null;
   counts: Partial<TallyCounts>;
   /** Who is not there: they are suppressed with the same commit. */
   hardBounces?: readonly Bounced[];
@@ -272,15 +274,15 @@ async function endRedacted(tx: Tx, redacted: readonly ErasedRecipientRow[]): Pro
 function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
   const of = <T>(pick: (one: Settled) => T): T[] => deferred.map(pick);
   return tx`
-    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply, granted_at)
+    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply, held_by, granted_at)
     select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk,
            length(e.marks) - length(replace(e.marks, 'o', '')), e.bytes, d.domain,
-           case when e.marks not like '%x%' then d.reply end, b.granted_at
+           case when e.marks not like '%x%' then d.reply end, d.held_by, b.granted_at
     from unnest(
       ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
       ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[], ${of((s) => s.reply)}::text[],
-      ${of((s) => s.bag.id)}::uuid[]
-    ) as d(workspace_id, email_id, at_ms, domain, reply, bag_id)
+      ${of((s) => s.heldBy ?? null)}::text[], ${of((s) => s.bag.id)}::uuid[]
+    ) as d(workspace_id, email_id, at_ms, domain, reply, held_by, bag_id)
     join email e on e.workspace_id = d.workspace_id and e.id = d.email_id and e.id = any(${of((s) => s.emailId)}::uuid[])
     join bag b on b.workspace_id = d.workspace_id and b.id = d.bag_id`;
 }

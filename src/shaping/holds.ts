@@ -1,0 +1,109 @@
+/**
+ * The destinations that are suspended or slowed down, as this worker knows them: what Postgres has is read every second,
+ * and what a rule sets here counts here at once. While Postgres is away the last that was known counts.
+ */
+import type { Clock } from "../clock.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { type DestinationHold, holdByRule, holdsMark, listHolds } from "../record/mail/destinations.ts";
+
+const LOOK_EVERY_MS = 1_000;
+/** Replies to mail that was under way already say nothing new. */
+const NEWS_AFTER_MS = 60_000;
+
+type HoldsOptions = { sql: Sql; clock: Clock; onFault(error: unknown): void };
+
+export class Holds {
+  readonly #options: HoldsOptions;
+  readonly #timer: NodeJS.Timeout;
+  #holds = new Map<string, DestinationHold[]>();
+  #mark = "";
+  #isLooking = false;
+  #isFailing = false;
+  /** Rises with every change. */
+  version = 0;
+
+  constructor(options: HoldsOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.look(), LOOK_EVERY_MS);
+  }
+
+  get isEmpty(): boolean {
+    return this.#holds.size === 0;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Suspended now for this source address, by the one that ends last. */
+  suspensionOf(destination: string, source: string): DestinationHold | null {
+    let longest: DestinationHold | null = null;
+    for (const hold of this.#holds.get(destination) ?? [])
+      if (hold.kind === "suspended" && this.#isInForce(hold, source) && endOf(hold) >= endOf(longest))
+        longest = hold;
+    return longest;
+  }
+
+  /** What the limits of a destination are multiplied by now. */
+  factorOf(destination: string, source: string): number {
+    let factor = 1;
+    for (const hold of this.#holds.get(destination) ?? [])
+      if (hold.kind === "slowed" && this.#isInForce(hold, source)) factor *= hold.factor;
+    return factor;
+  }
+
+  #isInForce({ source: about, until }: DestinationHold, source: string): boolean {
+    return (
+      (about === "" || about === source) && (until === null || until.getTime() > this.#options.clock.now())
+    );
+  }
+
+  /** By a rule: here at once, and for everybody as soon as Postgres has it. */
+  set(hold: Omit<DestinationHold, "setBy" | "changedAt">): void {
+    const { sql, clock, onFault } = this.#options;
+    const now = new Date(clock.now());
+    const known = this.#holds.get(hold.destination) ?? [];
+    const isSame = ({ source, kind }: DestinationHold) => source === hold.source && kind === hold.kind;
+    const before = known.find(isSame) ?? null;
+    if (before && (endOf(before) >= (hold.until?.getTime() ?? 0) || isFresh(before, now))) return;
+    const others = known.filter((one) => !isSame(one));
+    this.#holds.set(hold.destination, [...others, { ...hold, setBy: "rule", changedAt: now }]);
+    this.version++;
+    holdByRule(sql, hold, now).catch(onFault);
+  }
+
+  async look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    const { sql, onFault } = this.#options;
+    try {
+      const mark = await holdsMark(sql);
+      this.#isFailing = false;
+      if (mark === this.#mark) return;
+      const holds = await listHolds(sql);
+      const byDestination = new Map<string, DestinationHold[]>();
+      for (const hold of holds) {
+        const known = byDestination.get(hold.destination);
+        if (known) known.push(hold);
+        else byDestination.set(hold.destination, [hold]);
+      }
+      this.#holds = byDestination;
+      this.#mark = mark;
+      this.version++;
+    } catch (error) {
+      if (!this.#isFailing) onFault(error);
+      this.#isFailing = true;
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+}
+
+function isFresh({ changedAt }: DestinationHold, now: Date): boolean {
+  return now.getTime() - changedAt.getTime() < NEWS_AFTER_MS;
+}
+
+function endOf(hold: DestinationHold | null): number {
+  if (hold === null) return Number.NEGATIVE_INFINITY;
+  return hold.until?.getTime() ?? Number.POSITIVE_INFINITY;
+}

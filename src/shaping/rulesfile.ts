@@ -1,0 +1,122 @@
+/**
+ * The shaping file as somebody edits it while we run: read again when it changes. A file that cannot be used is complained
+ * about, and the last good one stays in force; Postgres keeps that, so that a restart changes nothing.
+ */
+import { readFileSync, statSync } from "node:fs";
+import type { Clock } from "../clock.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { keepShaping, loadShaping } from "../record/mail/destinations.ts";
+import { readShaping, type ShapingRules } from "./file.ts";
+
+const LOOK_EVERY_MS = 1_000;
+const ADVICE = "Correct the file; it is read again as soon as it changes.";
+
+type RulesFileOptions = {
+  path: string;
+  sql: Sql;
+  clock: Clock;
+  onRules(rules: ShapingRules): void;
+  onFault(error: unknown): void;
+};
+
+/** The rules of a file. Throws with the file, the place and the reason. */
+export function readShapingFile(path: string): { text: string; rules: ShapingRules } {
+  try {
+    const text = readFileSync(path, "utf8");
+    return { text, rules: readShaping(text) };
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why =
+      code === "ENOENT"
+        ? "There is no such file."
+        : error instanceof SyntaxError
+          ? `It is not JSON: ${message}.`
+          : message;
+    throw new Error(`SHAPING_FILE ${path}: ${why}`);
+  }
+}
+
+export class RulesFile {
+  readonly #options: RulesFileOptions;
+  readonly #timer: NodeJS.Timeout;
+  #changedAt = 0;
+  #refused = "";
+  #unkept: string | null = null;
+
+  constructor(options: RulesFileOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+  }
+
+  /** Reads it for the first time. Without a file that can be used, the one that was kept is in force, or none. */
+  async open(): Promise<void> {
+    const { sql, onRules, onFault } = this.#options;
+    try {
+      await this.#read();
+    } catch (error) {
+      const kept = await loadShaping(sql);
+      const rules = kept && rulesOf(kept.text);
+      if (rules) onRules(rules);
+      const inForce = rules
+        ? `The rules that were read on ${kept.readAt.toISOString()} stay in force.`
+        : "No limits are in force.";
+      this.#refused = String(error);
+      onFault(new Error(`${(error as Error).message} ${inForce} ${ADVICE}`));
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const { path, onFault } = this.#options;
+    try {
+      if (this.#unkept !== null) await this.#keep(this.#unkept);
+      else if (changeOf(path) !== this.#changedAt) await this.#read();
+    } catch (error) {
+      // one that stays as it is is complained about once
+      if (String(error) !== this.#refused)
+        onFault(new Error(`${(error as Error).message} The rules before it stay in force. ${ADVICE}`));
+      this.#refused = String(error);
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { path, onRules } = this.#options;
+    this.#changedAt = changeOf(path);
+    const { text, rules } = readShapingFile(path);
+    this.#refused = "";
+    onRules(rules);
+    this.#unkept = text;
+    await this.#keep(text);
+  }
+
+  async #keep(text: string): Promise<void> {
+    const { sql, clock, onFault } = this.#options;
+    try {
+      await keepShaping(sql, text, new Date(clock.now()));
+      this.#unkept = null;
+    } catch (error) {
+      onFault(error);
+    }
+  }
+}
+
+/** null: an older version wrote it, for which other rules held. */
+function rulesOf(text: string): ShapingRules | null {
+  try {
+    return readShaping(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Zero while it cannot be read: when it can again, it has changed. */
+function changeOf(path: string): number {
+  try {
+    return statSync(path).mtimeMs;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * Shaping as couriers use it: from which addresses mail may leave, what holds for a receiver, what is suspended, and what
+ * a reply changes.
+ *
+ * Who answers can harm only his own mail: a reply concerns the domain it was about, and a whole provider only when that
+ * domain is one whose mailboxes the provider itself runs and all of its MX hosts are the provider's.
+ */
+import { isIP } from "node:net";
+import { type Clock, DAY_MS } from "../clock.ts";
+import type { DestinationHold } from "../record/mail/destinations.ts";
+import { type Reply, troubleOf } from "../smtp/reply.ts";
+import type { ShapingRules } from "./file.ts";
+import type { Holds } from "./holds.ts";
+import {
+  type MailReceiver,
+  NO_SHAPE,
+  ratesOn,
+  ruleFor,
+  type Shape,
+  Shaper,
+  type SourceAddress,
+} from "./match.ts";
+import { spacingOf } from "./pacing.ts";
+import type { RoomLimits, Rooms } from "./rooms.ts";
+
+/** Whose mail it is: decides the source address. */
+export type MailSender = { readonly workspaceId: string; readonly isBulk: boolean };
+
+/** The one destination of all mail, where there is a smarthost. */
+export const SMARTHOST = "smarthost";
+
+const MINUTE_MS = 60_000;
+const REASON_CHARS_MAX = 300;
+/** What no end is known of comes back when it is resumed. */
+const FOREVER_MS = 36_500 * DAY_MS;
+
+export type ShapingOptions = {
+  holds: Pick<Holds, "isEmpty" | "version" | "suspensionOf" | "factorOf" | "set">;
+  rooms: Pick<Rooms, "enter" | "leave">;
+  clock: Clock;
+  /** Without a file, and where it names no source addresses. */
+  ownSource: SourceAddress;
+};
+
+export class Shaping {
+  readonly rooms: ShapingOptions["rooms"];
+  readonly #holds: ShapingOptions["holds"];
+  readonly #clock: Clock;
+  readonly ownSource: SourceAddress;
+  readonly #ownPool: readonly SourceAddress[];
+  #shaper: Shaper | null = null;
+  #changes = 0;
+
+  constructor({ holds, rooms, clock, ownSource }: ShapingOptions) {
+    this.rooms = rooms;
+    this.#holds = holds;
+    this.#clock = clock;
+    this.ownSource = ownSource;
+    this.#ownPool = [ownSource];
+  }
+
+  follow(rules: ShapingRules): void {
+    this.#shaper = new Shaper(rules, this.ownSource);
+    this.#changes++;
+  }
+
+  /** There is nothing to ask here. */
+  get isIdle(): boolean {
+    return this.#shaper === null && this.#holds.isEmpty;
+  }
+
+  /** What was learnt here under another version holds no more. */
+  get version(): number {
+    return this.#changes + this.#holds.version;
+  }
+
+  /** The families of addresses that mail can leave for, the preferred first. */
+  get families(): readonly (4 | 6)[] {
+    const all = (this.#shaper?.sources ?? this.#ownPool).map(({ address }) =>
+      address === null ? 0 : isIP(address),
+    );
+    return ([4, 6] as const).filter((family) => all.includes(family) || all.includes(0));
+  }
+
+  poolOf({ workspaceId, isBulk }: MailSender): readonly SourceAddress[] {
+    return this.#shaper?.poolOf(workspaceId, isBulk) ?? this.#ownPool;
+  }
+
+  shapeOf(receiver: MailReceiver, source: SourceAddress): Shape {
+    const shape = this.#shaper?.shapeOf(receiver, source) ?? NO_SHAPE;
+    const { domain } = receiver;
+    // slowed down alone: others with the same hosts go on as fast
+    return domain !== null && this.#holds.factorOf(domain, source.name) < 1
+      ? { ...shape, isOfDomain: true, countedAs: `domain ${domain}` }
+      : shape;
+  }
+
+  /** Whether the receiver may get mail from this address today: a new address begins on its first day. */
+  hasBegun({ since }: SourceAddress): boolean {
+    return since === null || since * DAY_MS <= this.#clock.now();
+  }
+
+  /** The limits of the moment; `connectionsMax` is what holds without a limit. */
+  limitsOf(
+    shape: Shape,
+    domain: string | null,
+    source: SourceAddress,
+    connectionsMax: number,
+  ): RoomLimits | null {
+    const factor = this.#factorOf(shape, domain, source);
+    const rates = ratesOn(Math.floor(this.#clock.now() / DAY_MS), shape, source);
+    if (factor === 1 && shape.connections === 0 && rates.length === 0) return null;
+    const connections = shape.connections || (factor < 1 ? connectionsMax : 0);
+    return {
+      connections: connections === 0 ? 0 : Math.max(1, Math.floor(connections * factor)),
+      spacings: rates.map((rate) => spacingOf(rate, factor)),
+    };
+  }
+
+  #factorOf({ provider }: Shape, domain: string | null, { name }: SourceAddress): number {
+    const ofDomain = this.#holds.factorOf(domain ?? SMARTHOST, name);
+    return provider === null ? ofDomain : Math.min(ofDomain, this.#holds.factorOf(provider, name));
+  }
+
+  /** What keeps all mail to one of these destinations from this address; null: nothing. */
+  suspensionOf(destinations: readonly (string | null)[], source: string): DestinationHold | null {
+    if (this.#holds.isEmpty) return null;
+    for (const destination of destinations) {
+      const found = destination === null ? null : this.#holds.suspensionOf(destination, source);
+      if (found) return found;
+    }
+    return null;
+  }
+
+  /** What a mail is told that the suspension keeps here. */
+  suspended({ destination, until, reason }: DestinationHold): Reply {
+    const end = until === null ? "until an operator resumes it" : `until ${until.toISOString()}`;
+    const text = `mail to ${destination} is suspended ${end}: ${reason}`;
+    const retryMs = until === null ? FOREVER_MS : Math.max(0, until.getTime() - this.#clock.now());
+    return { ...troubleOf("session", "SUSPENDED", text), retryMs, heldBy: destination };
+  }
+
+  /** A receiver refused: the first automatic rule that fits acts. */
+  heard(reply: Reply, domain: string | null, shape: Shape, source: SourceAddress): void {
+    const rule = ruleFor(reply, shape.onReply);
+    if (!rule) return;
+    const { provider } = shape;
+    const isOfProvider = provider !== null && domain !== null && this.#shaper?.runs(provider, domain);
+    const destination = isOfProvider ? provider : (domain ?? SMARTHOST);
+    const until = (minutes: number) => new Date(this.#clock.now() + minutes * MINUTE_MS);
+    const reason = `${reply.text.slice(0, REASON_CHARS_MAX)}`;
+    const hold = { destination, reason, factor: 0 };
+    if ("suspend_minutes" in rule.do)
+      this.#holds.set({ ...hold, kind: "suspended", source: "", until: until(rule.do.suspend_minutes) });
+    else if ("rotate_minutes" in rule.do)
+      this.#holds.set({
+        ...hold,
+        kind: "suspended",
+        source: source.name,
+        until: until(rule.do.rotate_minutes),
+      });
+    else {
+      const { factor, minutes } = rule.do.slow_down;
+      this.#holds.set({ ...hold, kind: "slowed", factor, source: source.name, until: until(minutes) });
+    }
+  }
+}
+
+/** For whoever asks why a mail waits. */
+export function limitWords({ rates, warmUp, connections, provider }: Shape, domain: string | null): string {
+  const spans = { 1000: "second", 60000: "minute", 3600000: "hour" } as Record<number, string>;
+  const limits = rates.map(({ most, ms }) => `${most} messages a ${spans[ms]}`);
+  if (connections > 0) limits.push(`${connections} connections`);
+  if (warmUp !== null) limits.push("the warm-up of the source address");
+  if (limits.length === 0) limits.push("slowed down by a rule");
+  const whom = domain ?? provider;
+  return `the limit${whom === null ? "" : ` for ${whom}`} is reached (${limits.join(", ")})`;
+}
