@@ -125,7 +125,8 @@ function confirmationsBy(
   });
 }
 
-function routesOf(
+/** Everything under a key, in one table. */
+export function routesOf(
   { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument }: ApiParts,
   { submit, templates, owners, hashOf }: Sending,
   links: Links,

@@ -3,6 +3,7 @@
  * holds for a while only, and what it leads to is never shown by a browser.
  */
 import { createHash } from "node:crypto";
+import Type from "typebox";
 import { allows } from "../admission/permissions.ts";
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
@@ -17,6 +18,7 @@ import { lacks } from "./gate.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { bodyOf, problem, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Count, Id, listOf, shape, Text, Time } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const LINK_LIVES_MS = HOUR_MS;
@@ -26,6 +28,17 @@ const DOWNLOADS_MAX = 8;
 
 export type AttachmentParts = { reads: Sql; clock: Clock; links: Links };
 type NamedAttachment = AttachmentRef & { id: string; place: number };
+
+const attachmentFields = {
+  id: Id,
+  filename: Text,
+  size: Count,
+  content_type: Text,
+  content_disposition: Type.Enum(["inline", "attachment"]),
+  content_id: Type.Optional(Text),
+  download_url: Type.String({ description: "holds for an hour, and needs no key" }),
+  expires_at: Time,
+};
 
 export function attachmentRoutes(parts: AttachmentParts): Route[] {
   const shared = { permissions: ["emails:send"], success: 200 } as const;
@@ -37,6 +50,7 @@ export function attachmentRoutes(parts: AttachmentParts): Route[] {
       path,
       summary: "List the attachments of an e-mail",
       query: LIST_QUERY,
+      answer: listOf(shape("AttachmentItem", attachmentFields)),
       handle: (call) => list(parts, call),
     },
     {
@@ -44,6 +58,7 @@ export function attachmentRoutes(parts: AttachmentParts): Route[] {
       method: "GET",
       path: `${path}/{attachment_id}`,
       summary: "Get an attachment of an e-mail, with a link to its contents",
+      answer: shape("Attachment", { object: Type.Literal("attachment"), ...attachmentFields }),
       handle: (call) => get(parts, call),
     },
   ];

@@ -16,6 +16,7 @@ import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, listOf, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 export const NewAudience = Type.Object(
@@ -30,6 +31,14 @@ export const NewAudience = Type.Object(
 export const RenameAudience = Type.Object({ name: NewAudience.properties.name }, { $id: "RenameAudience" });
 const checkNew = checker(NewAudience);
 const checkRename = checker(RenameAudience);
+
+const AudienceItem = shape("AudienceItem", { id: Id, name: Text, created_at: Time });
+const ofName = (object: string) => ({
+  whole: told(object, { name: Text, created_at: Time, double_opt_in: Type.Boolean() }),
+  made: told(object, { name: Text }),
+  changed: told(object),
+  deleted: told(object, { deleted: Type.Literal(true) }),
+});
 
 export type AudienceParts = { reads: Sql; clock: Clock };
 
@@ -48,6 +57,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       permissions: ["contacts:read", "contacts:write", "events:write"],
       summary: `List ${name.object}s, newest first`,
       success: 200,
+      answer: listOf(AudienceItem),
       query: LIST_QUERY,
       handle: (call) => list(parts, call),
     },
@@ -57,6 +67,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       permissions: ["contacts:read"],
       summary: `Get one ${name.object}`,
       success: 200,
+      answer: ofName(name.object).whole,
       handle: (call) => get(parts, name, call),
     },
     {
@@ -66,6 +77,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       summary: `Create one ${name.object}`,
       success: 201,
       request: NewAudience,
+      answer: ofName(name.object).made,
       handle: (call) => create(parts, name, call),
     },
     {
@@ -75,6 +87,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       summary: `Rename one ${name.object}`,
       success: 200,
       request: RenameAudience,
+      answer: ofName(name.object).changed,
       handle: (call) => rename(parts, name, call),
     },
     {
@@ -83,6 +96,7 @@ export function audienceRoutes(parts: AudienceParts): Route[] {
       permissions: ["full"],
       summary: `Delete one ${name.object}: its contacts are erased, its runs stop`,
       success: 200,
+      answer: ofName(name.object).deleted,
       handle: (call) => remove(parts, name, call),
     },
   ]);

@@ -21,6 +21,7 @@ import type { Json } from "./json.ts";
 import { envelope, LIST_QUERY, oneOf, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Anything, Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const PATH = "/api/v1/automations";
@@ -62,6 +63,53 @@ export const UpdateAutomation = Type.Object(
 const checkNew = checker(NewAutomation);
 const checkUpdate = checker(UpdateAutomation);
 
+const automationFields = {
+  id: Id,
+  name: Text,
+  status: Status,
+  audience_id: Id,
+  event: Text,
+  created_at: Time,
+  updated_at: Time,
+};
+const AutomationAnswer = shape("Automation", {
+  object: Type.Literal("automation"),
+  ...automationFields,
+  version: Count,
+  entry: Anything,
+  filters: Anything,
+  document: Type.Unknown({ description: "as this engine keeps it" }),
+  steps: Type.Array(inner({ key: Text, type: Text, config: Named })),
+  connections: Type.Array(inner({ from: Text, to: Text, type: Text })),
+});
+const runFields = {
+  id: Id,
+  status: Type.Enum(["running", "completed", "cancelled"]),
+  contact_id: Id,
+  reason: orNull(Text),
+  started_at: Time,
+  next_step_at: orNull(Time),
+  completed_at: orNull(Time),
+  created_at: Time,
+};
+const RunAnswer = shape("AutomationRun", {
+  object: Type.Literal("automation_run"),
+  ...runFields,
+  steps: Type.Array(
+    inner({
+      key: Text,
+      type: Text,
+      status: Type.Enum(["completed", "skipped"]),
+      output: inner({ result: Text, detail: orNull(Text) }),
+      error: Type.Null(),
+      started_at: Time,
+      completed_at: Time,
+      created_at: Time,
+    }),
+  ),
+});
+const Changed = told("automation");
+
 /** What became of a document; `says`: what is wrong with it. */
 export type AppliedDocument = AppliedVersion | { kind: "wrong"; says: string };
 
@@ -88,6 +136,7 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       summary: "Create an automation",
       success: 201,
       request: NewAutomation,
+      answer: Changed,
       handle: (call) => create(parts, call),
     },
     {
@@ -95,16 +144,25 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       method: "GET",
       path: PATH,
       summary: "List automations, newest first",
+      answer: listOf(shape("AutomationItem", automationFields)),
       query: [...LIST_QUERY, { name: "status", description: "`enabled` or `disabled`" }],
       handle: (call) => list(parts, call),
     },
-    { ...shared, method: "GET", path: one, summary: "Get an automation", handle: (call) => get(parts, call) },
+    {
+      ...shared,
+      method: "GET",
+      path: one,
+      summary: "Get an automation",
+      answer: AutomationAnswer,
+      handle: (call) => get(parts, call),
+    },
     {
       ...shared,
       method: "PATCH",
       path: one,
       summary: "Rename, enable, disable or change an automation; runs keep the version they began with",
       request: UpdateAutomation,
+      answer: Changed,
       handle: (call) => update(parts, call),
     },
     {
@@ -112,6 +170,7 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       method: "DELETE",
       path: one,
       summary: "Delete an automation: its runs stop",
+      answer: told("automation", { deleted: Type.Literal(true) }),
       handle: (call) => remove(parts, call),
     },
     {
@@ -119,6 +178,7 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       method: "POST",
       path: `${one}/duplicate`,
       summary: "Copy an automation; the copy is disabled",
+      answer: Changed,
       success: 201,
       handle: (call) => duplicate(parts, call),
     },
@@ -127,6 +187,7 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       method: "POST",
       path: `${one}/stop`,
       summary: "Disable an automation and end its runs",
+      answer: told("automation", { status: Type.Literal("disabled") }),
       handle: (call) => stop(parts, call),
     },
     {
@@ -134,6 +195,7 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       method: "GET",
       path: `${one}/runs`,
       summary: "List the runs of an automation, newest first",
+      answer: listOf(shape("AutomationRunItem", runFields)),
       query: [
         ...LIST_QUERY,
         {
@@ -148,6 +210,7 @@ export function automationRoutes(parts: AutomationParts): Route[] {
       method: "GET",
       path: `${one}/runs/{run_id}`,
       summary: "Get a run of an automation, with what its steps did",
+      answer: RunAnswer,
       handle: (call) => run(parts, call),
     },
   ];

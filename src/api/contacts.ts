@@ -29,6 +29,7 @@ import type { Json } from "./json.ts";
 import { envelope, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
 import { OUTCOME_UNKNOWN, Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, inner, listOf, Named, shape, orNull as shapeOrNull, Text, Time, told } from "./shapes.ts";
 import { iso, parseInstant } from "./time.ts";
 
 const NAME_CHARS_MAX = 200;
@@ -108,6 +109,29 @@ export type ContactParts = {
   eraseMail(workspaceId: string): Promise<void>;
 };
 
+const contactFields = {
+  object: Type.Literal("contact"),
+  id: Id,
+  email: Text,
+  first_name: shapeOrNull(Text),
+  last_name: shapeOrNull(Text),
+  created_at: Time,
+  updated_at: Time,
+  unsubscribed: Type.Boolean(),
+  status: Type.Enum(["pending", "subscribed", "unsubscribed"]),
+  tags: Type.Array(Text),
+  properties: Named,
+};
+const ContactAnswer = shape("Contact", contactFields);
+const AnyContact = shape("ContactOfAnAudience", { ...contactFields, audience_id: Id });
+const ContactChanged = told("contact");
+const ContactGone = inner({
+  object: Type.Literal("contact"),
+  contact: Type.String({ description: "as in the path" }),
+  deleted: Type.Literal(true),
+});
+const ContactTagged = told("contact", { tags: Type.Optional(Type.Array(Text)) });
+
 /** Which contact of which audience a request is about. */
 type Target = { audienceId: string; who: Who };
 /** Reads the path at once; looks later, when the body has been checked. `archived`: one that is archived counts too. */
@@ -137,6 +161,7 @@ function routesOfAudience(parts: ContactParts, base: string): Route[] {
       summary: "Add or update a contact",
       success: 201,
       request: AddContact,
+      answer: ContactChanged,
       commits: true,
       handle: (call) => add(parts, call),
     },
@@ -146,6 +171,7 @@ function routesOfAudience(parts: ContactParts, base: string): Route[] {
       permissions: ["contacts:read"],
       summary: "List contacts, newest first",
       success: 200,
+      answer: listOf(ContactAnswer),
       query: CONTACT_LIST_QUERY,
       handle: (call) => list(parts, call),
     },
@@ -164,6 +190,7 @@ function routesWithoutAudience(parts: ContactParts): Route[] {
       summary: "Add or update a contact, in the default audience or in those that are named",
       success: 201,
       request: AddContactAnywhere,
+      answer: ContactChanged,
       commits: true,
       handle: (call) => addAnywhere(parts, call),
     },
@@ -173,6 +200,7 @@ function routesWithoutAudience(parts: ContactParts): Route[] {
       permissions: ["contacts:read"],
       summary: "List the contacts of all audiences, newest first",
       success: 200,
+      answer: listOf(AnyContact),
       query: CONTACT_LIST_QUERY,
       handle: (call) => listAnywhere(parts, call),
     },
@@ -183,6 +211,7 @@ function routesWithoutAudience(parts: ContactParts): Route[] {
       permissions: ["contacts:read"],
       summary: "List the audiences in which the address of a contact is",
       success: 200,
+      answer: listOf(inner({ id: Id, name: Text, created_at: Time })),
       query: LIST_QUERY,
       handle: (call) => listAudiencesOf(parts, call),
     },
@@ -192,6 +221,7 @@ function routesWithoutAudience(parts: ContactParts): Route[] {
       permissions: ["contacts:write"],
       summary: "Add the address of a contact to an audience, with its names, properties and tags",
       success: 201,
+      answer: ContactChanged,
       commits: true,
       handle: (call) => copyTo(parts, call),
     },
@@ -201,6 +231,7 @@ function routesWithoutAudience(parts: ContactParts): Route[] {
       permissions: ["contacts:write"],
       summary: "Archive the contact that an audience has under the address of a contact",
       success: 200,
+      answer: inner({ id: Id, audience_id: Id, audienceId: Id, deleted: Type.Literal(true) }),
       commits: true,
       handle: (call) => removeFrom(parts, call),
     },
@@ -215,6 +246,7 @@ function routesOfOne(parts: ContactParts, one: string, find: FindTarget): Route[
       permissions: ["contacts:read"],
       summary: "Get a contact by address or id",
       success: 200,
+      answer: ContactAnswer,
       handle: (call) => get(parts, call, find),
     },
     {
@@ -224,6 +256,7 @@ function routesOfOne(parts: ContactParts, one: string, find: FindTarget): Route[
       summary: "Update or unsubscribe a contact",
       success: 200,
       request: EditContact,
+      answer: ContactChanged,
       commits: true,
       handle: (call) => edit(parts, call, find),
     },
@@ -234,6 +267,7 @@ function routesOfOne(parts: ContactParts, one: string, find: FindTarget): Route[
       permissionByQuery: (query) => (query.get("mode") === "erase" ? "full" : null),
       summary: "Archive a contact, or erase it",
       success: 200,
+      answer: ContactGone,
       query: [{ name: "mode", description: "`erase` removes everything kept of the contact, for good" }],
       commits: true,
       handle: (call) => remove(parts, call, find),
@@ -245,6 +279,7 @@ function routesOfOne(parts: ContactParts, one: string, find: FindTarget): Route[
       summary: "Add and remove tags",
       success: 200,
       request: TagContact,
+      answer: ContactTagged,
       commits: true,
       handle: (call) => tag(parts, call, find),
     },

@@ -24,6 +24,7 @@ import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, inner, listOf, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const PATH = "/api/v1/domains";
@@ -54,6 +55,31 @@ export const UpdateDomain = Type.Object(offers, { $id: "UpdateDomain" });
 const checkNew = checker(NewDomain);
 const checkUpdate = checker(UpdateDomain);
 
+const RecordAnswer = shape("DnsRecord", {
+  record: Type.Enum(["DKIM", "Ownership", "SPF", "DMARC", "Return-Path"]),
+  type: Type.Enum(["TXT", "CNAME"]),
+  name: Text,
+  value: Text,
+  ttl: Text,
+  status: Type.Enum(["not_started", "pending", "verified", "failed", "temporary_failure"]),
+});
+const domainFields = {
+  id: Id,
+  name: Text,
+  status: Type.Enum(["not_started", "pending", "partially_verified", "verified"]),
+  created_at: Time,
+  region: Type.Null(),
+  capabilities: inner({ sending: Text, receiving: Text }),
+  open_tracking: Type.Literal(false),
+  click_tracking: Type.Literal(false),
+};
+const NewDomainAnswer = shape("DomainMade", { ...domainFields, records: Type.Array(RecordAnswer) });
+const DomainAnswer = shape("Domain", {
+  object: Type.Literal("domain"),
+  ...domainFields,
+  records: Type.Array(RecordAnswer),
+});
+
 export type DomainParts = {
   reads: Sql;
   clock: Clock;
@@ -75,6 +101,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       summary: "Add a domain that the workspace writes from, with a new DKIM key",
       success: 201,
       request: NewDomain,
+      answer: NewDomainAnswer,
       commits: true,
       handle: (call) => domains.create(call),
     },
@@ -84,6 +111,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       permissions,
       summary: "List domains, newest first",
       success: 200,
+      answer: listOf(shape("DomainItem", domainFields)),
       query: LIST_QUERY,
       handle: (call) => domains.list(call),
     },
@@ -93,6 +121,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       permissions,
       summary: "Get a domain, with the DNS records to publish and what DNS showed of them",
       success: 200,
+      answer: DomainAnswer,
       handle: (call) => domains.get(call),
     },
     {
@@ -101,6 +130,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       permissions,
       summary: "Ask DNS for the records of a domain, and put to use what is there",
       success: 200,
+      answer: told("domain"),
       handle: (call) => domains.verify(call),
     },
     {
@@ -110,6 +140,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       summary: "Takes the settings of the official client; none of them changes anything here",
       success: 200,
       request: UpdateDomain,
+      answer: told("domain"),
       handle: (call) => domains.update(call),
     },
     {
@@ -118,6 +149,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       permissions,
       summary: "Remove a domain and its keys: the workspace writes from it no longer",
       success: 200,
+      answer: told("domain", { deleted: Type.Literal(true) }),
       handle: (call) => domains.remove(call),
     },
   ];

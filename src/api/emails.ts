@@ -11,7 +11,7 @@ import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts"
 import { messageIdOf, type Shown } from "../record/mail/emails.ts";
 import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
 import { readAttempt } from "../rules/connection.ts";
-import type { HistoryEntry } from "../rules/email.ts";
+import { ENDINGS, type HistoryEntry, OPEN_STATUSES } from "../rules/email.ts";
 import { reasonOf } from "../rules/reason.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { TemplateCache } from "../template/cache.ts";
@@ -36,9 +36,11 @@ import { Misspelt, type Warning } from "./misspelt.ts";
 import { envelopeOf, LIST_QUERY, pageOf } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
+import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const BATCH_MAX = 100;
+const EMAIL_STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
 /** After so much work the event loop gets a turn. */
 const DRAFT_MS_MAX = 10;
 
@@ -49,9 +51,9 @@ const Warnings = Type.Optional(
     description: "fields that are not known and look misspelt; they were ignored",
   }),
 );
-const Accepted = Type.Object({ id: Type.String() });
-const SendAnswer = Type.Object({ id: Type.String(), warnings: Warnings });
-const BatchAnswer = Type.Object({
+const Accepted = inner({ id: Id });
+const SendAnswer = inner({ id: Id, warnings: Warnings });
+const BatchAnswer = inner({
   data: Type.Array(Accepted, { description: "in the order of the e-mails" }),
   errors: Type.Optional(
     Type.Array(Type.Object({ index: Type.Integer(), message: Type.String() }), {
@@ -61,6 +63,44 @@ const BatchAnswer = Type.Object({
   warnings: Warnings,
 });
 
+const emailFields = {
+  object: Type.Literal("email"),
+  id: Id,
+  message_id: Text,
+  from: Text,
+  to: Type.Array(Text),
+  cc: Type.Array(Text),
+  bcc: Type.Array(Text),
+  reply_to: Type.Array(Text),
+  subject: orNull(Text),
+  status: Type.Enum([...EMAIL_STATUSES]),
+  last_event: Text,
+  created_at: Time,
+  updated_at: Time,
+  scheduled_at: orNull(Time),
+  sent_at: orNull(Time),
+  delivered_at: orNull(Time),
+  delayed_at: orNull(Time),
+  bounced_at: orNull(Time),
+  complained_at: orNull(Time),
+  failed_at: orNull(Time),
+  attempts: Count,
+  waiting_for: orNull(Type.Enum(["cap_hour", "cap_day", "quota_month"])),
+  next_attempt_at: orNull(Time),
+  reason: orNull(Text),
+};
+const EmailAnswer = shape("Email", {
+  ...emailFields,
+  html: orNull(Text),
+  text: orNull(Text),
+  headers: orNull(Type.Record(Type.String(), Type.String())),
+  tags: Type.Array(inner({ name: Text, value: Text })),
+  events: Type.Array(
+    inner({ type: Text, at: Time, recipient: Type.Optional(Text), detail: Type.Optional(Text) }),
+  ),
+  delivery_attempts: Type.Array(Named),
+});
+const EmailChanged = told("email");
 const checkEmail = checker(SendEmail);
 const checkReschedule = checker(Reschedule);
 
@@ -112,6 +152,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       method: "GET",
       path: "/api/v1/emails",
       summary: "List e-mails, newest first",
+      answer: listOf(shape("EmailItem", emailFields)),
       query: LIST_QUERY,
       handle: (call) => list(parts, call),
     },
@@ -120,6 +161,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       method: "GET",
       path: "/api/v1/emails/{id}",
       summary: "Get an e-mail: status, history and contents",
+      answer: EmailAnswer,
       handle: (call) => get(parts, call),
     },
     {
@@ -128,6 +170,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       path: "/api/v1/emails/{id}",
       summary: "Move a scheduled e-mail to another time",
       request: Reschedule,
+      answer: EmailChanged,
       handle: (call) => patch(parts, call),
     },
     {
@@ -135,6 +178,7 @@ export function emailRoutes(parts: EmailParts): Route[] {
       method: "POST",
       path: "/api/v1/emails/{id}/cancel",
       summary: "Cancel a scheduled or waiting e-mail",
+      answer: EmailChanged,
       handle: (call) => cancelOne(parts, call),
     },
   ];

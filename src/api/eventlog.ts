@@ -1,8 +1,10 @@
 /** /events/log: what happened to e-mails and contacts, in order, so that a receiver can fill a gap by sequence. */
+import Type from "typebox";
 import type { Sql } from "../record/db/connect.ts";
 import { type EventRow, readEvents } from "../record/outbox/outbox.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Count, inner, Named, shape, Text, Time } from "./shapes.ts";
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -19,6 +21,13 @@ export function eventLogRoutes(reads: Sql): Route[] {
         { name: "limit", description: `1 to ${LIMIT_MAX}, default ${LIMIT_DEFAULT}` },
       ],
       success: 200,
+      answer: inner({
+        object: Type.Literal("list"),
+        data: Type.Array(
+          shape("LoggedEvent", { sequence: Count, id: Text, type: Text, created_at: Time, data: Named }),
+        ),
+        has_more: Type.Boolean(),
+      }),
       handle: (call) => read(reads, call),
     },
   ];

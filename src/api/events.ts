@@ -19,6 +19,7 @@ import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, shape, Text } from "./shapes.ts";
 
 const PROPERTIES_BYTES_MAX = 16_384;
 /** Of an entry beside its properties. */
@@ -48,6 +49,20 @@ export const SendEvent = Type.Object(
   },
   { $id: "SendEvent" },
 );
+const EventId = Type.String({ pattern: "^evt_[0-9a-z]{26}$", examples: ["evt_01kahxp7d4xgr2c8m5v9tq3wzn"] });
+const EventTracked = shape("EventTracked", {
+  object: Type.Literal("event"),
+  id: EventId,
+  name: Text,
+  contact_id: Id,
+  accepted: Type.Literal(true),
+});
+const EventSent = shape("EventSent", {
+  object: Type.Literal("event"),
+  event: Text,
+  id: EventId,
+  contact_id: Id,
+});
 const checkEvent = checker(TrackEvent);
 const checkSend = checker(SendEvent);
 
@@ -62,6 +77,7 @@ export function eventRoutes(parts: EventParts): Route[] {
       path: "/api/v1/events",
       summary: "Track an event and start automations",
       request: TrackEvent,
+      answer: EventTracked,
       handle: (call) => track(parts, call),
     },
     {
@@ -70,6 +86,7 @@ export function eventRoutes(parts: EventParts): Route[] {
       path: "/api/v1/events/send",
       summary: "Track an event of a contact, wherever it is: in the default audience, else in the newest",
       request: SendEvent,
+      answer: EventSent,
       handle: (call) => send(parts, call),
     },
   ];

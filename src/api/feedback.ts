@@ -10,6 +10,7 @@ import { checker } from "./check.ts";
 import type { Json } from "./json.ts";
 import { Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Count, inner } from "./shapes.ts";
 import { parseInstant } from "./time.ts";
 
 const ITEMS_MAX = 100;
@@ -50,6 +51,7 @@ export function feedbackRoutes(parts: FeedbackParts): Route[] {
       summary: `Report up to ${ITEMS_MAX} bounces and complaints; saying one again changes nothing`,
       request: Type.Array(Feedback, { minItems: 1, maxItems: ITEMS_MAX }),
       success: 202,
+      answer: inner({ object: Type.Literal("feedback"), accepted: Count }),
       handle: (call) => take(parts, call),
     },
   ];

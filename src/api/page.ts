@@ -4,6 +4,17 @@ import { isUuid } from "../ids.ts";
 import type { Page } from "../record/mail/read.ts";
 import { refuse } from "./problem.ts";
 
+/** What parameters hold that are no plain text, for the description of the API. */
+export const PARAMETERS: Readonly<Record<string, object>> = {
+  limit: { type: "integer", minimum: 1, maximum: 100, default: 20 },
+  cursor: { type: "string", format: "uuid" },
+  before: { type: "string", format: "uuid" },
+  mode: { type: "string", enum: ["archive", "erase"] },
+  since: { type: "string", format: "date-time" },
+  until: { type: "string", format: "date-time" },
+  api_key_id: { type: "string", format: "uuid" },
+};
+
 export const LIST_QUERY = [
   {
     name: "limit",

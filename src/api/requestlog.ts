@@ -3,6 +3,7 @@
  * a second, at most so many that a flood of requests costs little. Under a flood some of the successful ones are left out.
  * Neither bodies nor paths are kept, since both hold addresses.
  */
+import Type from "typebox";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId, timeOfId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -16,6 +17,7 @@ import type { Exchange } from "./exchange.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, listOf, shape, Text, Time } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const PATH = "/api/v1/logs";
@@ -72,6 +74,18 @@ export class RequestLog {
   }
 }
 
+const logFields = {
+  id: Id,
+  created_at: Time,
+  endpoint: Type.String({ description: "with names for what the path held", examples: ["/emails/{id}"] }),
+  method: Text,
+  response_status: Type.Integer(),
+  user_agent: Type.Null(),
+  api_key_id: Id,
+  duration_ms: Type.Number(),
+  request_id: Id,
+};
+
 export function logRoutes(reads: Sql): Route[] {
   const shared = { permissions: ["full"], success: 200 } as const;
   return [
@@ -81,6 +95,7 @@ export function logRoutes(reads: Sql): Route[] {
       path: PATH,
       summary: "List the requests of the last 7 days, newest first",
       query: LIST_QUERY,
+      answer: listOf(shape("LogItem", logFields)),
       handle: (call) => list(reads, call),
     },
     {
@@ -88,6 +103,12 @@ export function logRoutes(reads: Sql): Route[] {
       method: "GET",
       path: `${PATH}/{id}`,
       summary: "Get one request",
+      answer: shape("Log", {
+        object: Type.Literal("log"),
+        ...logFields,
+        request_body: Type.Null(),
+        response_body: Type.Null(),
+      }),
       handle: (call) => get(reads, call),
     },
   ];

@@ -40,6 +40,8 @@ export type Route = {
   /** For the API's own description. */
   summary: string;
   success: number;
+  /** Other statuses of the same answer. */
+  alsoSucceeds?: readonly number[];
   request?: TSchema;
   answer?: TSchema;
   /** Fields that are read besides those of the request. */

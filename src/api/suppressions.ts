@@ -19,6 +19,7 @@ import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, inner, listOf, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const PATH = "/api/v1/suppressions";
@@ -49,6 +50,18 @@ export const RemoveSuppressions = Type.Object(
   { emails: Type.Optional(someTexts), ids: Type.Optional(someTexts) },
   { $id: "RemoveSuppressions" },
 );
+const suppressionFields = {
+  id: Id,
+  email: orNull(Text),
+  reason: Type.Enum([...SUPPRESSION_REASONS]),
+  origin: Type.Enum([...SUPPRESSION_REASONS]),
+  scope: Type.String({ description: "`workspace`, or a domain of senders" }),
+  evidence: orNull(Text),
+  source_id: orNull(Id),
+  created_at: Time,
+};
+const Added = told("suppression");
+const Removed = told("suppression", { deleted: Type.Literal(true) });
 const checkNew = checker(NewSuppressionBody);
 const checkAdd = checker(AddSuppressions);
 const checkRemove = checker(RemoveSuppressions);
@@ -64,6 +77,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       permissions,
       summary: "List suppressed addresses, newest first",
       success: 200,
+      answer: listOf(shape("SuppressionItem", suppressionFields)),
       query: [
         ...LIST_QUERY,
         { name: "reason", description: "`bounce`, `complaint` or `manual`; also `origin`" },
@@ -77,6 +91,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       summary: "Suppress an address: nothing is sent to it any more",
       success: 201,
       request: NewSuppressionBody,
+      answer: Added,
       handle: (call) => add(parts, call),
     },
     {
@@ -85,6 +100,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       permissions,
       summary: "Get one suppressed address, with its evidence",
       success: 200,
+      answer: shape("Suppression", { object: Type.Literal("suppression"), ...suppressionFields }),
       handle: (call) => get(parts, call),
     },
     {
@@ -93,6 +109,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       permissions,
       summary: "Undo a suppression, and what was counted for it",
       success: 200,
+      answer: Removed,
       handle: (call) => remove(parts, call),
     },
     {
@@ -102,6 +119,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       summary: `Suppress up to ${BATCH_MAX} addresses`,
       success: 200,
       request: AddSuppressions,
+      answer: inner({ data: Type.Array(Added) }),
       handle: (call) => addBatch(parts, call),
     },
     {
@@ -111,6 +129,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       summary: `Undo up to ${BATCH_MAX} suppressions`,
       success: 200,
       request: RemoveSuppressions,
+      answer: inner({ data: Type.Array(Removed) }),
       handle: (call) => removeBatch(parts, call),
     },
   ];

@@ -26,6 +26,7 @@ import { checkFrom, checkSubject, OneOrMore, replyToOf, SUBJECT_CHARS_MAX } from
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Id, inner, listOf, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const EXTERNAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
@@ -66,6 +67,24 @@ export const CreateTemplate = Type.Object({ ...fields, html: Html, alias }, { $i
 export const UpdateTemplate = Type.Object({ ...fields, alias }, { $id: "UpdateTemplate" });
 type GivenTemplateFields = Static<typeof UpdateTemplate>;
 
+const templateFields = {
+  object: Type.Literal("template"),
+  id: Id,
+  external_id: orNull(Text),
+  alias: orNull(Text),
+  name: Text,
+  subject: orNull(Text),
+  from: orNull(Text),
+  reply_to: Type.Array(Text),
+  status: Type.Literal("published"),
+  variables: Type.Array(
+    inner({ key: Text, type: Text, fallback_value: Type.Union([Text, Type.Number(), Type.Null()]) }),
+  ),
+  created_at: Time,
+  updated_at: Time,
+  published_at: Time,
+};
+const Changed = told("template");
 const checkPut = checker(PutTemplate);
 const checkCreate = checker(CreateTemplate);
 const checkUpdate = checker(UpdateTemplate);
@@ -82,6 +101,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       method: "GET",
       path,
       summary: "List templates, newest first",
+      answer: listOf(shape("TemplateItem", templateFields)),
       query: LIST_QUERY,
       handle: (call) => list(parts, call),
     },
@@ -92,6 +112,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       summary: "Create a template",
       success: 201,
       request: CreateTemplate,
+      answer: Changed,
       handle: (call) => create(parts, call),
     },
     {
@@ -99,6 +120,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       method: "GET",
       path: `${path}/{id_or_external_id}`,
       summary: "Get a template with its HTML",
+      answer: shape("Template", { ...templateFields, html: Text, text: orNull(Text) }),
       handle: (call) => get(parts, call),
     },
     {
@@ -107,7 +129,9 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       path: `${path}/{external_id}`,
       summary: "Create or replace a template: 201 when it is new, else 200",
       success: 201,
+      alsoSucceeds: [200],
       request: PutTemplate,
+      answer: Changed,
       handle: (call) => put(parts, call),
     },
     {
@@ -117,6 +141,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       summary: "Change parts of a template",
       success: 200,
       request: UpdateTemplate,
+      answer: Changed,
       handle: (call) => patch(parts, call),
     },
     {
@@ -125,6 +150,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       permissions: ["templates:write"],
       summary: "Delete a template; e-mails already accepted keep their contents",
       success: 200,
+      answer: told("template", { deleted: Type.Literal(true) }),
       handle: (call) => remove(parts, call),
     },
     {
@@ -133,6 +159,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       path: `${path}/{id_or_external_id}/publish`,
       summary: "Does nothing: a saved template is live at once",
       success: 200,
+      answer: Changed,
       handle: (call) => publish(parts, call),
     },
     {
@@ -141,6 +168,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       path: `${path}/{id_or_external_id}/duplicate`,
       summary: "Copy a template; the copy has no external id",
       success: 201,
+      answer: Changed,
       handle: (call) => duplicate(parts, call),
     },
   ];

@@ -1,4 +1,5 @@
 /** /usage: what of quota and limits the workspace has used. */
+import Type from "typebox";
 import type { Clock } from "../clock.ts";
 import { DAY_MS } from "../clock.ts";
 import { floorId } from "../ids.ts";
@@ -8,10 +9,27 @@ import { countUse } from "../record/workspaces/usage.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Count, inner, orNull, shape, Text, Time } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 /** Counting more would take long. */
 const COUNT_MAX = 100_000;
+
+const use = { used: Count, limit: orNull(Count) };
+const Period = inner({ ...use, sent: Count, received: Count, resets_at: Time });
+const UsageAnswer = shape("Usage", {
+  object: Type.Literal("usage"),
+  plan: Text,
+  emails: inner({ daily: Period, monthly: Period }),
+  caps: inner({ hour: inner(use), day: inner(use), waiting: Count }),
+  contacts: inner(use),
+  segments: inner(use),
+  broadcasts: inner(use),
+  ai_credits: inner({ ...use, next_increase_at: Type.Null() }),
+  automation_runs: inner({ ...use, resets_at: Time }),
+  domains: inner(use),
+  rate_limit: inner({ limit: Count, duration: Text }),
+});
 
 export function usageRoutes(parts: { reads: Sql; clock: Clock }): Route[] {
   return [
@@ -21,6 +39,7 @@ export function usageRoutes(parts: { reads: Sql; clock: Clock }): Route[] {
       permissions: ["full"],
       summary: "Quota and limits, and how much of them is used",
       success: 200,
+      answer: UsageAnswer,
       handle: (call) => usage(parts, call),
     },
   ];

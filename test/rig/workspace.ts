@@ -16,6 +16,7 @@ import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import type { Overrides, Plan } from "../../src/rules/plans.ts";
+import { holdToDocument } from "./document.ts";
 import { services } from "./services.ts";
 
 export const SECRET = "a secret of the tests, long enough for any use";
@@ -53,7 +54,10 @@ export class Client {
       headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json", ...headers },
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
-    return { status: response.status, headers: response.headers, body: (await response.json()) as T };
+    const { status, headers: answered } = response;
+    const answer = (await response.json()) as T;
+    holdToDocument(method, path, status, answer);
+    return { status, headers: answered, body: answer };
   }
 }
 

@@ -100,7 +100,7 @@ test("attachments are listed, and their links lead to the contents for a while",
   expect(Buffer.from(await got.arrayBuffer()).equals(content)).toBe(true);
   expect(got.headers.get("content-type")).toBe("application/octet-stream");
   expect(got.headers.get("content-disposition")).toContain('attachment; filename="r_port _1_.html"');
-  const forged = one.download_url.replace(/.$/, (last) => (last === "A" ? "B" : "A"));
+  const forged = one.download_url.replace(/.(?=.{9}$)/, (sign) => (sign === "A" ? "B" : "A"));
   for (const url of [`${forged}`, `${one.download_url}x`, one.download_url.replace(/[^/]+$/, "")])
     expect((await fetch(here(url))).status).toBe(404);
   expect((await fetch(here(one.download_url), { method: "POST" })).status).toBe(404);
