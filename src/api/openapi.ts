@@ -7,13 +7,13 @@ import { PARAMETERS } from "./page.ts";
 import { type ProblemName, STATUS_OF } from "./problem.ts";
 import { type Route, shortPath } from "./routes.ts";
 
-type Schema = Record<string, unknown>;
+type PlainSchema = Record<string, unknown>;
 const EXAMPLE_DEPTH_MAX = 8;
 
 export function openapi(routes: readonly Route[]) {
   const paths: Record<string, Record<string, unknown>> = {};
   const names = new Map<string, string>();
-  const schemas: Record<string, Schema> = { Error: errorSchema };
+  const schemas: Record<string, PlainSchema> = { Error: errorSchema };
   for (const route of routes) {
     // one path may not be described under two names of its parameter
     const nameless = route.path.replace(/\{\w+\}/g, "{}");
@@ -48,7 +48,7 @@ export function openapi(routes: readonly Route[]) {
   };
 }
 
-const errorSchema: Schema = {
+const errorSchema: PlainSchema = {
   type: "object",
   description: "Why a request was refused.",
   required: ["statusCode", "name", "message"],
@@ -109,7 +109,7 @@ function refusal(status: number) {
   };
 }
 
-function operation(route: Route, schemas: Record<string, Schema>) {
+function operation(route: Route, schemas: Record<string, PlainSchema>) {
   const { method, path, permissions, plan, request, summary, success, query = [], answer } = route;
   const parameters = [
     ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
@@ -176,16 +176,18 @@ function tagOf(path: string): string {
   return path.split("/")[1] ?? "";
 }
 
-function contentOf(schema: TSchema | undefined, schemas: Record<string, Schema>) {
+function contentOf(schema: TSchema | undefined, schemas: Record<string, PlainSchema>) {
   if (!schema) return { "application/json": { schema: {} } };
-  return { "application/json": { schema: hoisted(schema, schemas), example: exampleOf(schema as Schema) } };
+  return {
+    "application/json": { schema: hoisted(schema, schemas), example: exampleOf(schema as PlainSchema) },
+  };
 }
 
 /** The schema as JSON, with what has a name moved to `components`. */
-function hoisted(schema: unknown, schemas: Record<string, Schema>): unknown {
+function hoisted(schema: unknown, schemas: Record<string, PlainSchema>): unknown {
   if (Array.isArray(schema)) return schema.map((one) => hoisted(one, schemas));
   if (schema === null || typeof schema !== "object") return schema;
-  const { $id, ...rest } = schema as Schema;
+  const { $id, ...rest } = schema as PlainSchema;
   const plain = Object.fromEntries(
     Object.entries(rest).map(([name, value]) => [name, hoisted(value, schemas)]),
   );
@@ -195,7 +197,7 @@ function hoisted(schema: unknown, schemas: Record<string, Schema>): unknown {
 }
 
 /** One value that the schema takes. */
-export function exampleOf(schema: Schema, depth = 0): unknown {
+export function exampleOf(schema: PlainSchema, depth = 0): unknown {
   const { examples, enum: values, anyOf, type, properties, required, items, minItems } = schema;
   if (Array.isArray(examples)) return examples[0];
   if ("const" in schema) return schema.const;
@@ -204,13 +206,15 @@ export function exampleOf(schema: Schema, depth = 0): unknown {
   switch (type) {
     case "object": {
       const needed = new Set((required ?? []) as string[]);
-      const shown = Object.entries((properties ?? {}) as Record<string, Schema>).filter(
+      const shown = Object.entries((properties ?? {}) as Record<string, PlainSchema>).filter(
         ([name]) => depth < EXAMPLE_DEPTH_MAX && (needed.has(name) || depth < 2),
       );
       return Object.fromEntries(shown.map(([name, of]) => [name, exampleOf(of, depth + 1)]));
     }
     case "array":
-      return depth < EXAMPLE_DEPTH_MAX || minItems ? [exampleOf((items ?? {}) as Schema, depth + 1)] : [];
+      return depth < EXAMPLE_DEPTH_MAX || minItems
+        ? [exampleOf((items ?? {}) as PlainSchema, depth + 1)]
+        : [];
     case "integer":
     case "number":
       return schema.minimum ?? 1;
