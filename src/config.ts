@@ -219,6 +219,25 @@ export const SETTINGS = {
     ),
   ),
   mtaSts: yesNo("MTA_STS", true, "obey the MTA-STS policies of receivers, with `COURIER=direct`"),
+  daneResolver: optional({
+    env: "DANE_RESOLVER",
+    fallback: "",
+    unit: "",
+    reason:
+      "a resolver that validates DNSSEC, for DANE with `COURIER=direct`; it is used when it has proved that it does; default: no DANE",
+    allows: "an IP address and a port, such as 127.0.0.1:53",
+    read: readServer,
+  }),
+  daneResolverTrusted: yesNo(
+    "DANE_RESOLVER_TRUSTED",
+    false,
+    "rely on DANE_RESOLVER also where it is on another machine: nobody can change what passes in between",
+  ),
+  daneProbes: pair(
+    "DANE_PROBES",
+    "org,dnssec-failed.org",
+    "what DANE_RESOLVER has to prove: the first name is signed, the signatures of the second are wrong",
+  ),
   tlsReportsFrom: optional(
     address(
       "TLS_REPORTS_FROM",
@@ -583,6 +602,21 @@ function list<T>(
     return all.every((one) => one !== undefined) ? all : undefined;
   };
   return { env, fallback: "", unit: "", reason, allows, read };
+}
+
+function readServer(text: string): { address: string; port: number } | undefined {
+  const [, v6, v4, port] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+  const address = v6 ?? v4 ?? "";
+  const number = Number(port);
+  return isIP(address) !== 0 && number >= 1 && number <= 65_535 ? { address, port: number } : undefined;
+}
+
+function pair(env: string, fallback: string, reason: string): Setting<[string, string]> {
+  const read = (value: string): [string, string] | undefined => {
+    const [first = "", second = "", ...more] = value.split(",").map((one) => one.trim());
+    return first !== "" && second !== "" && more.length === 0 ? [first, second] : undefined;
+  };
+  return { env, fallback, unit: "", reason, allows: "two names, comma-separated", read };
 }
 
 function readBareAddress(text: string): string | undefined {

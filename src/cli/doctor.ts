@@ -5,6 +5,7 @@ import { Command } from "commander";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { ownNameTrouble } from "../delivery/namecheck.ts";
+import { daneFor } from "../delivery/receivers.ts";
 import { smarthostTrouble } from "../delivery/smarthostcheck.ts";
 import { hostsOf } from "../domain/returnpath.ts";
 import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
@@ -42,6 +43,7 @@ export function doctorCommand(): Command {
         returnPath(config),
         tlsReports(config),
         shapingFile(config),
+        dane(config),
         disk(config),
       ]);
       const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
@@ -261,6 +263,19 @@ function tlsReports({ courier, tlsReportsFrom, tlsReportsTo }: Config): CheckRes
   const read =
     tlsReportsTo.length > 0 ? `read at ${tlsReportsTo.join(", ")}` : "not read (TLS_REPORTS_TO is not set)";
   return { what: "TLS reports", state: "ok", detail: `${sent}; ${read}` };
+}
+
+/** Whether the resolver proves what it says now, as workers ask before they rely on it. */
+async function dane(config: Config): Promise<CheckResult> {
+  const what = "DANE";
+  if (config.courier === "relay")
+    return { what, state: "ok", detail: "not for this engine: the smarthost delivers" };
+  const asked = daneFor(config);
+  if (asked === null) return { what, state: "ok", detail: "off (DANE_RESOLVER is not set)" };
+  const doubt = await asked.doubt();
+  return doubt === null
+    ? { what, state: "ok", detail: "on: the resolver validates DNSSEC" }
+    : { what, state: "warn", detail: `off: ${doubt}` };
 }
 
 async function disk(config: Config): Promise<CheckResult> {

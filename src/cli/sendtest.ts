@@ -112,8 +112,7 @@ async function signFor(
 async function peersFor(config: Config, context: Context | null, domain: string): Promise<readonly Peer[]> {
   if (config.courier === "direct") {
     const clock = context?.clock ?? { now: Date.now, given: () => 0 };
-    const onFault = (error: unknown) =>
-      complain(`MTA-STS: ${error instanceof Error ? error.message : error}`);
+    const onFault = (error: unknown) => complain(error instanceof Error ? error.message : String(error));
     const found = await receiversOf(config, domain, { sql: context?.sql ?? null, clock, onFault });
     if (Array.isArray(found)) return found;
     throw new CommandError(`Nobody takes the mail of ${domain}: ${(found as { text: string }).text}`);

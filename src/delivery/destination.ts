@@ -44,6 +44,8 @@ export type Manners = {
   readonly conversationsMax: number;
   /** Which authorities are trusted where certificates are verified; null: the usual ones. */
   readonly secureContext: SecureContext | null;
+  /** What time it is, in ms. */
+  wallNow(): number;
 };
 
 /** Shared by all destinations. */
@@ -308,7 +310,7 @@ export class Destination implements Roommate {
   }
 
   #peerAt({ host, address, openUntil, need: ofHost }: Host): Peer {
-    const { port, helo, secureContext } = this.#manners;
+    const { port, helo, secureContext, wallNow } = this.#manners;
     const { address: localAddress, helo: ownHelo } = this.source;
     const wish = this.limited.shape.tls;
     const need = stronger(ofHost, wish === null ? null : NEED_OF[wish]);
@@ -323,6 +325,7 @@ export class Destination implements Roommate {
       ca: null,
       secureContext,
       need,
+      wallMs: wallNow(),
       credentials: null,
       helo: ownHelo ?? helo,
     };

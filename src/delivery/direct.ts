@@ -38,7 +38,6 @@ export type DirectSettings = ReceiverSettings & {
   ehloName: string | null;
   smtpTls: "required" | "opportunistic" | "off";
   deliveryConcurrency: number;
-  directPort: number;
   tlsReportsFrom: string | null;
   directConnectionsMax: number;
 };
@@ -67,8 +66,9 @@ export function directCourier(settings: DirectSettings, shaping: Shaping, parts:
     throw new Error(
       "EHLO_NAME must be the full host name of this machine, as in the PTR record of its address.",
     );
-  const { routes, secureContext, policies, asksForReports } = receiversFor(settings, parts);
+  const { routes, secureContext, policies, dane, asksForReports } = receiversFor(settings, parts);
   policies?.start();
+  dane?.start(parts.onFault);
   const { sql } = parts;
   const isCounted = sql !== null && settings.tlsReportsFrom !== null && smtpTls !== "off";
   return new Direct({
@@ -83,13 +83,17 @@ export function directCourier(settings: DirectSettings, shaping: Shaping, parts:
       helo,
       conversationsMax: settings.directConnectionsMax,
       secureContext,
+      wallNow: () => parts.clock.now(),
     },
     shaping,
     mailsMax: settings.deliveryConcurrency,
     counter: isCounted
       ? new TlsCounter({ ...parts, sql, asksForReports, sourceIp: settings.directSourceAddress })
       : null,
-    onClose: () => policies?.stop(),
+    onClose: () => {
+      policies?.stop();
+      dane?.stop();
+    },
   });
 }
 

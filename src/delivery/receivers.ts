@@ -4,6 +4,8 @@ import { readFileSync } from "node:fs";
 import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { Dane } from "../transport/dane.ts";
+import { DnsClient, type DnsServerAt } from "../transport/dnsquery.ts";
 import { StsPolicies } from "../transport/policies.ts";
 import { reportTargetsIn } from "../transport/tlsrpt.ts";
 import { Web } from "../transport/web.ts";
@@ -17,6 +19,10 @@ export type ReceiverSettings = {
   directCaFile: string | null;
   directHttpsPort: number;
   mtaSts: boolean;
+  daneResolver: DnsServerAt | null;
+  daneResolverTrusted: boolean;
+  daneProbes: readonly string[];
+  directPort: number;
 };
 
 export type ReceiverParts = {
@@ -34,6 +40,8 @@ export type Receivers = {
   secureContext: SecureContext | null;
   /** null: MTA-STS is off. */
   policies: StsPolicies | null;
+  /** null: no resolver is set. It is on when it has been started and proven. */
+  dane: Dane | null;
   /** Whether a domain asks for TLS reports; null: DNS gave no answer. */
   asksForReports(domain: string): Promise<boolean | null>;
 };
@@ -53,6 +61,7 @@ export function receiversFor(settings: ReceiverSettings, { sql, clock, onFault }
   const web = new Web({ dns, families, mayCarryTo: allowed, port, secureContext });
   const askTxt = (name: string) => dns.resolveTxt(name);
   const policies = mtaSts ? new StsPolicies({ sql, askTxt, web, clock, onFault }) : null;
+  const dane = daneFor(settings);
   const asksForReports = (domain: string) =>
     askTxt(`_smtp._tls.${domain}`).then(
       (records) => reportTargetsIn(records.map((strings) => strings.join(""))).length > 0,
@@ -63,16 +72,27 @@ export function receiversFor(settings: ReceiverSettings, { sql, clock, onFault }
     askTxt,
     secureContext,
     policies,
+    dane,
     asksForReports,
     routes: {
       dns,
       families,
       mayCarryTo: allowed,
       ...(policies && { stsOf: (domain: string) => policies.of(domain) }),
+      ...(dane && { daneOf: (domain: string) => dane.of(domain) }),
       now: () => performance.now(),
       random: Math.random,
     },
   };
+}
+
+export function daneFor(
+  settings: Pick<ReceiverSettings, "daneResolver" | "daneResolverTrusted" | "daneProbes" | "directPort">,
+): Dane | null {
+  const { daneResolver: server, daneResolverTrusted: isTrusted, daneProbes, directPort: smtpPort } = settings;
+  if (server === null) return null;
+  const [signed = "", broken = ""] = daneProbes;
+  return new Dane(new DnsClient(server), { server, isTrusted, probes: [signed, broken], smtpPort });
 }
 
 /** With some of our own, all have to be named. Made once, since reading them takes milliseconds. */

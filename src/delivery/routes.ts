@@ -17,6 +17,7 @@ import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { stronger, type TlsNeed } from "../smtp/tlsneed.ts";
+import type { DaneFound, HostDane } from "../transport/dane.ts";
 import type { StsFound } from "../transport/policies.ts";
 import { allows, type StsMode } from "../transport/sts.ts";
 import { isHostName } from "../transport/web.ts";
@@ -55,8 +56,8 @@ export type RoutesOptions = {
   mayCarryTo(address: string): boolean;
   /** The MTA-STS policy of a domain; rejects when it could not be read. Without it no policy is asked for. */
   stsOf?(domain: string): Promise<StsFound>;
-  /** What the operator requires of the hosts of a domain. */
-  needFor?(domain: string, hosts: readonly string[]): TlsNeed | null;
+  /** Which hosts of a domain published their certificates. Without it nobody's are asked for. */
+  daneOf?(domain: string): Promise<DaneFound>;
   /** Milliseconds that only move forward. */
   now(): number;
   /** In [0, 1). */
@@ -121,7 +122,7 @@ export class Routes {
 
   async #find(domain: string): Promise<Learnt<MailRoute | Reply>> {
     if (!isHostName(domain)) return final("NO_DOMAIN", `${domain} is no domain`, "5.1.2");
-    const asked = this.#stsOf(domain);
+    const asked = Promise.all([this.#stsOf(domain), this.#options.daneOf?.(domain) ?? NO_DANE]);
     let all: Mx[];
     try {
       all = ranked(await this.#options.dns.resolveMx(domain));
@@ -134,21 +135,19 @@ export class Routes {
     if (all.length === 1 && all[0]?.host === "")
       return final("NO_MAIL", `${domain} takes no mail (null MX)`, "5.1.10");
     const isImplicit = all.length === 1 && all[0]?.host === domain;
-    const sts = await asked;
+    const [sts, dane] = await asked;
     if ("phase" in sts) return { value: sts, keepMs: UNREAD_KEEP_MS, isFailure: true };
+    if (dane.kind === "failed") return daneFailed(domain, dane.why);
     const named = all.filter(({ host }) => isHostName(host));
     const permitted = named.filter(({ host }) => isPermitted(sts, host));
     if (named.length > 0 && permitted.length === 0) return notInPolicy(domain);
-    const hosts = this.#inOrder(permitted);
+    const proven = permitted.filter(({ host }) => daneOfHost(dane, host).kind !== "failed");
+    if (permitted.length > 0 && proven.length === 0) return daneFailed(domain, whyFailed(dane, permitted));
+    const hosts = this.#inOrder(proven);
     const found = await Promise.all(hosts.map(({ host }) => this.#hosts.learn(host)));
-    const needed = stronger(
-      this.#options.needFor?.(
-        domain,
-        hosts.map(({ host }) => host),
-      ) ?? null,
-      needOf(sts),
+    const stops = hosts.flatMap((mx, n) =>
+      stopsAt(mx, found[n] as FoundAddresses, stronger(needOf(sts), daneNeed(dane, mx.host))),
     );
-    const stops = hosts.flatMap((mx, n) => stopsAt(mx, found[n] as FoundAddresses, needed));
     if (stops.length > 0) {
       const keepMs = Math.min(
         ROUTE_KEEP_MS_MAX,
@@ -223,6 +222,8 @@ function ranked(records: readonly { exchange: string; priority: number }[]): Mx[
 }
 
 const NO_STS: StsFound = { policy: null, failure: null };
+const NO_DANE: DaneFound = { kind: "insecure" };
+const ENCRYPTED_BY_DANE: TlsNeed = { kind: "encrypted", by: "dane" };
 const NEEDS = {
   enforce: { kind: "verified", by: "sts" },
   testing: { kind: "none", by: "sts-testing" },
@@ -231,6 +232,36 @@ const NEEDS = {
 
 function needOf({ policy }: StsFound): TlsNeed | null {
   return policy ? NEEDS[policy.mode] : null;
+}
+
+/** A host that signed MX records do not name was put there by somebody else. */
+function daneOfHost(dane: DaneFound, host: string): HostDane {
+  if (dane.kind !== "secure") return { kind: "none" };
+  return dane.hosts.get(host) ?? { kind: "failed", why: `${host} is not in its signed MX records` };
+}
+
+function whyFailed(dane: DaneFound, hosts: readonly Mx[]): string {
+  const [first] = hosts.flatMap(({ host }) => {
+    const found = daneOfHost(dane, host);
+    return found.kind === "failed" ? found.why : [];
+  });
+  return first ?? "unknown";
+}
+
+function daneNeed(dane: DaneFound, host: string): TlsNeed | null {
+  const found = daneOfHost(dane, host);
+  if (found.kind === "records") return { kind: "dane", by: "dane", records: found.records };
+  return found.kind === "unusable" ? ENCRYPTED_BY_DANE : null;
+}
+
+/** Whoever could keep the records from us would otherwise keep the mail unprotected. */
+function daneFailed(domain: string, why: string): Learnt<Reply> {
+  const text = `4.7.5 the signed records of ${domain} about its mail hosts could not be had: ${why}`;
+  return {
+    value: troubleOf("route", "DANE_FAILED", text, "4.7.5"),
+    keepMs: NEGATIVE_KEEP_MS,
+    isFailure: true,
+  };
 }
 
 function isPermitted({ policy }: StsFound, host: string): boolean {

@@ -23,8 +23,10 @@ export async function receiversOf(
   parts: ReceiverParts,
 ): Promise<Peer[] | Reply> {
   const { directSourceAddress, directPort: port, smtpTls: tls } = settings;
-  const { routes, secureContext } = receiversFor(settings, parts);
+  const { routes, secureContext, dane } = receiversFor(settings, parts);
+  dane?.start(parts.onFault);
   const route = await new Routes(routes).find(domain);
+  dane?.stop();
   if ("phase" in route) return route;
   return route.stops.map(({ host, address, need }) => ({
     host,
@@ -36,6 +38,7 @@ export async function receiversOf(
     ca: null,
     secureContext,
     need,
+    wallMs: parts.clock.now(),
     credentials: null,
     helo: settings.ehloName ?? ownName() ?? "[127.0.0.1]",
   }));

@@ -124,6 +124,7 @@ const SECURED_OR_NOT: ReadonlySet<Phase> = new Set(["mail", "rcpt", "data", "dot
 function judge(route: MailRoute | Reply | null, reply: Reply): SecurityFinding | null {
   const { via, phase, error } = reply;
   if (error === "MX_NOT_IN_POLICY") return { policy: "sts", result: "validation-failure" };
+  if (error === "DANE_FAILED") return { policy: "tlsa", result: "dnssec-invalid" };
   if (!via || (phase !== "tls" && !SECURED_OR_NOT.has(phase))) return null;
   if (via.policy === "dane") return { policy: "tlsa", result: phase === "tls" ? tlsResult(reply) : "" };
   const sts = route !== null && "sts" in route ? route.sts : null;

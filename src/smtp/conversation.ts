@@ -20,11 +20,12 @@
  */
 import { isAscii } from "node:buffer";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
-import { connect as connectTls, type SecureContext } from "node:tls";
+import { connect as connectTls, type SecureContext, type TLSSocket } from "node:tls";
 import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
 import { type Phase, type Reply, replyOf, type Trouble, troubleOf, type Via, viaOf } from "./reply.ts";
+import { provesTlsa } from "./tlsa.ts";
 import { REQUIRED_BY, requiresTls, type TlsNeed } from "./tlsneed.ts";
 
 export type Peer = {
@@ -42,6 +43,8 @@ export type Peer = {
   readonly secureContext?: SecureContext | null;
   /** Why `tls` is required, if the receiver or the operator requires it for this host. */
   readonly need?: TlsNeed | null;
+  /** What time it is, in ms, for certificates that are not verified by TLS itself. */
+  readonly wallMs?: number;
   readonly credentials: { readonly user: string; readonly password: string } | null;
   /** What we call ourselves. */
   readonly helo: string;
@@ -337,10 +340,20 @@ export class Conversation {
     this.#listen();
     await this.#event("secureConnect");
     this.#isSecure = true;
-    this.#via = viaOf(
-      { ...this.#via, tls: secured.getProtocol(), isVerified: secured.authorized },
-      secured.authorized ? null : String(secured.authorizationError),
-    );
+    const doubt = this.#doubt(secured);
+    this.#via = viaOf({ ...this.#via, tls: secured.getProtocol(), isVerified: doubt === null }, doubt);
+    if (doubt === "TLSA_MISMATCH")
+      throw new Halt(this.#about("TLSA_MISMATCH", `the certificate of ${host} is not in its TLSA records`));
+  }
+
+  /** Why the certificate proves nothing. */
+  #doubt(secured: TLSSocket): Trouble | (string & {}) | null {
+    const { host, need, wallMs = 0 } = this.peer;
+    if (need?.kind === "dane")
+      return provesTlsa(secured.getPeerCertificate(true), need.records, host, wallMs)
+        ? null
+        : "TLSA_MISMATCH";
+    return secured.authorized ? null : String(secured.authorizationError);
   }
 
   async #login({ user, password }: { user: string; password: string }): Promise<void> {
@@ -810,7 +823,7 @@ function readExtensions(wire: string): Extensions {
 }
 
 /** Loopback in any of its names. */
-function isThisMachine(host: string): boolean {
+export function isThisMachine(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 

@@ -73,6 +73,10 @@ export type Trouble =
   /** Its mail hosts do not exist, or have addresses that mail may not go to. */
   | "NO_HOST"
   | "ADDRESS_BARRED"
+  /** Its mail hosts, or their TLSA records, could not be looked up with proof. */
+  | "DANE_FAILED"
+  /** The certificate is none of those that the host publishes. */
+  | "TLSA_MISMATCH"
   /** None of its mail hosts is in its MTA-STS policy. */
   | "MX_NOT_IN_POLICY"
   /** DNS says that the domain's own servers fail. */

@@ -3,6 +3,7 @@
  * certificates of receivers are not verified.
  */
 import type { TlsPolicy } from "../rules/connection.ts";
+import type { Tlsa } from "./tlsa.ts";
 
 export type TlsNeed =
   /** Nothing: it is only noted. */
@@ -10,7 +11,9 @@ export type TlsNeed =
   /** Encrypted, whatever the certificate. */
   | { readonly kind: "encrypted"; readonly by: TlsPolicy }
   /** Its certificate is valid for the host's name, and an authority that we know signed it. */
-  | { readonly kind: "verified"; readonly by: TlsPolicy };
+  | { readonly kind: "verified"; readonly by: TlsPolicy }
+  /** Its certificate is one of those that signed DNS names for the host. */
+  | { readonly kind: "dane"; readonly by: "dane"; readonly records: readonly Tlsa[] };
 
 /** For replies. */
 export const REQUIRED_BY: Record<TlsPolicy, string> = {
@@ -20,7 +23,7 @@ export const REQUIRED_BY: Record<TlsPolicy, string> = {
   setting: "required for this destination",
 };
 
-const STRENGTH = { none: 0, encrypted: 1, verified: 2 } as const;
+const STRENGTH = { none: 0, encrypted: 1, verified: 2, dane: 3 } as const;
 
 export function requiresTls(need: TlsNeed | null | undefined): need is TlsNeed {
   return need != null && need.kind !== "none";

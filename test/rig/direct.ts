@@ -11,9 +11,10 @@ import type { Manners } from "../../src/delivery/destination.ts";
 import { Direct } from "../../src/delivery/direct.ts";
 import { TlsCounter } from "../../src/delivery/tlssessions.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
+import type { TlsWish } from "../../src/shaping/file.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
-import type { TlsNeed } from "../../src/smtp/tlsneed.ts";
+import type { Dane } from "../../src/transport/dane.ts";
 import { StsPolicies } from "../../src/transport/policies.ts";
 import { Web } from "../../src/transport/web.ts";
 import { type Authority, openAuthority } from "./authority.ts";
@@ -40,7 +41,9 @@ export type DirectOptions = {
   mayReachLoopback?: boolean;
   /** Where MTA-STS policies are kept; without it they are kept nowhere. */
   sql?: Sql;
-  needFor?(domain: string): TlsNeed | null;
+  /** What the shaping file says of the TLS of every destination. */
+  tls?: TlsWish;
+  dane?: Dane;
   /** Whether connections are counted, for the domains that ask for TLS reports. */
   isCounted?: boolean;
 };
@@ -94,7 +97,7 @@ export class World {
     const resolver = new Resolver({ timeout: options.dnsTimeoutMs ?? DNS_TIMEOUT_MS, tries: 1 });
     resolver.setServers([this.dns.address]);
     const { manners, limits, mailsMax = 1_000, mayReachLoopback = true } = options;
-    const { conversationsMax, destinationsMax, sql = null, needFor } = options;
+    const { conversationsMax, destinationsMax, sql = null } = options;
     const allowed = mayCarryTo(mayReachLoopback ? [LOOPBACK] : []);
     const secureContext = createSecureContext({ ca: this.authority.certificate });
     const families = [4, 6] as const;
@@ -123,6 +126,8 @@ export class World {
             onFault: fail,
           })
         : null;
+    const shaping = unshaped();
+    if (options.tls) shaping.follow({ rules: [{ match: {}, tls: options.tls }] });
     const direct = new Direct({
       counter,
       manners: {
@@ -131,15 +136,16 @@ export class World {
         helo: "client.test",
         conversationsMax: 20,
         secureContext,
+        wallNow: this.clock.now,
         ...manners,
       },
-      shaping: unshaped(),
+      shaping,
       mailsMax,
       dns: resolver,
       families,
       mayCarryTo: allowed,
       stsOf: (domain) => policies.of(domain),
-      ...(needFor && { needFor }),
+      ...(options.dane && { daneOf: (domain) => (options.dane as Dane).of(domain) }),
       now: () => performance.now() + aheadMs,
       random: Math.random,
       ...(conversationsMax !== undefined && { conversationsMax }),

@@ -137,15 +137,21 @@ test("what the operator requires of a destination is required as well", async ()
   await world.peerAt("127.1.0.1", async (talk) => {
     await (talk.number === 1 ? takeInTheOpen(talk, "PIPELINING") : talk.takeSecured(STRANGER()));
   });
-  const encrypted = world.courier({ needFor: () => ({ kind: "encrypted", by: "setting" }) });
+  const encrypted = world.courier({ tls: "required" });
   expect((await encrypted.send("one@a.test"))[0]).toMatchObject({
     error: "TLS_NOT_OFFERED",
     text: "mx.a.test does not offer STARTTLS (required for this destination)",
   });
-  const other = world.courier({ needFor: () => ({ kind: "encrypted", by: "setting" }) });
+  const other = world.courier({ tls: "required" });
   expect((await other.send("one@a.test"))[0]).toMatchObject({ code: 250, via: { policy: "setting" } });
-  const verified = world.courier({ needFor: () => ({ kind: "verified", by: "setting" }) });
+  const verified = world.courier({ tls: "verified" });
   expect((await verified.send("one@a.test"))[0]).toMatchObject({ phase: "tls" });
+});
+
+test.each(["off", "opportunistic"] as const)("a shaping file that says %s weakens no policy", async (tls) => {
+  await world.policyOf("a.test", POLICY_HOST, ENFORCED);
+  await world.peerAt("127.1.0.1", (talk) => takeInTheOpen(talk, "PIPELINING"));
+  expect(inShort(await world.courier({ tls }).send("one@a.test"))).toEqual(["tls TLS_NOT_OFFERED"]);
 });
 
 const STRANGER = () => ({ ...strangers.certify("mx.a.test") });
