@@ -181,7 +181,7 @@ export class SmtpSession {
   }
 
   #flush(): void {
-    if (this.#replies !== "" && this.#socket.writable) this.#socket.write(this.#replies);
+    if (this.#replies !== "" && this.#socket.writable) this.#socket.write(this.#replies, "latin1");
     this.#replies = "";
   }
 

@@ -202,6 +202,8 @@ export function addressesIn(text: string): string[] {
 function written(name: string, spec: string): string {
   const mailbox = parseMailbox(spec);
   if (!mailbox) return name.trim() === "" ? spec : `${name.trim()} <${spec}>`;
-  const said = decodeWords(name).replace(/\s+/g, " ").trim();
+  const said = decodeWords(name)
+    .replace(/[ \t]+/g, " ")
+    .trim();
   return formatMailbox({ ...mailbox, name: said === "" ? null : said });
 }

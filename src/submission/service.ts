@@ -61,13 +61,21 @@ const FULL = {
   message: "Too many messages are being received. Try again.",
 };
 
-type Login = { bearer: Bearer; admitted: { caller: Caller; at: number } | null };
+type Admitted = Awaited<ReturnType<MailDoor["admit"]>>;
+
+type Login = {
+  bearer: Bearer;
+  /** By the login, for the first message. */
+  admitted: { by: Admitted; at: number } | null;
+  /** The last message was refused: the next waits for its verdict before it is sent. */
+  isDoubtful: boolean;
+};
 
 export class SubmissionService implements SmtpService {
   readonly #parts: SubmissionServiceParts;
   #login: Login | null = null;
   /** Of the message that is under way. */
-  #caller: Caller | null = null;
+  #admission: Deferrable<Admitted> | null = null;
   #recipients: string[] = [];
 
   constructor(parts: SubmissionServiceParts) {
@@ -93,13 +101,20 @@ export class SubmissionService implements SmtpService {
     }
   }
 
+  /**
+   * Redis is asked while the message arrives, which saves each mail a round trip; its verdict is part of the answer to the
+   * message. Who was refused waits for it here from then on, and need not send what would be refused.
+   */
   mail(): Deferrable<SmtpAnswer | null> {
-    const { bearer, admitted = null } = this.#login ?? {};
-    if (!this.#login || !bearer) return fault("530 5.7.0 log in first, with an API key as the password");
-    this.#login.admitted = null;
-    if (!admitted || performance.now() - admitted.at > ADMITTED_MS_MAX) return this.#admit(bearer);
-    this.#caller = admitted.caller;
-    return null;
+    const login = this.#login;
+    if (!login) return fault("530 5.7.0 log in first, with an API key as the password");
+    const { bearer, admitted, isDoubtful } = login;
+    login.admitted = null;
+    const isFresh = admitted !== null && performance.now() - admitted.at <= ADMITTED_MS_MAX;
+    const admission = isFresh ? admitted.by : this.#parts.door.admit(bearer);
+    this.#admission = admission;
+    if (!isDoubtful || !(admission instanceof Promise)) return null;
+    return admission.then((found) => this.#verdictOn(login, found));
   }
 
   rcpt(address: string): SmtpAnswer | null {
@@ -111,9 +126,10 @@ export class SubmissionService implements SmtpService {
 
   data(): MessageSink {
     const { room } = this.#parts;
-    const caller = this.#caller as Caller;
+    const login = this.#login as Login;
+    const admission = this.#admission as Deferrable<Admitted>;
     const envelope = this.#recipients;
-    const owner = caller.workspaceId;
+    const owner = login.bearer.handle;
     let pieces: Buffer[] | null = [];
     let bytes = 0;
     const free = () => {
@@ -132,7 +148,9 @@ export class SubmissionService implements SmtpService {
       complete: async () => {
         if (!pieces) return replyTo(FULL);
         try {
-          return await this.#submit(caller, pieces, envelope);
+          const found = await admission;
+          if (found.kind === "admitted") return await this.#submit(found.caller, pieces, envelope);
+          return this.#verdictOn(login, found) as SmtpAnswer;
         } finally {
           free();
         }
@@ -142,7 +160,7 @@ export class SubmissionService implements SmtpService {
   }
 
   reset(): void {
-    this.#caller = null;
+    this.#admission = null;
     this.#recipients = [];
   }
 
@@ -169,8 +187,11 @@ export class SubmissionService implements SmtpService {
     // who is merely too fast hears it at MAIL, where a client tries again
     const isLimited = found.kind === "refused" && found.status === 429;
     if (found.kind === "refused" && !isLimited) return this.#failed(found);
-    const admitted = found.kind === "admitted" ? { caller: found.caller, at: performance.now() } : null;
-    this.#login = { bearer, admitted };
+    this.#login = {
+      bearer,
+      admitted: isLimited ? null : { by: found, at: performance.now() },
+      isDoubtful: isLimited,
+    };
     onAuthenticated();
     return ok("235 2.7.0 welcome");
   }
@@ -181,11 +202,9 @@ export class SubmissionService implements SmtpService {
     return authReplyTo(refused);
   }
 
-  async #admit(bearer: Bearer): Promise<SmtpAnswer | null> {
-    const found = await this.#parts.door.admit(bearer);
-    if (found.kind === "refused") return replyTo(found);
-    this.#caller = found.caller;
-    return null;
+  #verdictOn(login: Login, found: Admitted): SmtpAnswer | null {
+    login.isDoubtful = found.kind === "refused";
+    return found.kind === "refused" ? replyTo(found) : null;
   }
 
   async #submit(caller: Caller, pieces: readonly Buffer[], envelope: readonly string[]): Promise<SmtpAnswer> {
