@@ -6,9 +6,11 @@ import type { Admission, Caller } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows } from "../admission/permissions.ts";
 import { Unavailable } from "../admission/unavailable.ts";
+import type { Sql } from "../record/db/connect.ts";
 import { fateOf } from "../record/db/lost.ts";
 import type { Shown } from "../record/mail/emails.ts";
-import { submitter } from "../submit.ts";
+import { findEmail } from "../record/mail/read.ts";
+import { type Submit, submitter } from "../submit.ts";
 import { noteDecoded } from "./attachment.ts";
 import { type EmailParts, sendEmail } from "./emails.ts";
 import { INVALID_KEY, lacks, notRead, rateLimited, SUSPENDED } from "./gate.ts";
@@ -19,6 +21,10 @@ import { openSending, type SendingParts } from "./sending.ts";
 
 /** Idempotency keys of the HTTP API are another scope. */
 const SCOPE = "smtp";
+
+/** Half a minute: clients wait for minutes (RFC 5321 asks for ten). */
+const FATE_LOOKS = 30;
+const FATE_EVERY_MS = 1_000;
 
 export type GivenMail = {
   /** Of POST /emails; its attachments have no content. */
@@ -35,7 +41,8 @@ type Refused = { kind: "refused" } & Problem;
 export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => void) {
   const { reads, clock } = parts;
   const { admitter, readKey, lastUsed, submit, templates, owners, close } = openSending(parts, onFault);
-  const emails: EmailParts = { submit: submitter(submit), reads, templates, owners, clock };
+  const patient = untilKnown(submitter(submit), reads);
+  const emails: EmailParts = { submit: patient, reads, templates, owners, clock };
 
   /** What is thrown becomes a refusal, as the HTTP server does it. */
   async function refusing<T>(work: () => Promise<T>): Promise<T | Refused> {
@@ -56,6 +63,24 @@ export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => v
       }),
     send: (caller: Caller, mail: GivenMail) => refusing(() => send(emails, caller, mail)),
     close,
+  };
+}
+
+/**
+ * Who is told by SMTP that the outcome is not known sends the mail again, mostly without a key. So the record is asked
+ * for longer than a caller by HTTP would wait. What it does not show within that time was most likely not written.
+ */
+function untilKnown(submit: Submit, reads: Sql): Submit {
+  return async (caller, outgoing) => {
+    const submitted = await submit(caller, outgoing);
+    const id = outgoing.emails[0]?.id;
+    if (submitted.kind !== "outcome unknown" || id === undefined) return submitted;
+    for (let n = 0; n < FATE_LOOKS; n++) {
+      const email = await findEmail(reads, caller.workspaceId, id).catch(() => null);
+      if (email) return { kind: "accepted" };
+      await new Promise((resolve) => setTimeout(resolve, FATE_EVERY_MS));
+    }
+    return submitted;
   };
 }
 

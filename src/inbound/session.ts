@@ -3,6 +3,7 @@
  * else. A 250 is said after the commit. Of a message its beginning is kept in memory, where a report stands. Nothing is
  * ever sent from here, there is no AUTH and no relaying.
  */
+import { MessageBytes } from "../smtp/messagebytes.ts";
 import { fault, type MessageSink, ok, type SmtpAnswer, type SmtpService } from "../smtp/session.ts";
 
 /** What a recipient's address is to us. `reply` refuses it. */
@@ -46,15 +47,13 @@ export class ReportService<T> implements SmtpService {
 
   data(): MessageSink {
     const to = this.#recipients;
-    const kept: Buffer[] = [];
-    let room = this.#parts.keptBytesMax;
+    const { keptBytesMax } = this.#parts;
+    const kept = new MessageBytes();
     return {
       take(piece) {
-        if (room <= 0) return;
-        kept.push(piece.length <= room ? piece : piece.subarray(0, room));
-        room -= piece.length;
+        if (kept.length < keptBytesMax) kept.add(piece.subarray(0, keptBytesMax - kept.length));
       },
-      complete: () => this.#keep(to, Buffer.concat(kept)),
+      complete: () => this.#keep(to, kept.whole()),
       abandon() {},
     };
   }

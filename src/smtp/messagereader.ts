@@ -19,26 +19,26 @@ export class MessageReader {
   bytes = 0;
   isMalformed = false;
 
-  /** Passes on what belongs to the message. Returns where the message is over, or -1. */
+  /**
+   * Passes on what belongs to the message, in one piece: the chunk itself, in which what follows a dot that was doubled
+   * moves up. Returns where the message is over, or -1.
+   */
   read(chunk: Buffer, take: (piece: Buffer) => void): number {
     let state = this.#state;
-    let from = 0;
     let lineFrom = -this.#lineBytes;
-    const pass = (to: number) => {
-      if (to <= from) return;
-      this.bytes += to - from;
-      take(from === 0 && to === chunk.length ? chunk : chunk.subarray(from, to));
-    };
-    for (let at = 0; at < chunk.length; at++) {
-      const byte = chunk[at];
+    let end = -1;
+    let kept = 0;
+    for (let at = 0; at < chunk.length && end < 0; at++) {
+      const byte = chunk[at] as number;
       if (state === LINE_START && byte === DOT) {
-        pass(at);
-        from = at + 1;
         state = AFTER_DOT;
-      } else if (byte === LF) {
+        continue;
+      }
+      if (byte === LF) {
         if (state === AFTER_DOT_CR) {
-          this.#state = LINE_START;
-          return at + 1;
+          end = at + 1;
+          state = LINE_START;
+          continue;
         }
         if (state !== AFTER_CR) this.isMalformed = true;
         this.lineBytes = Math.max(this.lineBytes, at - lineFrom);
@@ -46,15 +46,21 @@ export class MessageReader {
         state = LINE_START;
       } else {
         if (state === AFTER_CR || state === AFTER_DOT_CR) this.isMalformed = true;
-        if (byte !== CR) state = IN_LINE;
-        else state = state === AFTER_DOT ? AFTER_DOT_CR : AFTER_CR;
+        if (byte === CR && state === AFTER_DOT) {
+          // belongs to the end, or to a message that is malformed
+          state = AFTER_DOT_CR;
+          continue;
+        }
+        state = byte === CR ? AFTER_CR : IN_LINE;
       }
+      if (kept < at) chunk[kept] = byte;
+      kept++;
     }
-    // the CR after a dot belongs to the end, or to a message that is malformed
-    pass(state === AFTER_DOT_CR ? chunk.length - 1 : chunk.length);
     this.#state = state;
     this.#lineBytes = chunk.length - lineFrom;
-    this.lineBytes = Math.max(this.lineBytes, this.#lineBytes);
-    return -1;
+    this.lineBytes = Math.max(this.lineBytes, end < 0 ? this.#lineBytes : 0);
+    this.bytes += kept;
+    if (kept > 0) take(chunk.subarray(0, kept));
+    return end;
   }
 }

@@ -13,6 +13,8 @@ const HEADER_BYTES_MAX = 128 * 1024;
 const FIELDS_MAX = 500;
 const NAME = /^[!-9;-~]{1,76}$/;
 const PARAMETERS_MAX = 100;
+/** The API takes fewer; those that are only shown may be more. */
+const ADDRESSES_MAX = 1_000;
 
 export type HeaderField = { name: string; value: string };
 
@@ -51,11 +53,13 @@ export function valuesOf(fields: readonly HeaderField[], name: string): string[]
   return fields.filter((field) => field.name.toLowerCase() === name).map(({ value }) => value);
 }
 
+/** More than any field that the API takes. */
+const WORDS_CHARS_MAX = 32 * 1024;
 const WORD = /=\?([^?\s*]{1,40})(?:\*[^?\s]{0,40})?\?([bq])\?([^?]*)\?=/gi;
 
 /** Encoded words decoded. What is split between two words of one charset is put together first. */
 export function decodeWords(text: string): string {
-  if (!text.includes("=?")) return text;
+  if (!text.includes("=?") || text.length > WORDS_CHARS_MAX) return text;
   let decoded = "";
   let at = 0;
   let open: { charset: string; bytes: Buffer[] } | null = null;
@@ -170,6 +174,8 @@ export function addressesIn(text: string): string[] {
   let isQuoted = false;
   const keep = () => {
     const spec = (address ?? name).trim();
+    if (found.length >= ADDRESSES_MAX)
+      throw new Malformed(`a header may name at most ${ADDRESSES_MAX} addresses in a field`);
     if (spec !== "" || address !== null) found.push(written(address === null ? "" : name, spec));
     name = "";
     address = null;

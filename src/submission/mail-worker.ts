@@ -4,8 +4,8 @@ import { readMail } from "./mail.ts";
 import type { ReadingDone, ReadingWork } from "./mailreader.ts";
 import { Malformed } from "./malformed.ts";
 
-parentPort?.on("message", ({ message, envelope }: ReadingWork) => {
-  parentPort?.postMessage(read(Buffer.from(message.buffer, message.byteOffset, message.length), envelope));
+parentPort?.on("message", ({ blocks, envelope }: ReadingWork) => {
+  parentPort?.postMessage(read(Buffer.concat(blocks), envelope));
 });
 
 function read(message: Buffer, envelope: readonly string[]): ReadingDone {

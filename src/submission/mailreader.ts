@@ -3,6 +3,7 @@
  * How many wait is bounded by the memory that messages may have.
  */
 import { Worker } from "node:worker_threads";
+import type { MessageBytes } from "../smtp/messagebytes.ts";
 import { readMail, type SubmittedMail } from "./mail.ts";
 import { Malformed } from "./malformed.ts";
 
@@ -13,7 +14,7 @@ const HEAP_MB_MAX = 512;
 /** The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. */
 const WORKER = new URL("../../dist/submission/mail-worker.js", import.meta.url);
 
-export type ReadingWork = { message: Uint8Array; envelope: readonly string[] };
+export type ReadingWork = { blocks: Uint8Array[]; envelope: readonly string[] };
 export type ReadingDone = { kind: "mail"; mail: SubmittedMail } | { kind: "malformed"; reason: string };
 
 type ReadingJob = { work: ReadingWork; resolve(mail: SubmittedMail): void; reject(error: unknown): void };
@@ -23,11 +24,11 @@ export class MailReader {
   #running: { job: ReadingJob; timer: NodeJS.Timeout } | null = null;
   #worker: Worker | null = null;
 
-  /** Rejects with `Malformed`. */
-  async read(message: Buffer, envelope: readonly string[]): Promise<SubmittedMail> {
-    if (message.length <= AT_ONCE_BYTES_MAX) return readMail(message, envelope);
+  /** Rejects with `Malformed`. The bytes of a large message are gone afterwards. */
+  async read(message: MessageBytes, envelope: readonly string[]): Promise<SubmittedMail> {
+    if (message.length <= AT_ONCE_BYTES_MAX) return readMail(message.whole(), envelope);
     const mail = await new Promise<SubmittedMail>((resolve, reject) => {
-      this.#waiting.push({ work: { message, envelope }, resolve, reject });
+      this.#waiting.push({ work: { blocks: message.blocks(), envelope }, resolve, reject });
       this.#next();
     });
     for (const file of mail.files) {
@@ -47,7 +48,9 @@ export class MailReader {
     if (!job) return;
     const timer = setTimeout(() => this.#replaceThread(), READ_MS_MAX);
     this.#running = { job, timer };
-    this.#ready().postMessage(job.work);
+    // handed over, not copied
+    const memory = job.work.blocks.map(({ buffer }) => buffer as ArrayBuffer);
+    this.#ready().postMessage(job.work, memory);
   }
 
   #ready(): Worker {

@@ -7,6 +7,7 @@ import { parseMailbox } from "../address.ts";
 import type { Caller } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import type { Flood } from "../smtp/flood.ts";
+import { MessageBytes } from "../smtp/messagebytes.ts";
 import {
   type Deferrable,
   fault,
@@ -44,7 +45,7 @@ export type SubmissionServiceParts = {
   room: MessageRoom;
   /** Logins that failed, by address. */
   failures: Flood;
-  read(message: Buffer, envelope: readonly string[]): Promise<SubmittedMail>;
+  read(message: MessageBytes, envelope: readonly string[]): Promise<SubmittedMail>;
   onAuthenticated(): void;
 };
 
@@ -130,26 +131,23 @@ export class SubmissionService implements SmtpService {
     const admission = this.#admission as Deferrable<Admitted>;
     const envelope = this.#recipients;
     const owner = login.bearer.handle;
-    let pieces: Buffer[] | null = [];
-    let bytes = 0;
+    let bytes: MessageBytes | null = new MessageBytes();
     const free = () => {
-      room.give(owner, bytes);
-      pieces = null;
-      bytes = 0;
+      if (bytes) room.give(owner, bytes.length);
+      bytes = null;
     };
     return {
       take(piece) {
-        if (!pieces) return;
-        if (room.take(owner, piece.length)) {
-          pieces.push(piece);
-          bytes += piece.length;
-        } else free();
+        if (!bytes) return;
+        if (room.take(owner, piece.length)) bytes.add(piece);
+        else free();
       },
       complete: async () => {
-        if (!pieces) return replyTo(FULL);
+        if (!bytes) return replyTo(FULL);
+        const message = bytes;
         try {
           const found = await admission;
-          if (found.kind === "admitted") return await this.#submit(found.caller, pieces, envelope);
+          if (found.kind === "admitted") return await this.#submit(found.caller, message, envelope);
           return this.#verdictOn(login, found) as SmtpAnswer;
         } finally {
           free();
@@ -207,10 +205,10 @@ export class SubmissionService implements SmtpService {
     return found.kind === "refused" ? replyTo(found) : null;
   }
 
-  async #submit(caller: Caller, pieces: readonly Buffer[], envelope: readonly string[]): Promise<SmtpAnswer> {
+  async #submit(caller: Caller, message: MessageBytes, envelope: readonly string[]): Promise<SmtpAnswer> {
     const { read, door } = this.#parts;
     try {
-      const mail = await read(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces), envelope);
+      const mail = await read(message, envelope);
       const answer = await door.send(caller, mail);
       return answer.kind === "sent" ? ok(`250 2.0.0 Ok: queued as ${answer.id}`) : replyTo(answer);
     } catch (error) {

@@ -17,8 +17,8 @@ export type EngineProcess = {
   port: number | null;
   /** Where it takes reports, when it does. */
   inboundPort: number | null;
-  /** Where it takes mail over SMTP, when it does. */
-  submissionPort: number | null;
+  /** Where it takes mail over SMTP in TLS, when it does. */
+  submissionTlsPort: number | null;
   /** False as soon as it has ended, by itself too. */
   isRunning(): boolean;
   /** As a power cut would. */
@@ -73,7 +73,7 @@ export async function startProcess(
     pid: child.pid as number,
     port: report.port,
     inboundPort: report.inboundPort,
-    submissionPort: report.submissionPort,
+    submissionTlsPort: report.submissionTlsPort,
     isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
     stop: () => end("SIGTERM"),
