@@ -59,7 +59,10 @@ export const SETTINGS = {
     ),
   ),
   mailFrom: optional(
-    address("MAIL_FROM", "the sender of confirmation e-mails; default: no-reply at the host of PUBLIC_URL"),
+    address(
+      "MAIL_FROM",
+      "the sender of confirmation e-mails and of notices to owners; default: no-reply at the host of PUBLIC_URL",
+    ),
   ),
   requireVerifiedDomains: yesNo(
     "REQUIRE_VERIFIED_DOMAINS",
@@ -75,7 +78,7 @@ export const SETTINGS = {
     minimum(
       "POSTRIDER_SECRET",
       32,
-      "signs API keys and links, and encrypts DKIM keys; the same for every process; never change it",
+      "signs API keys and links, and encrypts DKIM keys and secrets of webhooks; the same for every process; never change it",
     ),
   ),
   logLevel: oneOf(
@@ -192,7 +195,7 @@ export const SETTINGS = {
   dnsServers: list(
     "DNS_SERVERS",
     "IP addresses, comma-separated, each with `:port` unless it is 53",
-    "DNS servers for MX records and domain checks; default: those of this machine",
+    "DNS servers for MX records, domain checks and webhooks; default: those of this machine",
     (one) => (isIP(one.replace(/^\[(.*)\](?::\d+)?$|^([^:]*):\d+$/, "$1$2")) === 0 ? undefined : one),
   ),
   directPort: whole(
@@ -248,6 +251,12 @@ export const SETTINGS = {
     "DIRECT_NETWORKS_ALLOWED",
     "networks, comma-separated, such as `10.1.0.0/16`",
     "private networks to which `direct` may deliver; default: public addresses only",
+    readNetwork,
+  ),
+  webhookNetworksAllowed: list(
+    "WEBHOOK_NETWORKS_ALLOWED",
+    "networks, comma-separated, such as `10.1.0.0/16`",
+    "private networks to which webhooks may be sent, also without TLS; default: public addresses over https only; `npm start` allows loopback",
     readNetwork,
   ),
   bounceDomain: optional(
@@ -367,7 +376,7 @@ export const SETTINGS = {
     1,
     365,
     "days",
-    "how long the event log of a workspace is kept, where it has one",
+    "how long the event log and the attempts of webhooks are kept; what an endpoint has not taken by then it misses",
   ),
   backlogMax: whole(
     "BACKLOG_MAX",

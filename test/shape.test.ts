@@ -13,9 +13,9 @@ import { expect, test } from "vitest";
  */
 const RANKS = [
   /* 0 */ ["config", "ids", "clock", "address", "turn", "schemafault", "rules"],
-  /* 1 */ ["redis", "record", "message", "smtp", "returnpath"],
+  /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression", "shaping"],
-  /* 3 */ ["submit", "outcome", "capacity", "audience", "transport"],
+  /* 3 */ ["submit", "outcome", "capacity", "audience", "transport", "webhooks"],
   /* 4 */ ["api", "automation", "delivery", "inbound", "keeper", "submission"],
   /* 5 */ ["process", "cli", "embedded"],
 ];

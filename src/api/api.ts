@@ -7,10 +7,13 @@ import { eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { atMost } from "../clock.ts";
 import type { DomainDns } from "../domain/records.ts";
+import type { Network } from "../networks.ts";
 import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { ownSubmitter, submitter } from "../submit.ts";
+import { egressRules } from "../webhooks/endpoint.ts";
+import { SecretSealer } from "../webhooks/secret.ts";
 import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
@@ -33,6 +36,7 @@ import { type OpenPage, type Server, startServer } from "./server.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 import { usageRoutes } from "./usage.ts";
+import { webhookRoutes } from "./webhooks.ts";
 
 /** How often to look for confirmation mails that an ended process did not write. */
 const CONFIRMATION_SWEEP_MS = 5_000;
@@ -47,6 +51,8 @@ export type ApiParts = SendingParts & {
   /** The operator's sender of confirmation mails. */
   mailFrom: string;
   trustProxy: boolean;
+  /** Private networks to which webhooks may be sent. */
+  webhookNetworksAllowed: readonly Network[];
   bodyBytesInFlightMax: number;
   host: string;
   port: number;
@@ -127,7 +133,7 @@ function confirmationsBy(
 
 /** Everything under a key, in one table. */
 export function routesOf(
-  { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument }: ApiParts,
+  { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument, webhookNetworksAllowed }: ApiParts,
   { submit, templates, owners, hashOf }: Sending,
   links: Links,
   contacts: ContactCommit,
@@ -154,6 +160,11 @@ export function routesOf(
     ...eventLogRoutes(reads),
     ...suppressionRoutes({ reads, clock, hashOf }),
     ...feedbackRoutes({ sql: reads, clock }),
+    ...webhookRoutes({
+      ...{ reads, clock },
+      sealer: new SecretSealer(serverSecret),
+      rules: egressRules(webhookNetworksAllowed),
+    }),
     ...contactRoutes({
       commit: contacts,
       reads,

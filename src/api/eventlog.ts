@@ -1,7 +1,8 @@
-/** /events/log: what happened to e-mails and contacts, in order, so that a receiver can fill a gap by sequence. */
+/** /events/log: what happened in a workspace, in order, so that a receiver can fill a gap by sequence. */
 import Type from "typebox";
 import type { Sql } from "../record/db/connect.ts";
 import { type EventRow, readEvents } from "../record/outbox/outbox.ts";
+import { eventId, shownEvent } from "../webhooks/payload.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { Count, inner, Named, shape, Text, Time } from "./shapes.ts";
@@ -49,39 +50,7 @@ function wholeOf(query: URLSearchParams, name: string, otherwise: number, min: n
   return number;
 }
 
-function show({ sequence, type, at, subjectId, email, contact }: EventRow) {
-  const data = type.startsWith("email.")
-    ? { email_id: subjectId, ...aboutEmail(email) }
-    : { id: subjectId, ...aboutContact(contact) };
-  return { sequence, id: `${subjectId}.${sequence}`, type, created_at: at.toISOString(), data };
-}
-
-/** Nothing when it is not kept any more. */
-function aboutEmail(email: EventRow["email"]) {
-  if (!email) return {};
-  const { head, createdAt, entry } = email;
-  const { from, to, subject } = head;
-  const { recipient, detail } = entry ?? {};
-  return {
-    created_at: new Date(createdAt).toISOString(),
-    from,
-    to,
-    subject,
-    ...(recipient && { recipient }),
-    ...(detail && { detail }),
-  };
-}
-
-function aboutContact(contact: EventRow["contact"]) {
-  if (!contact) return {};
-  const { audienceId, email, firstName, lastName, status, createdAt, updatedAt } = contact;
-  return {
-    audience_id: audienceId,
-    email,
-    first_name: firstName,
-    last_name: lastName,
-    unsubscribed: status === "unsubscribed",
-    created_at: new Date(createdAt).toISOString(),
-    updated_at: new Date(updatedAt).toISOString(),
-  };
+function show(event: EventRow) {
+  const { sequence } = event;
+  return { sequence, id: eventId(event), ...shownEvent(event) };
 }

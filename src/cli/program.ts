@@ -19,6 +19,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   queue: async () => (await import("./queue.ts")).queueCommand(),
   email: async () => (await import("./email.ts")).emailCommand(),
   suppression: async () => (await import("./suppression.ts")).suppressionCommand(),
+  webhook: async () => (await import("./webhook.ts")).webhookCommand(),
   "send-test": async () => (await import("./sendtest.ts")).sendTestCommand(),
 };
 

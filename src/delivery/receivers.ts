@@ -3,13 +3,13 @@ import { Resolver } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";
+import { mayCarryTo, type Network } from "../networks.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { Dane } from "../transport/dane.ts";
 import { DnsClient, type DnsServerAt } from "../transport/dnsquery.ts";
 import { StsPolicies } from "../transport/policies.ts";
 import { reportTargetsIn } from "../transport/tlsrpt.ts";
 import { Web } from "../transport/web.ts";
-import { mayCarryTo, type Network } from "./addresses.ts";
 import type { RoutesOptions } from "./routes.ts";
 
 export type ReceiverSettings = {

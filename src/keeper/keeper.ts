@@ -40,6 +40,7 @@ import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
 import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
 import { numberEvents } from "../record/outbox/outbox.ts";
+import { dropOldDeliveries, stopTelling } from "../record/outbox/webhooks.ts";
 import { dropOldTlsReports } from "../record/transport/tlsreports.ts";
 import { dropOldCounts } from "../record/workspaces/caps.ts";
 import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
@@ -64,6 +65,8 @@ const STEPS_MAX = {
   judged: 200,
   claims: 5_000,
   softBounces: 5_000,
+  /** Of webhooks. */
+  deliveries: 5_000,
   runs: 5_000,
   reports: 1_000,
   tlsReports: 1_000,
@@ -337,8 +340,8 @@ export class Keeper {
 
   /** Deletes rows by their own age. A failure with one kind does not stop the others. */
   async expiry(): Promise<boolean> {
-    const { retention, onFault } = this.#parts;
-    const { claims, attachments, runs, reports, tlsReports, counts, softBounces } = this.#sizes;
+    const { sql, retention, onFault } = this.#parts;
+    const { claims, attachments, runs, reports, tlsReports, counts, softBounces, deliveries } = this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -362,7 +365,11 @@ export class Keeper {
       await drop(softBounces, (tx, most, now) =>
         dropOldSoftBounces(tx, new Date(now - SOFT_BOUNCE_DAYS_MAX * DAY_MS), most),
       ),
+      await drop(deliveries, (tx, most, now) =>
+        dropOldDeliveries(tx, new Date(now - retention.events * DAY_MS), most),
+      ),
     ];
+    await stopTelling(sql).catch(onFault);
     const from = this.#countsAt ?? FIRST.workspaceId;
     this.#countsAt = await counts.take((most) =>
       this.#only("expiry", (tx, now) => dropOldCounts(tx, from, now, most)),

@@ -58,6 +58,10 @@ import { ownSubmitter } from "../submit.ts";
 import { TemplateCache } from "../template/cache.ts";
 import { warmUp } from "../template/warmup.ts";
 import { ReportSender, type ReportSenderParts } from "../transport/reportsender.ts";
+import { egressRules } from "../webhooks/endpoint.ts";
+import { SecretSealer } from "../webhooks/secret.ts";
+import { tellOwners } from "../webhooks/tell.ts";
+import { WebhookWorker } from "../webhooks/work.ts";
 import { isLoopback, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
 
@@ -68,6 +72,7 @@ const NOTES_STOP_MS = 3_300;
 /** What was delivered and is not written would be sent again: a slow Postgres gets more time than anything else. */
 const DELIVERIES_STOP_MS = 25_000;
 const KEEPER_STOP_MS = 1_500;
+const WEBHOOKS_STOP_MS = 2_500;
 /** For what the queue is told last; it finds out by itself. */
 const GOODBYE_MS = 400;
 const DELIVER_JOBS = 24;
@@ -75,8 +80,8 @@ const RUN_CHECK_MS = 1_000;
 const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
-/** Roles that check API keys, sign links or return paths, or decrypt DKIM keys. */
-const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound", "submission"];
+/** Roles that check API keys, sign links, return paths or webhooks, or decrypt keys. */
+const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound", "submission", "webhooks"];
 /** Roles that fill templates. */
 const RENDERING: readonly Role[] = ["api", "automate", "submission"];
 /** Roles that process reports: those sent to the API arrive without a listener, too. */
@@ -123,6 +128,7 @@ export async function serve(
     if (roles.includes("deliver"))
       stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
+    if (roles.includes("webhooks")) stops.push(await startWebhooksRole(config, secret, stores, clock, log));
     if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
     const reports =
       roles.some((role) => REPORTING.includes(role)) && secret !== ""
@@ -206,6 +212,7 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
     publicUrl: config.publicUrl,
     mailFrom: operatorSender(config),
     trustProxy: config.trustProxy,
+    webhookNetworksAllowed: config.webhookNetworksAllowed,
     bodyBytesInFlightMax: config.bodyBytesInFlightMax,
     host: config.host,
     port: config.port,
@@ -409,14 +416,8 @@ async function startDeliverRole(
   };
 }
 
-async function startAutomateRole(
-  config: Config,
-  serverSecret: string,
-  stores: Stores,
-  clock: Clock,
-  log: Logger,
-) {
-  const onFault = (error: unknown) => log.error({ err: error }, "internal error");
+/** What mail of the engine's own accord is written with. */
+async function openOwnMail(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
   const reads = stores.sql("reads");
   const line = new BagQueue(await stores.redis("queue"), SHARDS);
   const hints = stores.sql("hints");
@@ -431,7 +432,6 @@ async function startAutomateRole(
     );
   };
   const commit = mailCommit(commits, lineUp, hashOf);
-  const contacts = contactCommit(commits, hashOf);
   const submitOwn = ownSubmitter({
     reservations: new Reservations(await stores.redis("admission"), reads, clock),
     commit,
@@ -439,13 +439,33 @@ async function startAutomateRole(
     brake: () => brake.shortage,
     onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),
   });
-  const reports = startReportSender(config, { sql: reads, clock, submit: submitOwn, onFault });
+  return {
+    ...{ reads, commits, hashOf, submitOwn },
+    async close() {
+      brake.stop();
+      await commit.close();
+      await line.close();
+    },
+  };
+}
+
+async function startAutomateRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+) {
+  const onFault = (error: unknown) => log.error({ err: error }, "internal error");
+  const mail = await openOwnMail(config, serverSecret, stores, clock, log);
+  const contacts = contactCommit(mail.commits, mail.hashOf);
+  const reports = startReportSender(config, { sql: mail.reads, clock, submit: mail.submitOwn, onFault });
   const worker = new Worker({
     sql: stores.sql("runs"),
-    submitOwn,
+    submitOwn: mail.submitOwn,
     contacts,
-    templates: new TemplateCache(reads, config.storeTimeoutMs),
-    owners: new Owners({ sql: reads, isRequired: config.requireVerifiedDomains, onFault }),
+    templates: new TemplateCache(mail.reads, config.storeTimeoutMs),
+    owners: new Owners({ sql: mail.reads, isRequired: config.requireVerifiedDomains, onFault }),
     links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
     clock,
     retentionDays: config.retentionDays,
@@ -454,10 +474,37 @@ async function startAutomateRole(
   worker.start();
   return async () => {
     await Promise.all([worker.stop(), reports && atMost(API_STOP_MS, reports.stop())]);
-    brake.stop();
-    await commit.close();
     await contacts.close();
-    await line.close();
+    await mail.close();
+  };
+}
+
+async function startWebhooksRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  log: Logger,
+) {
+  const onFault = (error: unknown) => log.error({ err: error }, "internal error");
+  const sql = stores.sql("webhooks");
+  const mail = await openOwnMail(config, serverSecret, stores, clock, log);
+  const telling = { sql, from: operatorSender(config), write: mail.submitOwn, onFault };
+  const worker = new WebhookWorker({
+    sql,
+    sealer: new SecretSealer(serverSecret),
+    dns: resolverOf(config),
+    rules: egressRules(config.webhookNetworksAllowed),
+    now: () => clock.now(),
+    given: () => clock.given(),
+    random: Math.random,
+    tellOwners: (now) => tellOwners(telling, now),
+    onFault,
+  });
+  worker.start();
+  return async () => {
+    await worker.stop(WEBHOOKS_STOP_MS);
+    await mail.close();
   };
 }
 
@@ -592,14 +639,20 @@ function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
 }
 
 /** Asks DNS for the records of senders' domains. */
-function domainDns({ dnsServers, bounceDomain }: Config): DomainDns {
-  const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
-  if (dnsServers && dnsServers.length > 0) resolver.setServers(dnsServers);
+function domainDns(config: Config): DomainDns {
+  const { bounceDomain } = config;
+  const resolver = resolverOf(config);
   const askMx = (name: string) => resolver.resolveMx(name);
   return {
     askTxt: (name) => resolver.resolveTxt(name),
     returnPaths: bounceDomain === null ? null : { bounceDomain, askMx },
   };
+}
+
+function resolverOf({ dnsServers }: Config): Resolver {
+  const resolver = new Resolver({ timeout: DNS_MS_MAX, tries: DNS_TRIES });
+  if (dnsServers && dnsServers.length > 0) resolver.setServers(dnsServers);
+  return resolver;
 }
 
 /** Queues bags that were just committed; if this fails, the keeper finds them. */

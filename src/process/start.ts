@@ -17,6 +17,9 @@ import { ROLES, type Role } from "../rules/roles.ts";
 /** Where reports go in development: a name that nobody can own. */
 const BOUNCE_DOMAIN = "bounces.postrider.test";
 
+/** Receivers on this machine. */
+const LOOPBACK = "127.0.0.0/8,::1/128";
+
 const READY_MS_MAX = 10_000;
 const READY_POLL_MS = 25;
 const DEATHS_MAX = 5;
@@ -55,7 +58,8 @@ class Root {
     };
     const { inboundHost, submissionHost } = this.#config;
     const anyPort = { INBOUND_PORT: "0", SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
-    this.#env = childEnv(found, { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, ...anyPort });
+    const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, WEBHOOK_NETWORKS_ALLOWED: LOOPBACK };
+    this.#env = childEnv(found, { ...assumed, ...anyPort });
     for (const name of Object.keys(anyPort))
       if (this.#env[name] === "0")
         this.#env[name] = String(await freePort(name === "INBOUND_PORT" ? inboundHost : submissionHost));

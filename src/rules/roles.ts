@@ -1,3 +1,3 @@
 /** What a process may do: any of these, or all. */
-export const ROLES = ["api", "deliver", "automate", "inbound", "submission", "keeper"] as const;
+export const ROLES = ["api", "deliver", "automate", "inbound", "submission", "webhooks", "keeper"] as const;
 export type Role = (typeof ROLES)[number];

@@ -26,6 +26,9 @@ type Things = {
   automation: string;
   domain: string;
   log: string;
+  webhook: string;
+  /** Of the e-mail. */
+  event: string;
 };
 
 /** In what the other workspace stores, beside the ids and names that are asked for. */
@@ -48,6 +51,8 @@ const IDS: Record<string, (things: Things) => string[]> = {
   "contacts {id}": ({ audience }) => [audience],
   "templates {id_or_external_id}": ({ template, externalId }) => [template, externalId],
   "suppressions {id_or_email}": ({ suppression, suppressed }) => [suppression, suppressed],
+  "webhooks {id}": ({ webhook }) => [webhook],
+  "webhooks {event_id}": ({ event }) => [event],
   "templates {external_id}": ({ externalId }) => [externalId],
 };
 
@@ -130,6 +135,19 @@ const BODIES: Record<string, Bodies> = {
     { emails: [suppressed] },
     { ids: [suppression] },
   ],
+  "GET /webhooks": NONE,
+  "POST /webhooks": () => [{ endpoint: "https://hooks.example.com/" }],
+  "GET /webhooks/{id}": NONE,
+  "PATCH /webhooks/{id}": () => [{ status: "disabled" }, { endpoint: "https://mine.example.com/" }],
+  "DELETE /webhooks/{id}": NONE,
+  "POST /webhooks/{id}/signing-secret/rotate": NONE,
+  "POST /webhooks/{id}/test": NONE,
+  "POST /webhooks/{id}/replay": ({ event }) => [{ failed: true }, { event_id: event }],
+  "GET /webhooks/{id}/attempts": NONE,
+  "GET /webhooks/{id}/events": NONE,
+  "GET /webhooks/{id}/events/{event_id}": NONE,
+  "POST /webhooks/{id}/events/{event_id}/replay": NONE,
+  "GET /webhooks/{id}/events/{event_id}/attempts": NONE,
   "GET /templates": NONE,
   "GET /templates/{id_or_external_id}": NONE,
   "POST /templates": ({ externalId }) => [{ name: "A", html: "<p>A</p>", alias: externalId }],
@@ -326,6 +344,7 @@ function plain(text: string, of: Things): string {
   return left
     .replace(/(?:%[0-9a-f]{2}){8,}/gi, "ID")
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "MADE")
+    .replace(/whsec_[\w+/=]+/g, "SECRET")
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
     .replace(/"download_url":"[^"]+"/g, "LINK")
     .replace(/\bpr[0-9a-f]{8}\b|p=[\w+/]{300,}|postrider-verification=\w+/g, "KEY")
@@ -361,9 +380,11 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
   const template = await made("PUT", `/templates/${externalId}`, { html: `<p>${mark}</p>` });
   const suppressed = `suppressed.${hex}@example.net`;
   const suppression = await made("POST", "/suppressions", { email: suppressed, evidence: mark });
+  const webhook = await made("POST", "/webhooks", { endpoint: `https://hooks.example.com/${hex}` });
+  const event = `${email}_10`;
   return {
     ...{ workspace, audience, contact, address, email, attachment, template, externalId },
-    ...{ suppression, suppressed, domain, log, automation },
+    ...{ suppression, suppressed, domain, log, automation, webhook, event },
   };
 }
 

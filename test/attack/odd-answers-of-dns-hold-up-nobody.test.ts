@@ -4,8 +4,8 @@
  */
 import { networkInterfaces } from "node:os";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { mayCarryTo } from "../../src/delivery/addresses.ts";
 import { type Dns, Routes } from "../../src/delivery/routes.ts";
+import { mayCarryTo } from "../../src/networks.ts";
 import { inShort, openWorld, type World } from "../rig/direct.ts";
 
 const BLOCK_MS_MAX = 50;

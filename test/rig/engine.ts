@@ -31,7 +31,7 @@ export type EngineOptions = {
 export const PATIENT: Env = { STORE_TIMEOUT_MS: "10000" };
 
 /** These work on whatever is due in a store, so they would take what belongs to other test files. */
-const GREEDY: readonly Role[] = ["deliver", "keeper", "automate", "inbound"];
+const GREEDY: readonly Role[] = ["deliver", "keeper", "automate", "inbound", "webhooks"];
 
 /** What the engine's environment would say. Its secret is the same for all processes of the tests. */
 export function settingsOf(options: EngineOptions): Env {

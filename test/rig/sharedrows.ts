@@ -44,6 +44,8 @@ export type SharedWorkspace = {
   keys: string[];
   templates: { id: string; externalId: string }[];
   erasureId: string;
+  /** One that a worker holds, and one that nobody holds. */
+  webhooks: string[];
 };
 
 export const CLAIM_KEYS = ["k0", "k1", "k2"];
@@ -52,6 +54,9 @@ export const DOMAIN = "mail.example";
 export const SELECTORS = ["s0", "s1", "s2"];
 export const EVENT = "signup";
 export const WORKER = "worker";
+/** Of events that were not taken: later than all that writers number. */
+export const SEQUENCE = 1_000_000_000;
+export const WEBHOOK_TOKEN = "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90";
 const DESTINATION = "example.net";
 const EPOCH = "epoch-1";
 
@@ -213,6 +218,7 @@ function plan(n: number, now: number): SharedWorkspace {
     keys: [id(), id(), id()],
     templates: [0, 1].map((t) => ({ id: id(), externalId: `letter-${t}` })),
     erasureId: id(),
+    webhooks: [id(), id()],
   };
 }
 
@@ -662,6 +668,61 @@ const TABLES: readonly Table[] = [
     ],
   },
   { name: "brake", rows: () => [] },
+  {
+    name: "webhook",
+    rows: ({ id, webhooks }, now) =>
+      webhooks.map((webhook, n) => ({
+        workspace_id: id,
+        id: webhook,
+        endpoint: "https://hooks.example/",
+        secrets: "\\x00",
+        status: "enabled",
+        cursor: 0,
+        failures: n,
+        failing_since: old(now),
+        lease_token: n === 0 ? WEBHOOK_TOKEN : null,
+        lease_until: n === 0 ? iso(now + HOUR_MS) : null,
+        created_at: iso(now),
+        updated_at: iso(now),
+      })),
+  },
+  {
+    name: "webhook_delivery",
+    rows: ({ id, webhooks, emails }, now) =>
+      webhooks.flatMap((webhook) =>
+        [1, 2, 3, 4].map((sequence) => ({
+          workspace_id: id,
+          webhook_id: webhook,
+          sequence: SEQUENCE + sequence,
+          at: iso(now),
+          type: "email.delivered",
+          subject_id: emails[sequence % 2]?.id as string,
+          due_at: sequence < 3 ? iso(now) : null,
+          failed_at: sequence === 4 ? old(now) : null,
+        })),
+      ),
+  },
+  {
+    name: "webhook_replay",
+    rows: ({ id, webhooks }) =>
+      webhooks.map((webhook) => ({ workspace_id: id, webhook_id: webhook, id: webhook, cursor: 0, last: 9 })),
+  },
+  {
+    name: "webhook_attempt",
+    rows: ({ id, webhooks, emails, contacts }, now) =>
+      webhooks.flatMap((webhook) =>
+        [...emails, ...contacts].map((subject, n) => ({
+          workspace_id: id,
+          webhook_id: webhook,
+          id: subject.id,
+          sequence: n + 1,
+          at: iso(now),
+          ms: 5,
+          response: "no",
+          subject_id: subject.id,
+        })),
+      ),
+  },
 ];
 
 function runRow(workspaceId: string, { automationId, contact, eventId }: SharedRun, now: number): Row {

@@ -10,6 +10,7 @@ import type { Route } from "../../src/api/routes.ts";
 import { applyOrSay } from "../../src/automation/apply.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { DomainDns } from "../../src/domain/records.ts";
+import type { Network } from "../../src/networks.ts";
 import { BagQueue } from "../../src/queue/bagqueue.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
@@ -96,6 +97,8 @@ export type TestApiOptions = {
   requireVerifiedDomains?: boolean;
   /** Who answers for DNS; by default every name is unknown. */
   dns?: DomainDns;
+  /** Networks of receivers of webhooks. */
+  webhookNetworksAllowed?: Network[];
   /** Whether bags go in line, for a delivery in the test. */
   queues?: boolean;
 };
@@ -130,6 +133,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     publicUrl: "https://mail.example.org",
     mailFrom: "no-reply@mail.example.org",
     trustProxy: false,
+    webhookNetworksAllowed: options.webhookNetworksAllowed ?? [],
     timeoutMs,
     bodyBytesInFlightMax: 256 * 1024 * 1024,
     host: "127.0.0.1",

@@ -93,7 +93,26 @@ import {
   putTemplate,
   type TemplateContent,
 } from "../../src/record/mail/templates.ts";
+import {
+  claimWebhooks,
+  disableFailing,
+  noteTold,
+  type Report,
+  releaseWebhooks,
+  renewWebhooks,
+  saveReport,
+} from "../../src/record/outbox/dispatch.ts";
 import { logEvents, numberEvents } from "../../src/record/outbox/outbox.ts";
+import { insertTest, replayEvent, replayFailed, replayRange } from "../../src/record/outbox/replay.ts";
+import {
+  changeSecrets,
+  changeWebhook,
+  deleteWebhook,
+  dropOldDeliveries,
+  insertWebhook,
+  stopTelling,
+  type WebhookKey,
+} from "../../src/record/outbox/webhooks.ts";
 import {
   dropExpiredStsPolicies,
   keepStsPolicy,
@@ -137,10 +156,12 @@ import {
   DOMAIN,
   EVENT,
   SELECTORS,
+  SEQUENCE,
   type SharedBag,
   type SharedContact,
   type SharedRows,
   type SharedWorkspace,
+  WEBHOOK_TOKEN,
   WORKER,
 } from "./sharedrows.ts";
 
@@ -506,6 +527,53 @@ export const WRITERS: readonly Writer[] = [
   writer("outbox/outbox.ts logEvents", ({ sql }, rows) =>
     logEvents(sql, rows.workspace().id, rows.pick([true, false])),
   ),
+  writer("outbox/webhooks.ts insertWebhook", ({ sql }, rows) => {
+    const webhook = { endpoint: "https://hooks.example/", events: null, publicKey: null };
+    const key = { workspaceId: rows.workspace().id, id: newId(rows.now) };
+    return insertWebhook(sql, { ...key, ...webhook, secrets: Buffer.alloc(1) }, MOST, rows.date);
+  }),
+  writer("outbox/webhooks.ts changeWebhook", ({ sql }, rows) =>
+    changeWebhook(sql, aWebhook(rows), { status: "enabled" }, rows.date),
+  ),
+  writer("outbox/webhooks.ts changeSecrets", ({ sql }, rows) =>
+    changeSecrets(sql, aWebhook(rows), (secrets) => ({ secrets, publicKey: null }), rows.date),
+  ),
+  writer("outbox/webhooks.ts deleteWebhook", ({ sql }, rows) => deleteWebhook(sql, aWebhook(rows))),
+  writer("outbox/webhooks.ts stopTelling", ({ sql }) => stopTelling(sql)),
+  writer("outbox/webhooks.ts dropOldDeliveries", ({ sql }, rows) =>
+    sql.begin((tx) => dropOldDeliveries(tx, rows.date, MOST)),
+  ),
+  writer("outbox/dispatch.ts claimWebhooks", ({ sql }, rows) =>
+    claimWebhooks(sql, WEBHOOK_TOKEN, { leaseMs: 1_000, now: rows.date, most: MOST }),
+  ),
+  writer("outbox/dispatch.ts renewWebhooks", ({ sql }, rows) =>
+    renewWebhooks(sql, WEBHOOK_TOKEN, someWebhooks(rows), 1_000),
+  ),
+  writer("outbox/dispatch.ts releaseWebhooks", ({ sql }, rows) =>
+    releaseWebhooks(sql, WEBHOOK_TOKEN, someWebhooks(rows)),
+  ),
+  writer("outbox/dispatch.ts saveReport", ({ sql }, rows) =>
+    saveReport(sql, WEBHOOK_TOKEN, webhookReport(rows), rows.date),
+  ),
+  writer("outbox/dispatch.ts noteTold", ({ sql }, rows) => {
+    const { id: mailId } = anEmail(rows);
+    return noteTold(sql, aWebhook(rows), mailId);
+  }),
+  writer("outbox/dispatch.ts disableFailing", ({ sql }, rows) =>
+    disableFailing(sql, { failingBefore: rows.date, toldBefore: rows.date, most: MOST }),
+  ),
+  writer("outbox/replay.ts replayEvent", ({ sql }, rows) =>
+    replayEvent(sql, aWebhook(rows), SEQUENCE + 1, rows.date),
+  ),
+  writer("outbox/replay.ts replayFailed", ({ sql }, rows) =>
+    replayFailed(sql, aWebhook(rows), MOST, rows.date),
+  ),
+  writer("outbox/replay.ts replayRange", ({ sql }, rows) =>
+    replayRange(sql, aWebhook(rows), { id: newId(rows.now), from: 1, to: 9 }, rows.date),
+  ),
+  writer("outbox/replay.ts insertTest", ({ sql }, rows) =>
+    insertTest(sql, aWebhook(rows), { type: "webhook.test", tries: 9 }, rows.date),
+  ),
   writer("mail/queueview.ts retryDeferred", ({ sql }, rows) =>
     retryDeferred(sql, { workspaceId: rows.pick([null, rows.workspace().id]), destination: null }, rows.date),
   ),
@@ -730,6 +798,43 @@ function suppressionOf(rows: SharedRows, { id: workspaceId }: SharedWorkspace, i
   const terms = { scope: "", reason: rows.pick(SUPPRESSION_REASONS), evidence: null, emailId: null };
   const who = { id: newId(rows.now), hash: hashOf(identity), identity, email: identity };
   return { workspaceId, ...who, ...terms, countedDay: rows.pick([null, Math.floor(rows.now / DAY_MS)]) };
+}
+
+function aWebhook(rows: SharedRows): WebhookKey {
+  const ws = rows.workspace();
+  return { workspaceId: ws.id, id: rows.pick(ws.webhooks) };
+}
+
+function someWebhooks(rows: SharedRows): WebhookKey[] {
+  return rows.some(rows.workspaces.flatMap((ws) => ws.webhooks.map((id) => ({ workspaceId: ws.id, id }))));
+}
+
+function webhookReport(rows: SharedRows): Report {
+  const keys = someWebhooks(rows);
+  const { id: subjectId } = anEmail(rows);
+  const event = { at: rows.date, type: "email.delivered", subjectId, entry: null, detail: null };
+  return {
+    progress: keys.map((key) => ({
+      ...key,
+      ...{ cursor: 1, missed: 0, failures: 0, deliveredAt: rows.now, failingSince: null, retryAt: null },
+      ...{ isGone: false, isBack: true, replay: { id: key.id, cursor: 1, isOver: rows.chance(0.5) } },
+    })),
+    rows: keys.map((key) => ({
+      ...key,
+      ...event,
+      sequence: SEQUENCE + 5,
+      tries: 1,
+      dueAt: rows.now,
+      failedAt: null,
+    })),
+    done: keys.map((key) => ({ ...key, sequence: SEQUENCE + 1 })),
+    freed: keys.map((key) => ({ ...key, subjectId })),
+    attempts: keys.map((key) => ({
+      ...key,
+      ...{ attemptId: newId(rows.now), sequence: 5, at: rows.now, status: 200, ms: 5 },
+      ...{ error: null, response: null, subjectId },
+    })),
+  };
 }
 
 function aContact(rows: SharedRows): { ws: SharedWorkspace; contact: SharedContact } {

@@ -350,7 +350,39 @@ const EVENTS: Record<string, Row> = {
   },
 };
 
+const ENDPOINT = { endpoint: "https://hooks.example.com/", events: ["email.delivered"] };
+
+/** Of a webhook that was made for the question, where one is asked about. */
+function webhookRow(status: number, below: string, body?: unknown): Row {
+  return {
+    needs: [],
+    status,
+    ask: async ({ full }) => {
+      const made = await full.post<{ id: string }>("/webhooks", ENDPOINT);
+      return { path: `/webhooks/${made.body.id}${below}`, body };
+    },
+  };
+}
+
+const UNKNOWN_EVENT = "/events/01a202b6-d627-7118-93d8-d108cb5b2494_1";
+const WEBHOOKS: Record<string, Row> = {
+  "GET /webhooks": { needs: [], status: 200, ask: () => ({ path: "/webhooks" }) },
+  "POST /webhooks": { needs: [], status: 201, ask: () => ({ path: "/webhooks", body: ENDPOINT }) },
+  "GET /webhooks/{id}": webhookRow(200, ""),
+  "PATCH /webhooks/{id}": webhookRow(200, "", { status: "disabled" }),
+  "DELETE /webhooks/{id}": webhookRow(200, ""),
+  "POST /webhooks/{id}/signing-secret/rotate": webhookRow(200, "/signing-secret/rotate"),
+  "POST /webhooks/{id}/test": webhookRow(202, "/test"),
+  "POST /webhooks/{id}/replay": webhookRow(202, "/replay", { failed: true }),
+  "GET /webhooks/{id}/attempts": webhookRow(200, "/attempts"),
+  "GET /webhooks/{id}/events": webhookRow(200, "/events"),
+  "GET /webhooks/{id}/events/{event_id}": webhookRow(404, UNKNOWN_EVENT),
+  "POST /webhooks/{id}/events/{event_id}/replay": webhookRow(404, `${UNKNOWN_EVENT}/replay`),
+  "GET /webhooks/{id}/events/{event_id}/attempts": webhookRow(200, `${UNKNOWN_EVENT}/attempts`),
+};
+
 const ROUTES: Record<string, Row> = {
+  ...WEBHOOKS,
   ...EMAILS,
   ...EVENTS,
   ...CONTACTS,

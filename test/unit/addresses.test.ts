@@ -1,7 +1,7 @@
 /** Which addresses mail may be carried to. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isPublic, mayCarryTo } from "../../src/delivery/addresses.ts";
+import { isPublic, mayCarryTo } from "../../src/networks.ts";
 
 test.each([
   "0.0.0.0",

@@ -5,6 +5,7 @@ import { forgetContacts } from "../automations/runs.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
+import { forgetResponses } from "../outbox/webhooks.ts";
 
 export type Who = { identity: string } | { id: string };
 type Wanted = { workspaceId: string; audienceId: string; who: Who };
@@ -333,6 +334,7 @@ export function deleteContacts(
     tx`delete from consent t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     tx`delete from confirmation t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     ...forgetContacts(tx, contacts, now),
+    forgetResponses(tx, contacts),
   ];
 }
 

@@ -18,6 +18,7 @@ import { oldestDay } from "../db/partitions.ts";
 import { deleteDue, forgetReplies } from "../mail/due.ts";
 import { forgetReports } from "../mail/reports.ts";
 import { forgetSuppressed } from "../mail/suppressions.ts";
+import { forgetResponses } from "../outbox/webhooks.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteContacts } from "./contacts.ts";
 
@@ -256,6 +257,10 @@ async function redactSome(
     await forgetReports(tx, workspaceId, ids);
     const [account] = await lockAccounts(tx, [workspaceId]);
     if (!account) return;
+    await forgetResponses(
+      tx,
+      ids.map((id) => ({ workspaceId, id })),
+    );
     const mails = await tx<RedactableEmail[]>`
       select id, head, status, marks, weight, history from email
       where workspace_id = ${workspaceId} and id = any(${[...ids]}::uuid[])

@@ -23,6 +23,7 @@ export type PoolName =
   | "runs"
   | "intake"
   | "reports"
+  | "webhooks"
   | "setup";
 const POOL_CONNECTIONS: Record<PoolName, number> = {
   commits: 2,
@@ -36,6 +37,7 @@ const POOL_CONNECTIONS: Record<PoolName, number> = {
   runs: 4,
   intake: 1,
   reports: 1,
+  webhooks: 2,
   setup: 1,
 };
 

@@ -34,6 +34,7 @@ export const LOCK_ORDER = [
   "run",
   "entry",
   "event",
+  "webhook_attempt",
   "erasure",
   "email", // before its due row, and before the bag that it enters or leaves
   "attachment",
@@ -55,6 +56,7 @@ export const LOCK_ORDER = [
   "destination_hold",
   "shaping_file",
   "tick_lease",
+  "webhook", // after the workspace that tells because of it
   "event_sequence",
   "sts_policy", // each row alone, or those that nobody else holds
   "tls_report_out", // the plan before its counts go
@@ -77,4 +79,6 @@ export const GUARDED: Readonly<Record<string, (typeof LOCK_ORDER)[number]>> = {
   cap_change: "ledger", // only ever inserted
   automation_version: "automation",
   template_version: "template",
+  webhook_delivery: "webhook",
+  webhook_replay: "webhook",
 };

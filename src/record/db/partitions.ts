@@ -1,6 +1,7 @@
 /**
- * Partitions of `email`, `body` and `request` by the day of the id's time, and of `outbox` by the day of writing (UTC): made ahead
- * by any role, dropped by retention. An id outside every partition cannot be written, so the days ahead are made long
+ * Partitions of `email`, `body` and `request` by the day of the id's time, of `outbox` by the day of writing and of
+ * `webhook_attempt` by the day of the attempt (UTC): made ahead by any role, dropped by retention. An id outside every
+ * partition cannot be written, so the days ahead are made long
  * before they are needed.
  *
  * Promises: making or dropping one does not wait for readers or writers of the parent, and they do not wait for it.
@@ -18,12 +19,15 @@ export const PARTITION_DAYS_AHEAD = 7;
 const PARTITION_DAYS_BEHIND = 1;
 const PARTITION_LOCK = 7_165_002;
 
-const TABLES = ["email", "body", "outbox", "request"] as const;
+const TABLES = ["email", "body", "outbox", "request", "webhook_attempt"] as const;
+/** By a time, and not by an id. */
+const BY_TIME: readonly string[] = ["outbox", "webhook_attempt"];
 const STORAGE = {
   email: "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1)",
   body: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
   outbox: "with (fillfactor = 90)",
   request: "with (fillfactor = 100)",
+  webhook_attempt: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
 } as const;
 
 export type Partition = {
@@ -39,10 +43,11 @@ export type Partition = {
 /** All that there are, and those that are no partitions any more and wait to be dropped; oldest first. */
 export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
   return sql<Partition[]>`
-    select relname as name, split_part(relname, '_', 1) as table, split_part(relname, '_', 2) as day,
+    select relname as name, left(relname, -9) as table, right(relname, 8) as day,
            case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
     from pg_class c left join pg_inherits on inhrelid = c.oid
-    where relkind = 'r' and pg_table_is_visible(c.oid) and relname ~ '^(email|body|outbox|request)_[0-9]{8}$'
+    where relkind = 'r' and pg_table_is_visible(c.oid)
+      and relname ~ '^(email|body|outbox|request|webhook_attempt)_[0-9]{8}$'
     order by 3, 1`;
 }
 
@@ -82,7 +87,7 @@ function makingOf(table: Partition["table"], day: number): string {
 }
 
 export function attachingOf(table: Partition["table"], day: number): string {
-  const bound = table === "outbox" ? (ms: number) => new Date(ms).toISOString() : floorId;
+  const bound = BY_TIME.includes(table) ? (ms: number) => new Date(ms).toISOString() : floorId;
   const [from, to] = [bound(day * DAY_MS), bound((day + 1) * DAY_MS)];
   return `alter table ${table} attach partition ${table}_${dayName(day)} for values from ('${from}') to ('${to}')`;
 }

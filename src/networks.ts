@@ -1,7 +1,7 @@
 /**
- * The addresses that mail may go to: those of the public internet, and networks that the operator allows.
+ * The addresses that mail and webhooks may go to: those of the public internet, and networks that the operator allows.
  *
- * The owner of a domain chooses what its MX records point at. So loopback, private, link-local, shared (CGNAT),
+ * The owner of a domain chooses what its records point at. So loopback, private, link-local, shared (CGNAT),
  * multicast, reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that, what wraps
  * IPv4 (6to4, Teredo; mapped and NAT64 addresses are outside of it anyway). So are the addresses at which clouds serve
  * their machines and which no registry lists. Our own addresses are refused because mail would come back.
@@ -43,18 +43,22 @@ export function isPublic(address: string): boolean {
   return family === 6 && GLOBAL_V6.check(address, "ipv6") && !BARRED_V6.check(address, "ipv6");
 }
 
+/** Whether an address is of one of these networks. */
+export function isWithin(allowed: readonly Network[]): (address: string) => boolean {
+  const allowance = networks(allowed.map(({ address, prefix }) => `${address}/${prefix}`));
+  return (address) => {
+    const family = isIP(address);
+    return family !== 0 && allowance.check(address, family === 4 ? "ipv4" : "ipv6");
+  };
+}
+
 /** Whether mail may go to an address. */
 export function mayCarryTo(
   allowed: readonly Network[],
   own: () => readonly string[] = ownAddresses,
 ): (address: string) => boolean {
-  const allowance = networks(allowed.map(({ address, prefix }) => `${address}/${prefix}`));
-  return (address) => {
-    const family = isIP(address);
-    if (family === 0) return false;
-    if (allowance.check(address, family === 4 ? "ipv4" : "ipv6")) return true;
-    return isPublic(address) && !own().includes(address);
-  };
+  const isAllowed = isWithin(allowed);
+  return (address) => isAllowed(address) || (isPublic(address) && !own().includes(address));
 }
 
 /** Cached, since reading them takes 150 us and one host may have any number of addresses. */

@@ -1,0 +1,397 @@
+/** /webhooks: endpoints that are told of events. Shapes as the official client types them, and more. */
+import Type from "typebox";
+import type { Clock } from "../clock.ts";
+import { isUuid, newId } from "../ids.ts";
+import type { Sql } from "../record/db/connect.ts";
+import {
+  findSent,
+  type ListedAttempt,
+  type ListedEvent,
+  listAttempts,
+  listSent,
+  replayEvent,
+  replayFailed,
+  replayRange,
+  sequencesBetween,
+} from "../record/outbox/replay.ts";
+import {
+  changeWebhook,
+  deleteWebhook,
+  findWebhook,
+  listWebhooks,
+  type Webhook,
+  type WebhookChange,
+  type WebhookKey,
+} from "../record/outbox/webhooks.ts";
+import { EVENT_TYPES } from "../rules/webhook.ts";
+import { type EgressRules, readEndpoint } from "../webhooks/endpoint.ts";
+import { addEndpoint, eventsFault, rotateSecrets, sendTest, WEBHOOKS_MAX } from "../webhooks/owner.ts";
+import { eventId, sequenceOf, shownEvent } from "../webhooks/payload.ts";
+import type { SecretSealer } from "../webhooks/secret.ts";
+import { checker } from "./check.ts";
+import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { type Refusal, refuse } from "./problem.ts";
+import type { Answer, Call, Route } from "./routes.ts";
+import { iso, parseInstant } from "./time.ts";
+
+const PATH = "/api/v1/webhooks";
+const FAILED_AT_ONCE_MAX = 10_000;
+const EVENTS_MAX = 100;
+/** Where a secret stands in the client's types and is not shown again. No verifier takes it for one. */
+const HIDDEN = "whsec_********";
+
+const endpoint = Type.String({ description: "an https URL" });
+const events = Type.Array(Type.String(), {
+  maxItems: EVENTS_MAX,
+  description: `of these: ${EVENT_TYPES.join(", ")}`,
+});
+
+export const NewWebhookBody = Type.Object(
+  {
+    endpoint,
+    events: Type.Optional(events),
+    signature: Type.Optional(
+      Type.Enum(["hmac", "ed25519"], {
+        description: "`ed25519`: signed with a key pair as well, whose public key is shown; default `hmac`",
+      }),
+    ),
+  },
+  { $id: "NewWebhook" },
+);
+export const WebhookChanges = Type.Object(
+  {
+    endpoint: Type.Optional(endpoint),
+    events: Type.Optional(events),
+    status: Type.Optional(Type.Enum(["enabled", "disabled"])),
+  },
+  { $id: "WebhookChanges" },
+);
+export const ReplayWish = Type.Object(
+  {
+    event_id: Type.Optional(Type.String({ description: "one event" })),
+    failed: Type.Optional(Type.Boolean({ description: "`true`: all that failed for good" })),
+    since: Type.Optional(Type.String({ description: "RFC 3339: all events from then on" })),
+    until: Type.Optional(Type.String({ description: "RFC 3339, with `since`; default now" })),
+  },
+  { $id: "WebhookReplay" },
+);
+const checkNew = checker(NewWebhookBody);
+const checkChanges = checker(WebhookChanges);
+const checkReplay = checker(ReplayWish);
+
+export type WebhookParts = { reads: Sql; clock: Clock; sealer: SecretSealer; rules: EgressRules };
+
+export function webhookRoutes(parts: WebhookParts): Route[] {
+  const permissions = ["full"] as const;
+  const one = `${PATH}/{id}`;
+  const event = `${one}/events/{event_id}`;
+  const route = (
+    method: Route["method"],
+    path: string,
+    success: number,
+    summary: string,
+    handle: (parts: WebhookParts, call: Call) => Promise<Answer>,
+    more: Partial<Route> = {},
+  ): Route => ({
+    method,
+    path,
+    permissions,
+    success,
+    summary,
+    handle: (call) => handle(parts, call),
+    ...more,
+  });
+  const pages = { query: LIST_QUERY };
+  return [
+    route("GET", PATH, 200, "List webhooks, newest first", list, pages),
+    route("POST", PATH, 201, `Add a webhook, at most ${WEBHOOKS_MAX}; shows its secret once`, add, {
+      request: NewWebhookBody,
+    }),
+    route("GET", one, 200, "Get a webhook and how it fares", get),
+    route("PATCH", one, 200, "Change a webhook, disable or enable it", change, { request: WebhookChanges }),
+    route("DELETE", one, 200, "Remove a webhook", remove),
+    route(
+      "POST",
+      `${one}/signing-secret/rotate`,
+      200,
+      "Make a new secret; the old one signs for another day",
+      rotate,
+    ),
+    route("POST", `${one}/test`, 202, "Send a test event, once", test),
+    route("POST", `${one}/replay`, 202, "Send one event, all failed ones or a span of time again", replay, {
+      request: ReplayWish,
+    }),
+    route("GET", `${one}/attempts`, 200, "List attempts of all events, newest first", attempts, pages),
+    route("GET", `${one}/events`, 200, "List events that were sent, newest first", sent, {
+      query: [
+        { name: "limit", description: "1 to 100, default 20" },
+        { name: "after", description: "the id of an event: only older ones; `cursor` means the same" },
+      ],
+    }),
+    route("GET", event, 200, "Get an event with its payload", getEvent),
+    route("POST", `${event}/replay`, 200, "Send an event again", replayOne),
+    route("GET", `${event}/attempts`, 200, "List attempts of an event, newest first", attemptsOfOne, pages),
+  ];
+}
+
+async function list({ reads }: WebhookParts, { caller, query }: Call): Promise<Answer> {
+  const page = pageOf(query);
+  const rows = await listWebhooks(reads, caller.workspaceId, page);
+  return ok(envelope(rows, page, listed));
+}
+
+async function add({ reads, clock, sealer, rules }: WebhookParts, { caller, body }: Call): Promise<Answer> {
+  const { endpoint, events = null, signature } = checkNew(body);
+  const wish = { endpoint, events, hasKeyPair: signature === "ed25519" };
+  const added = await addEndpoint({ sql: reads, sealer, rules }, caller.workspaceId, wish, clock.now());
+  if ("fault" in added) throw faulty(added.fault.field, added.fault.words);
+  if ("isUnknown" in added) throw refuse("invalid_api_key", "The workspace of this API key is gone.");
+  return { status: 201, body: JSON.stringify({ object: "webhook", id: added.id, ...secretsOf(added) }) };
+}
+
+async function get({ reads }: WebhookParts, call: Call): Promise<Answer> {
+  const found = await findWebhook(reads, keyOf(call));
+  if (!found) throw unknownWebhook();
+  return ok(JSON.stringify(shown(found)));
+}
+
+async function change({ reads, clock, rules }: WebhookParts, call: Call): Promise<Answer> {
+  const { endpoint, events, status } = checkChanges(call.body);
+  const changes: WebhookChange = { ...(status && { status }) };
+  if (endpoint !== undefined) {
+    const read = readEndpoint(endpoint, rules);
+    if ("fault" in read) throw faulty("endpoint", read.fault);
+    changes.endpoint = read.url;
+  }
+  if (events !== undefined) {
+    const wrong = eventsFault(events);
+    if (wrong) throw faulty("events", wrong);
+    changes.events = [...new Set(events)];
+  }
+  const key = keyOf(call);
+  if (!(await changeWebhook(reads, key, changes, new Date(clock.now())))) throw unknownWebhook();
+  return ok(JSON.stringify({ object: "webhook", id: key.id }));
+}
+
+async function remove({ reads }: WebhookParts, call: Call): Promise<Answer> {
+  const key = keyOf(call);
+  if (!(await deleteWebhook(reads, key))) throw unknownWebhook();
+  return ok(JSON.stringify({ object: "webhook", id: key.id, deleted: true }));
+}
+
+async function rotate({ reads, clock, sealer, rules }: WebhookParts, call: Call): Promise<Answer> {
+  const key = keyOf(call);
+  const fresh = await rotateSecrets({ sql: reads, sealer, rules }, key, clock.now());
+  if (!fresh) throw unknownWebhook();
+  return ok(JSON.stringify({ object: "webhook", id: key.id, ...secretsOf(fresh) }));
+}
+
+async function test({ reads, clock }: WebhookParts, call: Call): Promise<Answer> {
+  const found = await enabled(reads, keyOf(call));
+  const id = await sendTest(reads, found, clock.now());
+  if (id === null) throw unknownWebhook();
+  return { status: 202, body: JSON.stringify({ object: "webhook_event", id }) };
+}
+
+async function replay({ reads, clock }: WebhookParts, call: Call): Promise<Answer> {
+  const wish = checkReplay(call.body);
+  const given = [wish.event_id !== undefined, wish.failed === true, wish.since !== undefined];
+  if (given.filter(Boolean).length !== 1)
+    throw refuse(
+      "validation_error",
+      "One of the fields `event_id`, `failed: true` and `since` must be given.",
+    );
+  const key = await enabled(reads, keyOf(call));
+  const now = new Date(clock.now());
+  let events: number;
+  if (wish.event_id !== undefined) events = await one(reads, key, sequenceIn(wish.event_id), now);
+  else if (wish.failed) events = await replayFailed(reads, key, FAILED_AT_ONCE_MAX, now);
+  else events = await range(reads, key, spanOf(wish, now), now);
+  const body = {
+    object: "webhook_replay",
+    id: key.id,
+    events,
+    has_more: Boolean(wish.failed) && events === FAILED_AT_ONCE_MAX,
+  };
+  return { status: 202, body: JSON.stringify(body) };
+}
+
+async function one(sql: Sql, key: WebhookKey, sequence: number, now: Date): Promise<number> {
+  if (!(await replayEvent(sql, key, sequence, now))) throw unknownEvent();
+  return 1;
+}
+
+/** The most events that it may be: those of types that the endpoint does not want are left out. */
+async function range(
+  sql: Sql,
+  key: WebhookKey,
+  span: { since: number; until: number },
+  now: Date,
+): Promise<number> {
+  const found = await sequencesBetween(sql, key.workspaceId, span.since, span.until);
+  if (!found) return 0;
+  switch (await replayRange(sql, key, { id: newId(now.getTime()), ...found }, now)) {
+    case "begun":
+      return found.to - found.from + 1;
+    case "too many":
+      throw refuse(
+        "validation_error",
+        "Too many replays of this webhook are under way. Wait until one is over.",
+      );
+    case "no endpoint":
+      throw unknownWebhook();
+  }
+}
+
+function spanOf(
+  { since, until }: { since?: string; until?: string },
+  now: Date,
+): { since: number; until: number } {
+  const read = (name: string, text: string): number => {
+    const time = parseInstant(text);
+    if (time === null) throw faulty(name, "must be a time, as `2026-11-20T20:07:38Z`");
+    return time;
+  };
+  const span = {
+    since: read("since", since ?? ""),
+    until: until === undefined ? now.getTime() : read("until", until),
+  };
+  if (span.until < span.since) throw faulty("until", "must not be before `since`");
+  return span;
+}
+
+async function attempts({ reads }: WebhookParts, call: Call): Promise<Answer> {
+  const key = await existing(reads, keyOf(call));
+  const page = pageOf(call.query);
+  return ok(envelope(await listAttempts(reads, key, null, page), page, shownAttempt));
+}
+
+async function sent({ reads }: WebhookParts, call: Call): Promise<Answer> {
+  const key = await existing(reads, keyOf(call));
+  const { query } = call;
+  const after = query.get("after") ?? query.get("cursor");
+  const { limit } = pageOf(new URLSearchParams({ limit: query.get("limit") ?? "20" }));
+  const before = after === null ? Number.MAX_SAFE_INTEGER : sequenceIn(after);
+  const rows = (await listSent(reads, key, before, limit)).map((row) => ({ ...row, id: eventId(row) }));
+  return ok(envelope(rows, { after, before: null, limit }, listedEvent));
+}
+
+async function getEvent({ reads }: WebhookParts, call: Call): Promise<Answer> {
+  const key = await existing(reads, keyOf(call));
+  const found = await findSent(reads, key, eventIn(call));
+  if (!found?.isSent) throw unknownEvent();
+  const body = {
+    object: "webhook_event",
+    ...listedEvent({ ...found, id: eventId(found) }),
+    next_attempt_at: iso(found.nextAttemptAt),
+    payload: shownEvent(found),
+  };
+  return ok(JSON.stringify(body));
+}
+
+async function replayOne({ reads, clock }: WebhookParts, call: Call): Promise<Answer> {
+  const key = await enabled(reads, keyOf(call));
+  await one(reads, key, eventIn(call), new Date(clock.now()));
+  return ok(JSON.stringify({ object: "webhook_event", id: (call.params[1] as string).toLowerCase() }));
+}
+
+async function attemptsOfOne({ reads }: WebhookParts, call: Call): Promise<Answer> {
+  const key = await existing(reads, keyOf(call));
+  const page = pageOf(call.query);
+  return ok(envelope(await listAttempts(reads, key, eventIn(call), page), page, shownAttempt));
+}
+
+function keyOf({ caller, params }: Call): WebhookKey {
+  const id = params[0] ?? "";
+  if (!isUuid(id)) throw refuse("invalid_parameter", "The id of a webhook is a UUID.");
+  return { workspaceId: caller.workspaceId, id: id.toLowerCase() };
+}
+
+function eventIn({ params }: Call): number {
+  return sequenceIn(params[1] ?? "");
+}
+
+function sequenceIn(id: string): number {
+  const sequence = sequenceOf(id);
+  if (sequence === null)
+    throw refuse(
+      "invalid_parameter",
+      "The id of an event is that of its `webhook-id` header, as in the event log.",
+    );
+  return sequence;
+}
+
+async function existing(sql: Sql, key: WebhookKey): Promise<Webhook> {
+  const found = await findWebhook(sql, key);
+  if (!found) throw unknownWebhook();
+  return found;
+}
+
+async function enabled(sql: Sql, key: WebhookKey): Promise<Webhook> {
+  const found = await existing(sql, key);
+  if (found.status === "disabled")
+    throw refuse(
+      "validation_error",
+      "The webhook is disabled. Enable it first: PATCH its `status` to `enabled`.",
+    );
+  return found;
+}
+
+function listed({ id, endpoint, createdAt, status, events }: Webhook) {
+  return { id, endpoint, created_at: iso(createdAt), status, events };
+}
+
+function shown(webhook: Webhook) {
+  const { publicKey, disabledFor, failures, failingSince, retryAt, deliveredAt, missed, behind } = webhook;
+  return {
+    object: "webhook",
+    ...listed(webhook),
+    signing_secret: HIDDEN,
+    public_key: publicKey,
+    disabled_for: disabledFor,
+    failures,
+    failing_since: iso(failingSince),
+    next_attempt_at: iso(retryAt),
+    last_delivered_at: iso(deliveredAt),
+    events_behind: behind,
+    events_missed: missed,
+  };
+}
+
+function secretsOf({ secret, publicKey }: { secret: string; publicKey: string | null }) {
+  return { signing_secret: secret, ...(publicKey !== null && { public_key: publicKey }) };
+}
+
+/** `http_status_code` is a number in the client's types: 0 where there was no answer. */
+function shownAttempt({ id, sequence, subjectId, type, status, response, error, ms, at }: ListedAttempt) {
+  return {
+    id,
+    event_id: subjectId === null ? null : eventId({ subjectId, sequence }),
+    event_type: type,
+    http_status_code: status ?? 0,
+    response: response ?? "",
+    error,
+    duration_ms: ms,
+    sent_at: iso(at),
+  };
+}
+
+function listedEvent({ id, type, at, state }: Pick<ListedEvent, "type" | "at" | "state"> & { id: string }) {
+  return { id, type, created_at: iso(at), status: state };
+}
+
+function ok(body: string): Answer {
+  return { status: 200, body };
+}
+
+function faulty(field: string | null, words: string): Refusal {
+  return refuse("validation_error", field === null ? words : `The \`${field}\` field ${words}.`);
+}
+
+function unknownWebhook(): Refusal {
+  return refuse("not_found", "There is no webhook with this id.");
+}
+
+function unknownEvent(): Refusal {
+  return refuse("not_found", "This webhook was sent no such event, or the event log no longer holds it.");
+}

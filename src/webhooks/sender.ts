@@ -1,0 +1,448 @@
+/**
+ * One endpoint in the hands of this process: the events that were read for it, those under way, and what became of them
+ * since it was last written down.
+ *
+ * Promises: events of one e-mail or contact go one after the other, in their order; one that is not taken holds back
+ * only those that follow it of the same. Failures take connections away, successes give them back, up to
+ * CONNECTIONS_MAX. After FAILURES_MAX failures in a row nothing is sent but a try now and then.
+ */
+import { newId } from "../ids.ts";
+import type {
+  DeliveryRow,
+  DueEvent,
+  HeldWebhook,
+  Progress,
+  SpanEvent,
+  WebhookAttempt,
+} from "../record/outbox/dispatch.ts";
+import type { WebhookKey } from "../record/outbox/webhooks.ts";
+import { FAILURES_MAX, pauseAfter, retryAfterMs, TRIES_MAX, waitAfter } from "../rules/webhook.ts";
+import { eventId, payloadOf } from "./payload.ts";
+import { POST_MS_MAX, Poster, type PosterParts, type PostResult } from "./post.ts";
+import { type SecretSealer, Signatures } from "./secret.ts";
+
+const CONNECTIONS_MAX = 32;
+const CONNECTIONS_FIRST = 4;
+/** Events in hand for each connection: enough until the next are read. */
+const EVENTS_PER_CONNECTION = 12;
+/** An event that has been in hand longer gets a row of its own, so that the cursor may pass it. */
+const HOLDS_UP_MS = 100;
+const GONE = 410;
+
+export type SenderParts = PosterParts & {
+  sealer: SecretSealer;
+  now(): number;
+  random(): number;
+  /** There is something to write down, or room for more. */
+  onChange(): void;
+};
+
+type EventInHand = {
+  event: SpanEvent | DueEvent;
+  stream: Stream | null;
+  tries: number;
+  hasRow: boolean;
+  /** By the monotonic clock; null: it has not been sent. */
+  sentAt: number | null;
+};
+
+/** Events that are read in the order of their sequence. */
+class Stream {
+  readonly replayId: string | null;
+  readonly last: number | null;
+  readTo: number;
+  /** Read, not delivered, and without a row: in the order of their sequence. */
+  readonly open = new Map<number, EventInHand>();
+
+  constructor(from: number, replay: HeldWebhook["replay"] = null) {
+    this.readTo = from;
+    this.replayId = replay?.id ?? null;
+    this.last = replay?.last ?? null;
+  }
+
+  get cursor(): number {
+    const first = this.open.keys().next();
+    return first.done ? this.readTo : first.value - 1;
+  }
+
+  get isOver(): boolean {
+    return this.last !== null && this.cursor >= this.last;
+  }
+}
+
+/** What has to be written down of one endpoint. */
+export type SenderReport = {
+  progress: Progress;
+  rows: DeliveryRow[];
+  done: (WebhookKey & { sequence: number })[];
+  freed: (WebhookKey & { subjectId: string })[];
+  attempts: WebhookAttempt[];
+};
+
+export class EndpointSender {
+  readonly #parts: SenderParts;
+  #held: HeldWebhook;
+  #poster: Poster;
+  #signatures: Signatures;
+  #main: Stream;
+  #replay: Stream | null = null;
+  readonly #ready: EventInHand[] = [];
+  /** By e-mail or contact: what waits until the one before has been taken. */
+  readonly #queues = new Map<string, EventInHand[]>();
+  readonly #inHand = new Set<number>();
+  /** Of what these are, an event was not taken, and that is not written down yet. */
+  #blocked = new Set<string>();
+  #rows = new Map<number, DeliveryRow>();
+  #done: number[] = [];
+  #freed: string[] = [];
+  #attempts: WebhookAttempt[] = [];
+  #missed = 0;
+  #failures: number;
+  #failingSince: number | null;
+  #pausedAt = 0;
+  #retryAt: number | null;
+  #deliveredAt: number | null = null;
+  #isGone = false;
+  #isBack = false;
+  #isDirty = false;
+  #isClosed = false;
+  #limit = CONNECTIONS_FIRST;
+  #running = 0;
+  /** Nothing was read for it since it was claimed. */
+  isFresh = true;
+  idleSince = performance.now();
+
+  constructor(held: HeldWebhook, parts: SenderParts) {
+    this.#parts = parts;
+    this.#held = held;
+    this.#main = new Stream(held.cursor);
+    this.#replay = held.replay && new Stream(held.replay.cursor, held.replay);
+    this.#failures = held.failures;
+    this.#failingSince = held.failures > 0 ? parts.now() : null;
+    this.#retryAt = held.retryAt?.getTime() ?? null;
+    this.#poster = new Poster(held.endpoint, CONNECTIONS_MAX, parts);
+    this.#signatures = new Signatures(parts.sealer.open(held, held.secrets));
+    if (held.failures > 0) this.#limit = 1;
+  }
+
+  get key() {
+    const { workspaceId, id } = this.#held;
+    return { workspaceId, id };
+  }
+
+  get isIdle(): boolean {
+    return this.#inHand.size === 0 && !this.#isDirty;
+  }
+
+  get isSending(): boolean {
+    return this.#running > 0;
+  }
+
+  /** Something became of an event since it was last written. */
+  get hasNews(): boolean {
+    return this.#isDirty;
+  }
+
+  get inHand(): number {
+    return this.#inHand.size;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** How many events may be read for it now. */
+  get room(): number {
+    if (this.#isClosed || this.#isPaused()) return 0;
+    const most = this.#failures >= FAILURES_MAX ? 1 : this.#limit * EVENTS_PER_CONNECTION;
+    return Math.max(0, most - this.#inHand.size);
+  }
+
+  /** Of the log: its present, and a range that was asked for again. */
+  get spans(): { stream: Stream; most: number }[] {
+    if (this.room === 0) return [];
+    if (this.#replay === null) return [{ stream: this.#main, most: this.room }];
+    const half = Math.ceil(this.room / 2);
+    return [
+      { stream: this.#main, most: half },
+      { stream: this.#replay, most: half },
+    ];
+  }
+
+  /** The endpoint as it is now in the record. */
+  follow(held: HeldWebhook): void {
+    const before = this.#held;
+    this.#held = held;
+    if (!held.isOpen) this.close();
+    if (
+      held.replay &&
+      this.#replay?.replayId !== held.replay.id &&
+      (this.#replay === null || this.#replay.isOver)
+    )
+      this.#replay = new Stream(held.replay.cursor, held.replay);
+    if (held.updatedAt.getTime() === before.updatedAt.getTime()) return;
+    this.#signatures = new Signatures(this.#parts.sealer.open(held, held.secrets));
+    if (held.failures === 0) this.#recover(this.#failures > 0);
+    else this.#retryAt = held.retryAt?.getTime() ?? null;
+    if (held.endpoint === before.endpoint) return;
+    this.#poster.close();
+    this.#poster = new Poster(held.endpoint, CONNECTIONS_MAX, this.#parts);
+  }
+
+  /** Nothing new is sent; what is under way is waited for. */
+  close(): void {
+    this.#isClosed = true;
+    for (const one of [...this.#ready, ...[...this.#queues.values()].flat()])
+      this.#inHand.delete(one.event.sequence);
+    this.#ready.length = 0;
+    for (const queue of this.#queues.values()) queue.length = 0;
+  }
+
+  /** After what is under way. */
+  end(): void {
+    this.close();
+    this.#poster.close();
+  }
+
+  /** Events of a stream, and how far it was looked through. */
+  takeSpan(stream: Stream, events: readonly SpanEvent[], scannedTo: number, missed: number): void {
+    if (this.#isClosed) return;
+    for (const event of events) {
+      const one: EventInHand = { event, stream, tries: 0, hasRow: false, sentAt: null };
+      if (this.#inHand.has(event.sequence)) continue;
+      if (event.isBehind || this.#blocked.has(event.subjectId)) this.#setAside(one, null);
+      else {
+        stream.open.set(event.sequence, one);
+        this.#take(one);
+      }
+    }
+    stream.readTo = Math.max(stream.readTo, scannedTo);
+    // a range of the past may reach back before the log
+    if (stream === this.#main) this.#missed += missed;
+    this.#isDirty = true;
+    this.#pump();
+  }
+
+  takeDue(events: readonly DueEvent[]): void {
+    if (this.#isClosed) return;
+    for (const event of events)
+      if (!this.#inHand.has(event.sequence))
+        this.#take({ event, stream: null, tries: event.tries, hasRow: true, sentAt: null });
+    this.#pump();
+  }
+
+  /** The log no longer holds what was next. */
+  skipTo(stream: Stream, sequence: number): void {
+    if (sequence <= stream.readTo) return;
+    if (stream === this.#main) this.#missed += sequence - stream.readTo;
+    stream.readTo = sequence;
+    this.#isDirty = true;
+  }
+
+  /** What is to be written down, from which moment it is the caller's; null: nothing. */
+  report(): SenderReport | null {
+    this.#letCursorPass();
+    if (!this.#isDirty) return null;
+    const { key } = this;
+    const replay = this.#replay;
+    const report: SenderReport = {
+      progress: {
+        ...key,
+        cursor: this.#main.cursor,
+        missed: this.#missed,
+        failures: this.#failures,
+        deliveredAt: this.#deliveredAt,
+        failingSince: this.#failingSince,
+        retryAt: this.#retryAt,
+        isGone: this.#isGone,
+        isBack: this.#isBack,
+        replay: replay && { id: replay.replayId as string, cursor: replay.cursor, isOver: replay.isOver },
+      },
+      rows: [...this.#rows.values()],
+      done: this.#done.map((sequence) => ({ ...key, sequence })),
+      freed: this.#freed.map((subjectId) => ({ ...key, subjectId })),
+      attempts: this.#attempts,
+    };
+    this.#rows = new Map();
+    this.#done = [];
+    this.#freed = [];
+    this.#attempts = [];
+    this.#blocked = new Set();
+    this.#missed = 0;
+    this.#isBack = false;
+    this.#isDirty = false;
+    if (replay?.isOver) this.#replay = null;
+    return report;
+  }
+
+  #take(one: EventInHand): void {
+    this.#inHand.add(one.event.sequence);
+    const queue = this.#queues.get(one.event.subjectId);
+    if (queue) queue.push(one);
+    else {
+      this.#queues.set(one.event.subjectId, []);
+      this.#ready.push(one);
+    }
+  }
+
+  #pump(): void {
+    while (this.#running < this.#limit && !this.#isClosed) {
+      const one = this.#ready.shift();
+      if (!one) return;
+      this.#running++;
+      void this.#send(one);
+    }
+  }
+
+  async #send(one: EventInHand): Promise<void> {
+    const { event } = one;
+    one.sentAt = performance.now();
+    const at = this.#parts.now();
+    const result = await this.#post(event, at);
+    this.#running--;
+    this.#attempts.push({
+      ...this.key,
+      attemptId: newId(at),
+      sequence: event.sequence,
+      at,
+      status: result.status,
+      ms: result.ms,
+      error: result.error,
+      response: result.response,
+      subjectId: event.subjectId,
+    });
+    this.#isDirty = true;
+    this.idleSince = performance.now();
+    if (result.error === null) this.#delivered(one);
+    else this.#refused(one, result);
+    this.#pump();
+    this.#parts.onChange();
+  }
+
+  async #post(event: SpanEvent | DueEvent, at: number): Promise<PostResult> {
+    const id = eventId(event);
+    const timestamp = Math.floor(at / 1_000);
+    const body = payloadOf(event);
+    const signature = this.#signatures.of(id, timestamp, body, at);
+    const headers = {
+      "webhook-id": id,
+      "webhook-timestamp": String(timestamp),
+      "webhook-signature": signature,
+      "svix-id": id,
+      "svix-timestamp": String(timestamp),
+      "svix-signature": signature,
+    };
+    return this.#poster.post(body, headers);
+  }
+
+  #delivered(one: EventInHand): void {
+    this.#limit = Math.min(CONNECTIONS_MAX, this.#limit + 1);
+    this.#deliveredAt = this.#parts.now();
+    this.#recover();
+    this.#letGo(one);
+    if (one.hasRow) this.#finishRow(one);
+    this.#next(one.event.subjectId);
+  }
+
+  /** Of one that took nothing, what waits for another try is due. */
+  #recover(isBack = this.#failures >= FAILURES_MAX): void {
+    this.#isBack ||= isBack;
+    this.#isDirty ||= this.#isBack;
+    this.#failures = 0;
+    this.#failingSince = null;
+    this.#retryAt = null;
+  }
+
+  #refused(one: EventInHand, { status, retryAfter }: PostResult): void {
+    const { now, random } = this.#parts;
+    const at = now();
+    const asked = retryAfterMs(retryAfter, at);
+    const tries = one.tries + 1;
+    const wait = waitAfter(tries, asked, random());
+    this.#limit = Math.max(1, this.#limit >> 1);
+    this.#failingSince ??= at;
+    // those that were under way when it began to fail say nothing new
+    if ((one.sentAt as number) > this.#pausedAt) this.#failures++;
+    if (status === GONE) {
+      this.#isGone = true;
+      this.close();
+    } else this.#pause(pauseAfter(this.#failures, asked, random()), at);
+    this.#letGo(one);
+    this.#setAside({ ...one, tries }, wait === null ? null : at + wait);
+    if (wait === null) {
+      this.#freed.push(one.event.subjectId);
+      this.#next(one.event.subjectId);
+    } else this.#holdBack(one.event.subjectId);
+  }
+
+  /** Nothing is sent meanwhile; what was read already has a row from now on. */
+  #pause(ms: number | null, at: number): void {
+    if (ms === null) return;
+    this.#pausedAt = performance.now();
+    this.#retryAt = Math.max(this.#retryAt ?? 0, at + ms);
+    for (const one of this.#ready.splice(0)) {
+      this.#letGo(one);
+      if (one.stream) this.#setAside(one, this.#retryAt);
+      this.#holdBack(one.event.subjectId);
+    }
+  }
+
+  /** Of one that was not taken, what follows waits for it in the record. */
+  #holdBack(subjectId: string): void {
+    this.#blocked.add(subjectId);
+    for (const one of this.#queues.get(subjectId) ?? []) {
+      this.#letGo(one);
+      this.#setAside(one, null);
+    }
+    this.#queues.delete(subjectId);
+  }
+
+  #next(subjectId: string): void {
+    const queue = this.#queues.get(subjectId);
+    const next = queue?.shift();
+    if (next) this.#ready.unshift(next);
+    else this.#queues.delete(subjectId);
+  }
+
+  #letGo({ event, stream }: EventInHand): void {
+    this.#inHand.delete(event.sequence);
+    stream?.open.delete(event.sequence);
+  }
+
+  /** It has a row from now on; due at a time, or (null) when the one before it is delivered, or never. */
+  #setAside({ event, tries }: EventInHand, dueAt: number | null): void {
+    const { sequence, at, type, subjectId, entry, detail } = event;
+    const failedAt = tries >= TRIES_MAX ? this.#parts.now() : null;
+    const row = { sequence, at, type, subjectId, entry, detail, tries, dueAt, failedAt };
+    this.#rows.set(sequence, { ...this.key, ...row });
+    this.#isDirty = true;
+  }
+
+  #finishRow({ event }: EventInHand): void {
+    this.#rows.delete(event.sequence);
+    this.#done.push(event.sequence);
+    this.#freed.push(event.subjectId);
+  }
+
+  /** What takes long gets a row: if this process dies, only that is sent again, and not all that went by meanwhile. */
+  #letCursorPass(): void {
+    const before = performance.now() - HOLDS_UP_MS;
+    const later = this.#parts.now() + 2 * POST_MS_MAX;
+    for (const stream of [this.#main, this.#replay])
+      for (const one of stream?.open.values() ?? []) {
+        const isFirst = one.sentAt !== null;
+        if (isFirst && (one.sentAt as number) > before) break;
+        const isQueued = this.#queues.get(one.event.subjectId)?.includes(one) ?? false;
+        if (!isFirst && !isQueued) break;
+        one.hasRow = true;
+        stream?.open.delete(one.event.sequence);
+        this.#setAside(one, isFirst ? later : null);
+      }
+  }
+
+  #isPaused(): boolean {
+    return this.#retryAt !== null && this.#retryAt > this.#parts.now();
+  }
+}
+
+export type { Stream };
