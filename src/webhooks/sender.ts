@@ -11,9 +11,9 @@ import type {
   DeliveryRow,
   DueEvent,
   HeldWebhook,
-  Progress,
   SpanEvent,
   WebhookAttempt,
+  WebhookProgress,
 } from "../record/outbox/dispatch.ts";
 import type { WebhookKey } from "../record/outbox/webhooks.ts";
 import { FAILURES_MAX, pauseAfter, retryAfterMs, TRIES_MAX, waitAfter } from "../rules/webhook.ts";
@@ -72,7 +72,7 @@ class Stream {
 
 /** What has to be written down of one endpoint. */
 export type SenderReport = {
-  progress: Progress;
+  progress: WebhookProgress;
   rows: DeliveryRow[];
   done: (WebhookKey & { sequence: number })[];
   freed: (WebhookKey & { subjectId: string })[];

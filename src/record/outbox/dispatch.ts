@@ -182,7 +182,7 @@ export async function readDue(
 }
 
 /** What became of an endpoint since it was last written. */
-export type Progress = WebhookKey & {
+export type WebhookProgress = WebhookKey & {
   cursor: number;
   missed: number;
   failures: number;
@@ -219,7 +219,7 @@ export type WebhookAttempt = WebhookKey & {
 };
 
 export type Report = {
-  progress: readonly Progress[];
+  progress: readonly WebhookProgress[];
   /** To be written, or written over. */
   rows: readonly DeliveryRow[];
   /** Rows of events that were delivered. */
@@ -249,8 +249,12 @@ export async function saveReport(sql: Sql, token: string, report: Report, now: D
   });
 }
 
-async function saveProgress(tx: Tx, token: string, progress: readonly Progress[]): Promise<Set<string>> {
-  const of = <T>(pick: (one: Progress) => T): T[] => progress.map(pick);
+async function saveProgress(
+  tx: Tx,
+  token: string,
+  progress: readonly WebhookProgress[],
+): Promise<Set<string>> {
+  const of = <T>(pick: (one: WebhookProgress) => T): T[] => progress.map(pick);
   const seconds = (ms: number | null) => (ms === null ? null : ms / 1_000);
   const rows = await tx<{ id: string }[]>`
     with ${heldBy(tx, token, progress)}
