@@ -12,8 +12,6 @@ import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { ownSubmitter, submitter } from "../submit.ts";
-import { egressRules } from "../webhooks/endpoint.ts";
-import { SecretSealer } from "../webhooks/secret.ts";
 import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
@@ -160,11 +158,7 @@ export function routesOf(
     ...eventLogRoutes(reads),
     ...suppressionRoutes({ reads, clock, hashOf }),
     ...feedbackRoutes({ sql: reads, clock }),
-    ...webhookRoutes({
-      ...{ reads, clock },
-      sealer: new SecretSealer(serverSecret),
-      rules: egressRules(webhookNetworksAllowed),
-    }),
+    ...webhookRoutes({ reads, clock, serverSecret, networksAllowed: webhookNetworksAllowed }),
     ...contactRoutes({
       commit: contacts,
       reads,

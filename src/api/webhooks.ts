@@ -2,6 +2,7 @@
 import Type from "typebox";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
+import type { Network } from "../networks.ts";
 import type { Sql } from "../record/db/connect.ts";
 import {
   findSent,
@@ -24,14 +25,15 @@ import {
   type WebhookKey,
 } from "../record/outbox/webhooks.ts";
 import { EVENT_TYPES } from "../rules/webhook.ts";
-import { type EgressRules, readEndpoint } from "../webhooks/endpoint.ts";
+import { type EgressRules, egressRules, readEndpoint } from "../webhooks/endpoint.ts";
 import { addEndpoint, eventsFault, rotateSecrets, sendTest, WEBHOOKS_MAX } from "../webhooks/owner.ts";
 import { eventId, sequenceOf, shownEvent } from "../webhooks/payload.ts";
-import type { SecretSealer } from "../webhooks/secret.ts";
+import { SecretSealer } from "../webhooks/secret.ts";
 import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
+import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso, parseInstant } from "./time.ts";
 
 const PATH = "/api/v1/webhooks";
@@ -79,68 +81,153 @@ const checkNew = checker(NewWebhookBody);
 const checkChanges = checker(WebhookChanges);
 const checkReplay = checker(ReplayWish);
 
-export type WebhookParts = { reads: Sql; clock: Clock; sealer: SecretSealer; rules: EgressRules };
+const eventType = Type.String({ description: "one of the types above, or `webhook.test`" });
+const webhookFields = {
+  id: Id,
+  endpoint: Text,
+  created_at: Time,
+  status: Type.Enum(["enabled", "disabled"]),
+  events: orNull(Type.Array(Type.String())),
+};
+const Secrets = {
+  signing_secret: Type.String({ description: "shown once" }),
+  public_key: Type.Optional(Type.String({ description: "of the ed25519 key, where it has one" })),
+};
+const EventId = Type.String({ examples: ["01990000-0000-7000-8000-000000000000_12"] });
+const eventFields = {
+  id: EventId,
+  type: eventType,
+  created_at: Time,
+  status: Type.Enum(["success", "pending", "attempting", "failed"]),
+};
+const Attempts = listOf(
+  shape("WebhookAttempt", {
+    id: Id,
+    event_id: orNull(EventId),
+    event_type: orNull(eventType),
+    http_status_code: Type.Integer({ description: "0: there was no answer" }),
+    response: Type.String({ description: "the beginning of the answer to a failure" }),
+    error: orNull(Text),
+    duration_ms: Count,
+    sent_at: Time,
+  }),
+);
+const Replay = inner({
+  object: Type.Literal("webhook_replay"),
+  id: Id,
+  events: Type.Integer({ minimum: 0, description: "of a span of time: the most that it may be" }),
+  has_more: Type.Boolean({ description: "of failed ones: ask again" }),
+});
+const OneEvent = inner({ object: Type.Literal("webhook_event"), id: EventId });
 
-export function webhookRoutes(parts: WebhookParts): Route[] {
+export type WebhookParts = {
+  reads: Sql;
+  clock: Clock;
+  serverSecret: string;
+  /** Private networks to which webhooks may be sent. */
+  networksAllowed: readonly Network[];
+};
+type Owning = { reads: Sql; clock: Clock; sealer: SecretSealer; rules: EgressRules };
+
+export function webhookRoutes({ reads, clock, serverSecret, networksAllowed }: WebhookParts): Route[] {
   const permissions = ["full"] as const;
   const one = `${PATH}/{id}`;
   const event = `${one}/events/{event_id}`;
+  // routes are described also where nothing is served
+  let made: Owning | null = null;
+  const parts = (): Owning => {
+    made ??= {
+      ...{ reads, clock },
+      sealer: new SecretSealer(serverSecret),
+      rules: egressRules(networksAllowed),
+    };
+    return made;
+  };
   const route = (
-    method: Route["method"],
-    path: string,
-    success: number,
+    [method, path, success]: [Route["method"], string, number],
     summary: string,
-    handle: (parts: WebhookParts, call: Call) => Promise<Answer>,
-    more: Partial<Route> = {},
+    handle: (owning: Owning, call: Call) => Promise<Answer>,
+    more: Pick<Route, "answer" | "request" | "query">,
   ): Route => ({
-    method,
-    path,
-    permissions,
-    success,
-    summary,
-    handle: (call) => handle(parts, call),
-    ...more,
+    ...{ method, path, permissions, success, summary, ...more },
+    handle: (call) => handle(parts(), call),
   });
-  const pages = { query: LIST_QUERY };
   return [
-    route("GET", PATH, 200, "List webhooks, newest first", list, pages),
-    route("POST", PATH, 201, `Add a webhook, at most ${WEBHOOKS_MAX}; shows its secret once`, add, {
-      request: NewWebhookBody,
+    route(["GET", PATH, 200], "List webhooks, newest first", list, {
+      query: LIST_QUERY,
+      answer: listOf(shape("WebhookItem", webhookFields)),
     }),
-    route("GET", one, 200, "Get a webhook and how it fares", get),
-    route("PATCH", one, 200, "Change a webhook, disable or enable it", change, { request: WebhookChanges }),
-    route("DELETE", one, 200, "Remove a webhook", remove),
+    route(["POST", PATH, 201], `Add a webhook, at most ${WEBHOOKS_MAX}; shows its secret once`, add, {
+      request: NewWebhookBody,
+      answer: told("webhook", Secrets),
+    }),
+    route(["GET", one, 200], "Get a webhook and how it fares", get, {
+      answer: shape("Webhook", {
+        object: Type.Literal("webhook"),
+        ...webhookFields,
+        signing_secret: Type.Literal(HIDDEN),
+        public_key: orNull(Text),
+        disabled_for: orNull(Type.Enum(["gone", "failing"])),
+        failures: Count,
+        failing_since: orNull(Time),
+        next_attempt_at: orNull(Time),
+        last_delivered_at: orNull(Time),
+        events_behind: Count,
+        events_missed: Count,
+      }),
+    }),
+    route(["PATCH", one, 200], "Change a webhook, disable or enable it", change, {
+      request: WebhookChanges,
+      answer: told("webhook"),
+    }),
+    route(["DELETE", one, 200], "Remove a webhook", remove, {
+      answer: told("webhook", { deleted: Type.Literal(true) }),
+    }),
     route(
-      "POST",
-      `${one}/signing-secret/rotate`,
-      200,
+      ["POST", `${one}/signing-secret/rotate`, 200],
       "Make a new secret; the old one signs for another day",
       rotate,
+      { answer: told("webhook", Secrets) },
     ),
-    route("POST", `${one}/test`, 202, "Send a test event, once", test),
-    route("POST", `${one}/replay`, 202, "Send one event, all failed ones or a span of time again", replay, {
+    route(["POST", `${one}/test`, 202], "Send a test event, once", test, { answer: OneEvent }),
+    route(["POST", `${one}/replay`, 202], "Send an event, all failed or a span of time again", replay, {
       request: ReplayWish,
+      answer: Replay,
     }),
-    route("GET", `${one}/attempts`, 200, "List attempts of all events, newest first", attempts, pages),
-    route("GET", `${one}/events`, 200, "List events that were sent, newest first", sent, {
+    route(["GET", `${one}/attempts`, 200], "List attempts of all events, newest first", attempts, {
+      query: LIST_QUERY,
+      answer: Attempts,
+    }),
+    route(["GET", `${one}/events`, 200], "List events that were sent, newest first", sent, {
       query: [
         { name: "limit", description: "1 to 100, default 20" },
         { name: "after", description: "the id of an event: only older ones; `cursor` means the same" },
       ],
+      answer: listOf(shape("WebhookEventItem", eventFields)),
     }),
-    route("GET", event, 200, "Get an event with its payload", getEvent),
-    route("POST", `${event}/replay`, 200, "Send an event again", replayOne),
-    route("GET", `${event}/attempts`, 200, "List attempts of an event, newest first", attemptsOfOne, pages),
+    route(["GET", event, 200], "Get an event with its payload", getEvent, {
+      answer: shape("WebhookEvent", {
+        object: Type.Literal("webhook_event"),
+        ...eventFields,
+        next_attempt_at: orNull(Time),
+        payload: inner({ type: eventType, created_at: Time, data: Named }),
+      }),
+    }),
+    route(["POST", `${event}/replay`, 200], "Send an event again", replayOne, { answer: OneEvent }),
+    route(["GET", `${event}/attempts`, 200], "List attempts of an event, newest first", attemptsOfOne, {
+      query: LIST_QUERY,
+      answer: Attempts,
+    }),
   ];
 }
 
-async function list({ reads }: WebhookParts, { caller, query }: Call): Promise<Answer> {
+async function list({ reads }: Owning, { caller, query }: Call): Promise<Answer> {
   const page = pageOf(query);
   const rows = await listWebhooks(reads, caller.workspaceId, page);
   return ok(envelope(rows, page, listed));
 }
 
-async function add({ reads, clock, sealer, rules }: WebhookParts, { caller, body }: Call): Promise<Answer> {
+async function add({ reads, clock, sealer, rules }: Owning, { caller, body }: Call): Promise<Answer> {
   const { endpoint, events = null, signature } = checkNew(body);
   const wish = { endpoint, events, hasKeyPair: signature === "ed25519" };
   const added = await addEndpoint({ sql: reads, sealer, rules }, caller.workspaceId, wish, clock.now());
@@ -149,13 +236,13 @@ async function add({ reads, clock, sealer, rules }: WebhookParts, { caller, body
   return { status: 201, body: JSON.stringify({ object: "webhook", id: added.id, ...secretsOf(added) }) };
 }
 
-async function get({ reads }: WebhookParts, call: Call): Promise<Answer> {
+async function get({ reads }: Owning, call: Call): Promise<Answer> {
   const found = await findWebhook(reads, keyOf(call));
   if (!found) throw unknownWebhook();
   return ok(JSON.stringify(shown(found)));
 }
 
-async function change({ reads, clock, rules }: WebhookParts, call: Call): Promise<Answer> {
+async function change({ reads, clock, rules }: Owning, call: Call): Promise<Answer> {
   const { endpoint, events, status } = checkChanges(call.body);
   const changes: WebhookChange = { ...(status && { status }) };
   if (endpoint !== undefined) {
@@ -173,27 +260,27 @@ async function change({ reads, clock, rules }: WebhookParts, call: Call): Promis
   return ok(JSON.stringify({ object: "webhook", id: key.id }));
 }
 
-async function remove({ reads }: WebhookParts, call: Call): Promise<Answer> {
+async function remove({ reads }: Owning, call: Call): Promise<Answer> {
   const key = keyOf(call);
   if (!(await deleteWebhook(reads, key))) throw unknownWebhook();
   return ok(JSON.stringify({ object: "webhook", id: key.id, deleted: true }));
 }
 
-async function rotate({ reads, clock, sealer, rules }: WebhookParts, call: Call): Promise<Answer> {
+async function rotate({ reads, clock, sealer, rules }: Owning, call: Call): Promise<Answer> {
   const key = keyOf(call);
   const fresh = await rotateSecrets({ sql: reads, sealer, rules }, key, clock.now());
   if (!fresh) throw unknownWebhook();
   return ok(JSON.stringify({ object: "webhook", id: key.id, ...secretsOf(fresh) }));
 }
 
-async function test({ reads, clock }: WebhookParts, call: Call): Promise<Answer> {
+async function test({ reads, clock }: Owning, call: Call): Promise<Answer> {
   const found = await enabled(reads, keyOf(call));
   const id = await sendTest(reads, found, clock.now());
   if (id === null) throw unknownWebhook();
   return { status: 202, body: JSON.stringify({ object: "webhook_event", id }) };
 }
 
-async function replay({ reads, clock }: WebhookParts, call: Call): Promise<Answer> {
+async function replay({ reads, clock }: Owning, call: Call): Promise<Answer> {
   const wish = checkReplay(call.body);
   const given = [wish.event_id !== undefined, wish.failed === true, wish.since !== undefined];
   if (given.filter(Boolean).length !== 1)
@@ -260,13 +347,13 @@ function spanOf(
   return span;
 }
 
-async function attempts({ reads }: WebhookParts, call: Call): Promise<Answer> {
+async function attempts({ reads }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const page = pageOf(call.query);
   return ok(envelope(await listAttempts(reads, key, null, page), page, shownAttempt));
 }
 
-async function sent({ reads }: WebhookParts, call: Call): Promise<Answer> {
+async function sent({ reads }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const { query } = call;
   const after = query.get("after") ?? query.get("cursor");
@@ -276,7 +363,7 @@ async function sent({ reads }: WebhookParts, call: Call): Promise<Answer> {
   return ok(envelope(rows, { after, before: null, limit }, listedEvent));
 }
 
-async function getEvent({ reads }: WebhookParts, call: Call): Promise<Answer> {
+async function getEvent({ reads }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const found = await findSent(reads, key, eventIn(call));
   if (!found?.isSent) throw unknownEvent();
@@ -289,13 +376,13 @@ async function getEvent({ reads }: WebhookParts, call: Call): Promise<Answer> {
   return ok(JSON.stringify(body));
 }
 
-async function replayOne({ reads, clock }: WebhookParts, call: Call): Promise<Answer> {
+async function replayOne({ reads, clock }: Owning, call: Call): Promise<Answer> {
   const key = await enabled(reads, keyOf(call));
   await one(reads, key, eventIn(call), new Date(clock.now()));
   return ok(JSON.stringify({ object: "webhook_event", id: (call.params[1] as string).toLowerCase() }));
 }
 
-async function attemptsOfOne({ reads }: WebhookParts, call: Call): Promise<Answer> {
+async function attemptsOfOne({ reads }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const page = pageOf(call.query);
   return ok(envelope(await listAttempts(reads, key, eventIn(call), page), page, shownAttempt));

@@ -122,7 +122,13 @@ test("the owner makes the days to come, in which the serving role writes, and dr
   const then = Date.now() + 400 * DAY_MS;
   await makePartitions(owner, then);
   const made = (await listPartitions(owner)).filter(({ day }) => day === dayName(Math.floor(then / DAY_MS)));
-  expect(made.map(({ table }) => table).sort()).toEqual(["body", "email", "outbox", "request", "webhook_attempt"]);
+  expect(made.map(({ table }) => table).sort()).toEqual([
+    "body",
+    "email",
+    "outbox",
+    "request",
+    "webhook_attempt",
+  ]);
   for (const partition of made) {
     expect(await codeOf(serving, `delete from ${partition.name}`)).toBe("done");
     expect(await codeOf(serving, `drop table ${partition.name}`)).toBe(FORBIDDEN);
