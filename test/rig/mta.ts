@@ -6,12 +6,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
+import { connect, createServer, type NetConnectOpts, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
+import { fileURLToPath } from "node:url";
 import { freePort } from "../../src/embedded/port.ts";
+import { selfSigned } from "../../src/smtp/certificate.ts";
 
 const UNPACKED = join(tmpdir(), "postrider-mtas");
+const NET = fileURLToPath(new URL("mtanet.mjs", import.meta.url));
 const START_MS_MAX = 20_000;
 const NAME = "mta.postrider.test";
 
@@ -23,6 +27,8 @@ type Plan = {
   users?: Record<string, number>;
   /** Shell lines in the namespace; the last one becomes the server and stays in the foreground. */
   script: string;
+  /** It delivers to MX hosts on port 25: it gets a network of its own, and listens there on this port, with TLS. */
+  ownNetwork?: { tlsPort: number; user: string; password: string };
 };
 
 export type MtaKind = {
@@ -223,7 +229,34 @@ exec ${unpacked("opensmtpd", "usr/sbin/smtpd")} -d -f ${folder}/smtpd.conf`,
   }),
 };
 
-export const MTAS: readonly MtaKind[] = [postfix, exim, sendmail, opensmtpd];
+const chasquid: MtaKind = {
+  name: "chasquid",
+  program: unpacked("chasquid", "usr/bin/chasquid"),
+  warns: false,
+  plan: (folder) => {
+    const own = "own.test";
+    const { cert, key } = selfSigned(NAME, Date.now());
+    return {
+      ownNetwork: { tlsPort: 465, user: `acme@${own}`, password: "secret" },
+      files: {
+        "etc/chasquid.conf": `hostname: "${NAME}"
+submission_over_tls_address: "127.0.0.1:465"
+data_dir: "${folder}/data"
+mail_log_path: "<stderr>"
+`,
+        [`etc/certs/${NAME}/fullchain.pem`]: cert,
+        [`etc/certs/${NAME}/privkey.pem`]: key,
+        [`etc/domains/${own}/keep`]: "",
+        "resolv.conf": "nameserver 127.0.0.1\n",
+      },
+      script: `mount --bind ${folder}/resolv.conf "$(readlink -f /etc/resolv.conf)"
+${unpacked("chasquid", "usr/bin/chasquid-util")} -C=${folder}/etc user-add acme@${own} --password=secret
+exec ${unpacked("chasquid", "usr/bin/chasquid")} -config_dir=${folder}/etc -v=1`,
+    };
+  },
+};
+
+export const MTAS: readonly MtaKind[] = [postfix, exim, sendmail, opensmtpd, chasquid];
 
 /** Why it cannot run here; null: it can. */
 export function mtaMissing({ name, program }: MtaKind): string | null {
@@ -231,13 +264,14 @@ export function mtaMissing({ name, program }: MtaKind): string | null {
   return existsSync(program) ? null : `${name} is not here: run .ci/mtas`;
 }
 
-export type Mta = { port: number; stop(): Promise<void> };
+/** `url`: how a client sends mail through it. */
+export type Mta = { url: string; stop(): Promise<void> };
 
 export async function startMta(kind: MtaKind, to: Omit<Ports, "own">, bounceDomain: string): Promise<Mta> {
   const folder = mkdtempSync(join(tmpdir(), "postrider-mta-"));
   chmodSync(folder, 0o755);
   const own = await freePort("127.0.0.1");
-  const { files, users = {}, script } = kind.plan(folder, { ...to, own }, bounceDomain);
+  const { files, users = {}, script, ownNetwork } = kind.plan(folder, { ...to, own }, bounceDomain);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(join(folder, name, ".."), { recursive: true });
     writeFileSync(join(folder, name), text);
@@ -256,11 +290,27 @@ export async function startMta(kind: MtaKind, to: Omit<Ports, "own">, bounceDoma
     `mount --bind ${folder}/group /etc/group`,
     `mount --bind ${folder}/hosts /etc/hosts`,
     `hostname ${NAME}`,
+    ...(ownNetwork
+      ? [
+          "ip link set lo up",
+          `"${process.execPath}" ${NET} ${folder} ${bounceDomain} 127.0.0.1 ${ownNetwork.tlsPort} &`,
+        ]
+      : []),
     script,
   ];
+  const bridges = ownNetwork ? await bridge(folder, { ...to, own }) : [];
   const child = spawn(
     "unshare",
-    ["--mount", "--uts", "--propagation", "private", "sh", "-c", lines.join("\n")],
+    [
+      "--mount",
+      "--uts",
+      ...(ownNetwork ? ["--net"] : []),
+      "--propagation",
+      "private",
+      "sh",
+      "-c",
+      lines.join("\n"),
+    ],
     {
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
@@ -277,15 +327,41 @@ export async function startMta(kind: MtaKind, to: Omit<Ports, "own">, bounceDoma
       clearTimeout(timer);
     }
     signal(child, "SIGKILL"); // children that outlive their master
+    for (const one of bridges) one.close();
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    await greeted(own, child);
+    await greeted(own, child, ownNetwork !== undefined);
   } catch (error) {
     await stop();
     throw new Error(`${kind.name} did not start: ${(error as Error).message}\n${said.join("")}`);
   }
-  return { port: own, stop };
+  const account = ownNetwork ? `${encodeURIComponent(ownNetwork.user)}:${ownNetwork.password}@` : "";
+  return { url: `${ownNetwork ? "smtps" : "smtp"}://${account}127.0.0.1:${own}`, stop };
+}
+
+/** From the folder to the ports of the test, and from its port to the folder. */
+async function bridge(folder: string, { own, sink, inbound }: Ports): Promise<Server[]> {
+  const servers: Server[] = [];
+  const pass = async (from: string | number, to: NetConnectOpts) => {
+    const server = createServer((one) => {
+      const other = connect(to);
+      one.pipe(other).pipe(one);
+      const end = () => {
+        one.destroy();
+        other.destroy();
+      };
+      for (const each of [one, other]) each.on("error", end);
+    });
+    servers.push(
+      server.listen(typeof from === "string" ? { path: from } : { port: from, host: "127.0.0.1" }),
+    );
+    await once(server, "listening");
+  };
+  await pass(join(folder, "sink.sock"), { port: sink, host: "127.0.0.1" });
+  await pass(join(folder, "inbound.sock"), { port: inbound, host: "127.0.0.1" });
+  await pass(own, { path: join(folder, "own.sock") });
+  return servers;
 }
 
 /** It and its processes. */
@@ -297,12 +373,13 @@ function signal({ pid }: ChildProcess, name: NodeJS.Signals): void {
   }
 }
 
-async function greeted(port: number, child: ChildProcess): Promise<void> {
+async function greeted(port: number, child: ChildProcess, isTls: boolean): Promise<void> {
   const until = performance.now() + START_MS_MAX;
   while (performance.now() < until) {
     if (child.exitCode !== null) throw new Error(`it ended with status ${child.exitCode}`);
     const greeting = await new Promise<string>((resolve) => {
-      const socket = connect({ port, host: "127.0.0.1" });
+      const at = { port, host: "127.0.0.1" };
+      const socket = isTls ? connectTls({ ...at, rejectUnauthorized: false }) : connect(at);
       socket.once("data", (chunk) => {
         resolve(String(chunk));
         socket.end("QUIT\r\n");

@@ -22,8 +22,8 @@ describe.each(MTAS.map((kind) => [kind.name, kind] as const))("%s", (_, kind) =>
     const inbound = await freePort("127.0.0.1");
     mta = await startMta(kind, { sink: receiver.port, inbound }, BOUNCE_DOMAIN);
     loop = await ReportLoop.open({
-      smtpUrl: `smtp://127.0.0.1:${mta.port}`,
-      settings: { INBOUND_PORT: String(inbound) },
+      smtpUrl: mta.url,
+      settings: { INBOUND_PORT: String(inbound), SMTP_TLS_VERIFY: "false" },
     });
   }, 60_000);
   afterAll(async () => {
