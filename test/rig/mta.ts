@@ -27,6 +27,8 @@ type Plan = {
   users?: Record<string, number>;
   /** Shell lines in the namespace; the last one becomes the server and stays in the foreground. */
   script: string;
+  /** It leaves its process group: the shell above it ends, and with it all that it began. */
+  ownProcesses?: boolean;
   /** It delivers to MX hosts on port 25: it gets a network of its own, and listens there on this port, with TLS. */
   ownNetwork?: { tlsPort: number; user: string; password: string };
 };
@@ -42,9 +44,10 @@ export type MtaKind = {
 
 const unpacked = (name: string, path: string) => join(UNPACKED, name, "root", path);
 /** In the namespace the loader finds its libraries, also for programs that change their user. */
-const libraries = (name: string, folder: string) => `cat > ${folder}/ld.conf <<END
+const libraries = (name: string, folder: string, below = "") => `cat > ${folder}/ld.conf <<END
 include /etc/ld.so.conf
 ${unpacked(name, "usr/lib/x86_64-linux-gnu")}
+${unpacked(name, `usr/lib/x86_64-linux-gnu/${below}`)}
 END
 /sbin/ldconfig -X -f ${folder}/ld.conf -C ${folder}/ld.cache
 mount --bind ${folder}/ld.cache /etc/ld.so.cache`;
@@ -229,6 +232,52 @@ exec ${unpacked("opensmtpd", "usr/sbin/smtpd")} -d -f ${folder}/smtpd.conf`,
   }),
 };
 
+/** Its paths are compiled in, so its files are laid over the system's, as everybody else in the namespace sees them. */
+const courier: MtaKind = {
+  name: "Courier",
+  program: unpacked("courier", "usr/sbin/couriertcpd"),
+  warns: true,
+  plan: (folder, { own, sink, inbound }, bounceDomain) => {
+    const root = unpacked("courier", "");
+    return {
+      ownProcesses: true,
+      users: { courier: 8 },
+      files: {
+        "courier/me": `${NAME}\n`,
+        "courier/defaultdomain": `${NAME}\n`,
+        "courier/locals": "localhost\n",
+        "courier/dsnfrom": `postmaster@${NAME}\n`,
+        "courier/warntime": "1s\n",
+        "courier/retryalpha": "1s\n",
+        "courier/retrygamma": "1s\n",
+        "courier/esmtproutes": `${bounceDomain}: [127.0.0.1],${inbound}\n: [127.0.0.1],${sink}\n`,
+        "courier/esmtpauthclient": "",
+      },
+      script: `mkdir ${folder}/etc ${folder}/bin
+cp -a ${root}/etc/courier ${folder}/etc/ && cp ${folder}/courier/* ${folder}/etc/courier/
+for file in passwd group hosts; do cp ${folder}/$file ${folder}/etc/$file; done
+${libraries("courier", folder, "courier-authlib")}
+ln -s /usr/lib/courier/makedat ${folder}/bin/makedat
+chown 8:8 ${root}/usr/lib/courier/courier/submitmkdir && chmod 4755 ${root}/usr/lib/courier/courier/submitmkdir
+cp ${folder}/ld.cache ${folder}/etc/ld.so.cache
+mount -t overlay overlay -o lowerdir=${folder}/etc:/etc /etc
+mount --bind ${folder}/etc/courier /etc/courier
+mount -t overlay overlay -o lowerdir=${folder}/bin:${root}/usr/bin:/usr/bin /usr/bin
+for path in usr/lib usr/sbin usr/share var/lib; do mount -t overlay overlay -o lowerdir=${root}/$path:/$path /$path; done
+mount -t tmpfs none /run && mkdir /run/courier
+mount -t tmpfs none /var/lib/courier && cd /var/lib/courier
+mkdir -p allfilters filters msgq msgs tmp/broken track && chown -R 8:8 . /run/courier
+cd /usr
+/usr/sbin/makesmtpaccess && /usr/sbin/makealiases
+/usr/sbin/courierfilter start
+/usr/sbin/courier start
+set -a; . /etc/courier/esmtpd; BOFHCHECKDNS=0; TARPIT=0; set +a
+/usr/sbin/couriertcpd -user=courier -group=courier -address=127.0.0.1 -access=/etc/courier/smtpaccess.dat \\
+  -maxprocs=40 -maxperc=40 -maxperip=40 -nodnslookup -noidentlookup ${own} /usr/sbin/courieresmtpd`,
+    };
+  },
+};
+
 const chasquid: MtaKind = {
   name: "chasquid",
   program: unpacked("chasquid", "usr/bin/chasquid"),
@@ -256,7 +305,7 @@ exec ${unpacked("chasquid", "usr/bin/chasquid")} -config_dir=${folder}/etc -v=1`
   },
 };
 
-export const MTAS: readonly MtaKind[] = [postfix, exim, sendmail, opensmtpd, chasquid];
+export const MTAS: readonly MtaKind[] = [postfix, exim, sendmail, opensmtpd, courier, chasquid];
 
 /** Why it cannot run here; null: it can. */
 export function mtaMissing({ name, program }: MtaKind): string | null {
@@ -271,7 +320,13 @@ export async function startMta(kind: MtaKind, to: Omit<Ports, "own">, bounceDoma
   const folder = mkdtempSync(join(tmpdir(), "postrider-mta-"));
   chmodSync(folder, 0o755);
   const own = await freePort("127.0.0.1");
-  const { files, users = {}, script, ownNetwork } = kind.plan(folder, { ...to, own }, bounceDomain);
+  const {
+    files,
+    users = {},
+    script,
+    ownNetwork,
+    ownProcesses = false,
+  } = kind.plan(folder, { ...to, own }, bounceDomain);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(join(folder, name, ".."), { recursive: true });
     writeFileSync(join(folder, name), text);
@@ -305,6 +360,7 @@ export async function startMta(kind: MtaKind, to: Omit<Ports, "own">, bounceDoma
       "--mount",
       "--uts",
       ...(ownNetwork ? ["--net"] : []),
+      ...(ownProcesses ? ["--pid", "--fork", "--kill-child"] : []),
       "--propagation",
       "private",
       "sh",
