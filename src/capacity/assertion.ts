@@ -26,11 +26,20 @@ export function readAssertion(text: string): Assertion {
   return { text: text.trim(), measure, typical: which === ".typical", holds };
 }
 
-/** What was found instead; null: it holds. */
-export function failureOf({ text, measure, typical, holds }: Assertion, measures: Measures): string | null {
-  const found = typical ? measures[measure].typical : measures[measure].worst;
-  if (found === null) return `${text} cannot be checked: this scenario has no ${measure}.`;
-  if (holds(found)) return null;
-  const said = Number.isFinite(found) ? Number(found.toFixed(3)) : "never";
-  return `${text} does not hold: ${typical ? "typically" : "at worst"} ${said}.`;
+/** What was seen, and whether it is what was to be shown. */
+export type AssertionResult = { holds: boolean; says: string };
+
+export function check({ text, measure, typical, holds }: Assertion, measures: Measures): AssertionResult {
+  const { low, high, ...seen } = measures[measure];
+  const found = typical ? seen.typical : seen.worst;
+  if (found === null)
+    return { holds: false, says: `${text} cannot be checked: this scenario has no ${measure}.` };
+  const isHeld = holds(found);
+  const says = `${typical ? "typically" : "at worst"} ${said(found)} (typically ${said(seen.typical)}, ${said(low)} to ${said(high)} with 95% confidence)`;
+  return { holds: isHeld, says: `${text} ${isHeld ? "holds" : "does not hold"}: ${says}.` };
+}
+
+function said(value: number | null): string {
+  if (value === null) return "nothing";
+  return Number.isFinite(value) ? String(Number(value.toFixed(3))) : "never";
 }

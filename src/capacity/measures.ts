@@ -1,11 +1,18 @@
 /**
  * What an SRE asks of a policy, in numbers: from many simulated workspaces to one table. `typical` is the median of the
- * runs and for delays the percentile of all their mail; `worst` is the worst run, and what an assertion holds against.
+ * runs, `low` and `high` are its interval over seeds, with 95% confidence; `worst` is the worst run, and what an
+ * assertion holds against.
  */
+import { type Sample, wilson } from "./policy/evidence.ts";
 import { BIN_MINUTES, type Run } from "./simulate.ts";
 
 /** null: the question does not arise, as the days to a target without one. */
-export type Measured = { typical: number | null; worst: number | null };
+export type Measured = {
+  typical: number | null;
+  low: number | null;
+  high: number | null;
+  worst: number | null;
+};
 export type MeasureName = keyof typeof MEASURES;
 export type Measures = Record<MeasureName, Measured>;
 
@@ -47,10 +54,40 @@ const MEASURES = {
   false_freezes_per_1000: {
     says: "of 1,000 good workspaces, held back",
     of: (run: Run) => (run.falselyHeld ? 1_000 : 0),
-    pooled: (runs: readonly Run[]) => (1_000 * runs.filter((run) => run.falselyHeld).length) / runs.length,
+    pooled: (runs: readonly Run[]) => (1_000 * heldBack(runs).events) / runs.length,
+  },
+  false_freezes_low: {
+    says: "at least so many, with 95% confidence",
+    of: (run: Run) => (run.falselyHeld ? 1_000 : 0),
+    pooled: (runs: readonly Run[]) => 1_000 * wilson(heldBack(runs), CONFIDENCE_EACH_SIDE).lower,
+  },
+  false_freezes_high: {
+    says: "at most so many, with 95% confidence",
+    of: (run: Run) => (run.falselyHeld ? 1_000 : 0),
+    pooled: (runs: readonly Run[]) => 1_000 * wilson(heldBack(runs), CONFIDENCE_EACH_SIDE).upper,
   },
   oscillations: { says: "turns between growing and shrinking", of: (run: Run) => run.turns },
   sent: { says: "recipients sent to", of: (run: Run) => run.sent, more: "better" },
+  inbox_share: {
+    says: "good mail that reaches an inbox",
+    of: (run: Run) => shareOf(run.goodInboxed, run),
+    more: "better",
+  },
+  throttled_share: {
+    says: "good mail told to come back later",
+    of: (run: Run) => shareOf(run.goodThrottled, run),
+  },
+  blocked_share: {
+    says: "good mail refused for the address",
+    of: (run: Run) => shareOf(run.goodBlocked, run),
+  },
+  listed_days: { says: "days on a blocklist", of: (run: Run) => run.listedDays },
+  reputation_least: {
+    says: "reputation on the worst day, 1 being full",
+    of: (run: Run) => Math.min(...run.days.map(({ reputation }) => reputation)),
+    more: "better",
+  },
+  refused: { says: "recipients that the quota refused", of: (run: Run) => run.refused },
 } satisfies Record<string, Question>;
 
 type Question = {
@@ -68,23 +105,56 @@ export function meaningOf(name: MeasureName): string {
 
 export function measure(runs: readonly Run[], hasTarget: boolean): Measures {
   const measured = MEASURE_NAMES.map((name): [MeasureName, Measured] => {
-    if (name === "days_to_target" && !hasTarget) return [name, { typical: null, worst: null }];
-    const question: Question = MEASURES[name];
-    const values = runs.map(question.of).filter((value): value is number => value !== null);
-    if (values.length === 0) return [name, { typical: null, worst: null }];
-    const inOrder = values.sort((a, b) => a - b);
-    const pooled = question.pooled?.(runs) ?? null;
-    const worst = question.pooled ? pooled : ((question.more ? inOrder[0] : inOrder.at(-1)) ?? null);
-    return [name, { typical: pooled ?? inOrder[inOrder.length >> 1] ?? null, worst }];
+    const isAsked = name !== "days_to_target" || hasTarget;
+    return [name, isAsked ? answerTo(MEASURES[name], runs) : NOT_ASKED];
   });
   return Object.fromEntries(measured) as Measures;
 }
 
-/** The cap of every day over all runs: the tenth, the middle and the ninetieth of a hundred. */
-export function capBand(runs: readonly Run[]): { low: number; middle: number; high: number }[] {
+const NOT_ASKED: Measured = { typical: null, low: null, high: null, worst: null };
+const CONFIDENCE_EACH_SIDE = 0.975;
+/** Standard deviations to either side. */
+const Z = 1.96;
+
+function answerTo(question: Question, runs: readonly Run[]): Measured {
+  if (question.pooled) {
+    const pooled = question.pooled(runs);
+    const { lower, upper } = wilson(heldBack(runs), CONFIDENCE_EACH_SIDE);
+    return { typical: pooled, low: 1_000 * lower, high: 1_000 * upper, worst: pooled };
+  }
+  const values = runs
+    .map(question.of)
+    .filter((value): value is number => value !== null)
+    .sort((a, b) => a - b);
+  if (values.length === 0) return NOT_ASKED;
+  const at = (rank: number) => values[Math.min(values.length - 1, Math.max(0, rank))] ?? null;
+  const middle = values.length >> 1;
+  const reach = (Z / 2) * Math.sqrt(values.length);
+  return {
+    typical: at(middle),
+    low: at(Math.floor(values.length / 2 - reach)),
+    high: at(Math.ceil(values.length / 2 + reach)),
+    worst: question.more ? at(0) : at(values.length - 1),
+  };
+}
+
+function heldBack(runs: readonly Run[]): Sample {
+  return { events: runs.filter((run) => run.falselyHeld).length, of: runs.length };
+}
+
+/** Of a workspace that sent nothing good, all is well. */
+function shareOf(count: number, { goodSent }: Run): number {
+  return goodSent === 0 ? Number(count === 0) : count / goodSent;
+}
+
+/** A number of every day over all runs: the tenth, the middle and the ninetieth of a hundred. */
+export function dailyBand(
+  runs: readonly Run[],
+  of: (day: Run["days"][number]) => number,
+): { low: number; middle: number; high: number }[] {
   return (runs[0]?.days ?? []).map((_, day) => {
-    const caps = runs.map((run) => run.days[day]?.cap ?? 0).sort((a, b) => a - b);
-    const at = (share: number) => caps[Math.floor((caps.length - 1) * share)] ?? 0;
+    const values = runs.map((run) => of(run.days[day] as Run["days"][number])).sort((a, b) => a - b);
+    const at = (share: number) => values[Math.floor((values.length - 1) * share)] ?? 0;
     return { low: at(0.1), middle: at(0.5), high: at(0.9) };
   });
 }

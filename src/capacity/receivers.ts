@@ -5,6 +5,8 @@
  * an operator's own counts, and `--sweep receivers.NAME=...` shows how much an answer depends on a number.
  */
 import Type, { type Static } from "typebox";
+import { Compile } from "typebox/compile";
+import { fileFault, type SchemaError } from "../schemafault.ts";
 import { binomial, type Random } from "./random.ts";
 
 const strict = { additionalProperties: false };
@@ -36,10 +38,10 @@ export type ReceiverModel = Static<typeof ReceiverFile>;
 
 export const DEFAULT_RECEIVERS: ReceiverModel = {
   unnoticed_per_day: 1_000,
-  comfortable_ramp: 1.9,
+  comfortable_ramp: 2.1,
   learning: 0.5,
   throttle_hours: 4,
-  ramp_damage: 0.15,
+  ramp_damage: 0.1,
   complaint_damage: 0.05,
   complaint_tolerated: 0.001,
   bounce_damage: 0.02,
@@ -52,6 +54,18 @@ export const DEFAULT_RECEIVERS: ReceiverModel = {
   blocklist_days: 5,
   blocklist_share: 0.7,
 };
+
+const compiled = Compile(Type.Partial(ReceiverFile, strict));
+
+/** The numbers that differ from the model, or an Error that names the field and the reason; `caps fit` writes more. */
+export function checkReceivers(json: unknown): Partial<ReceiverModel> {
+  const receivers = (json as { receivers?: unknown } | null)?.receivers ?? json;
+  if (!compiled.Check(receivers))
+    throw new Error(
+      fileFault(compiled.Errors(receivers) as readonly SchemaError[], ReceiverFile, "receivers"),
+    );
+  return receivers;
+}
 
 /** What a day did to the address; no receiver is moved further by what is ten times as bad. */
 const DAMAGE_FACTOR_MAX = 10;

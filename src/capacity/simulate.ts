@@ -172,6 +172,7 @@ export function simulate(
 function liveBin(world: World, bin: number, observe: Observe | null): void {
   evaluateNow(world, bin);
   observe?.(bin, world.state, world.recent);
+  if (bin % BINS_PER_DAY === 0) beginDemand(world, bin / BINS_PER_DAY);
   arrive(world, bin);
   release(world, bin);
   hear(world, bin);
@@ -305,9 +306,6 @@ function beginDay(world: World, day: number): void {
   recent.push(world.today);
   if (recent.length > COUNTED_DAYS_MAX) recent.shift();
   world.moved.any = world.moved.events = true;
-  for (const workload of world.workloads)
-    workload.begin(day, day % 7, world.allowance.capDay || world.state.capDay);
-
   world.evaluatorDown = false;
   world.blockedShare = receivers?.blockedShare ?? 0;
   world.deferredShare = 0;
@@ -323,6 +321,11 @@ function beginDay(world: World, day: number): void {
       else world.override = overrideOf(event);
     }
   }
+}
+
+/** After the turn of the day: who moves here sends what today's cap has room for. */
+function beginDemand({ workloads, allowance }: World, day: number): void {
+  for (const workload of workloads) workload.begin(day, day % 7, allowance.capDay);
 }
 
 function overrideOf(event: Extract<ScenarioEvent, { kind: "override" }>): Override {

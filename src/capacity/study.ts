@@ -2,14 +2,19 @@
  * A study: one policy, or two, on many simulated workspaces of a scenario, and what came out. It is what the table, the
  * JSON file and the HTML report show. The same seeds meet each policy, so that they differ by nothing else.
  */
-import { capBand, type Measures, measure, pooledDelays } from "./measures.ts";
-import { checkPolicy, type Policy, PolicyFile, policyVersion } from "./policy.ts";
-import { type Run, simulate } from "./simulate.ts";
-import type { Scenario } from "./workload.ts";
+import { dailyBand, type Measures, measure, pooledDelays } from "./measures.ts";
+import { type Measure, suspicion, weighed } from "./policy/evidence.ts";
+import { checkPolicy, type Policy, PolicyFile, policyVersion, watchOf } from "./policy.ts";
+import { DEFAULT_RECEIVERS, ReceiverFile } from "./receivers.ts";
+import { simulateSeeds } from "./seeds.ts";
+import { FIRST_MS, type Run, simulate } from "./simulate.ts";
+import { BINS_PER_HOUR, type Scenario } from "./workload.ts";
 
 const SWEEP_POINTS_MAX = 50;
 const STRICTNESSES = [0.4, 0.55, 0.75, 1, 1.35, 1.8, 2.4];
 const TRADE_OFF_RUNS_MAX = 10;
+const RECEIVERS = "receivers.";
+const HOUR_MS = 3_600_000;
 
 export type Named<T> = { name: string; value: T };
 
@@ -19,16 +24,22 @@ export type Setup = {
   days: number;
   seed: number;
   runs: number;
+  threads: number;
 };
+
+/** How far the evidence of an hour has come towards a freeze, 1 being there. */
+export type WatchedHour = Record<Measure, number> & { hour: number };
 
 export type StudyResult = {
   name: string;
   version: string;
   policy: Policy;
   measures: Measures;
-  /** The run of the first seed, to look at. */
+  /** The run of the first seed, to look at, and what its evidence was. */
   shown: Run;
+  watched: WatchedHour[];
   band: { low: number; middle: number; high: number }[];
+  waitingBand: { low: number; middle: number; high: number }[];
   delays: { transactional: number[]; automation: number[] };
 };
 
@@ -48,18 +59,18 @@ export type Study = Setup & {
 /** Says how much of the work is done, between 0 and 1. */
 export type StudyProgress = (share: number) => void;
 
-export function study(
+export async function study(
   setup: Setup,
   sweep: Sweep | null,
   tradeOff: { good: Scenario; bad: Scenario } | null,
   progress: StudyProgress,
-): Study {
-  const { policies, scenario, days, seed, runs } = setup;
+): Promise<Study> {
+  const { policies, scenario, days, seed, runs, threads } = setup;
   const hasTarget = scenario.value.target !== undefined;
   const first = (policies[0] as Named<Policy>).value;
   const swept = sweep?.values.map((value) => ({
     value,
-    policy: withParameter(first, sweep.parameter, value),
+    ...withParameter(first, scenario.value, sweep.parameter, value),
   }));
   const tradeRuns = Math.min(runs, TRADE_OFF_RUNS_MAX);
   const total =
@@ -67,47 +78,76 @@ export function study(
     (sweep ? sweep.values.length * runs : 0) +
     (tradeOff ? policies.length * STRICTNESSES.length * tradeRuns * 2 : 0);
   let done = 0;
-  const many = (policy: Policy, of: Scenario, ofDays: number, count: number): Run[] =>
-    Array.from({ length: count }, (_, n) => {
-      const run = simulate(policy, of, ofDays, seed + n);
-      progress(++done / total);
-      return run;
-    });
+  const many = (policy: Policy, of: Scenario, ofDays: number, count: number): Promise<Run[]> =>
+    simulateSeeds({ policy, scenario: of, days: ofDays, seed, runs: count }, threads, () =>
+      progress(++done / total),
+    );
 
-  const outcomes = policies.map(({ name, value: policy }): StudyResult => {
-    const all = many(policy, scenario.value, days, runs);
-    return {
+  const outcomes: StudyResult[] = [];
+  for (const { name, value: policy } of policies) {
+    const all = await many(policy, scenario.value, days, runs);
+    outcomes.push({
       name,
       version: policyVersion(policy),
       policy,
       measures: measure(all, hasTarget),
       shown: all[0] as Run,
-      band: capBand(all),
+      watched: watch(policy, scenario.value, days, seed),
+      band: dailyBand(all, ({ cap }) => cap),
+      waitingBand: dailyBand(all, ({ waiting }) => waiting),
       delays: {
         transactional: pooledDelays(all, "transactional"),
         automation: pooledDelays(all, "automation"),
       },
-    };
+    });
+  }
+  const points: SweepPoint[] = [];
+  for (const { value, policy, scenario: changed } of swept ?? [])
+    points.push({ value, measures: measure(await many(policy, changed, days, runs), hasTarget) });
+  const curves: TradeOff[] = [];
+  for (const { name, value } of tradeOff ? policies : [])
+    curves.push({ name, points: await tradeOffOf(value, tradeOff as Trade, tradeRuns, many) });
+  return {
+    ...setup,
+    outcomes,
+    sweep: sweep ? { ...sweep, points } : null,
+    tradeOff: tradeOff ? curves : null,
+  };
+}
+
+type Trade = { good: Scenario; bad: Scenario };
+
+async function tradeOffOf(
+  policy: Policy,
+  { good, bad }: Trade,
+  runs: number,
+  many: (policy: Policy, of: Scenario, days: number, runs: number) => Promise<Run[]>,
+): Promise<TradeOff["points"]> {
+  const points: TradeOff["points"] = [];
+  for (const factor of STRICTNESSES) {
+    const changed = loosened(policy, factor);
+    const { bad_sent } = measure(await many(changed, bad, bad.days, runs), false);
+    const { delayed_share } = measure(await many(changed, good, good.days, runs), false);
+    points.push({ factor, badSent: bad_sent.typical ?? 0, delayedShare: delayed_share.typical ?? 0 });
+  }
+  return points;
+}
+
+/** The evidence of one run, hour by hour. */
+function watch(policy: Policy, scenario: Scenario, days: number, seed: number): WatchedHour[] {
+  const watched: WatchedHour[] = [];
+  simulate(policy, scenario, days, seed, (bin, state, counts) => {
+    const hour = bin / BINS_PER_HOUR;
+    if (!Number.isInteger(hour)) return;
+    const found = suspicion(
+      policy,
+      watchOf(policy, state),
+      weighed(policy, counts),
+      FIRST_MS + hour * HOUR_MS,
+    );
+    watched.push({ hour, ...found });
   });
-  const points = swept?.map(({ value, policy }): SweepPoint => {
-    return { value, measures: measure(many(policy, scenario.value, days, runs), hasTarget) };
-  });
-  const curves = tradeOff
-    ? policies.map(({ name, value }): TradeOff => {
-        const points = STRICTNESSES.map((factor) => {
-          const policy = loosened(value, factor);
-          const bad = measure(many(policy, tradeOff.bad, tradeOff.bad.days, tradeRuns), false);
-          const good = measure(many(policy, tradeOff.good, tradeOff.good.days, tradeRuns), false);
-          return {
-            factor,
-            badSent: bad.bad_sent.typical ?? 0,
-            delayedShare: good.delayed_share.typical ?? 0,
-          };
-        });
-        return { name, points };
-      })
-    : null;
-  return { ...setup, outcomes, sweep: sweep && points ? { ...sweep, points } : null, tradeOff: curves };
+  return watched;
 }
 
 /** `growth=1.1..2.0/10`, or an Error that says what is wrong with it. */
@@ -126,30 +166,46 @@ export function readSweep(text: string): Sweep {
   return { parameter, values: [...new Set(values)] };
 }
 
-/** The policy with one number changed, by its path in the file. */
-export function withParameter(policy: Policy, parameter: string, value: number): Policy {
+/** The policy with one number changed, by its path in the file; or the scenario, with one of its receivers. */
+export function withParameter(
+  policy: Policy,
+  scenario: Scenario,
+  parameter: string,
+  value: number,
+): { policy: Policy; scenario: Scenario } {
   if (!["number", "integer"].includes(schemaOf(parameter)?.type ?? ""))
     throw new Error(
-      `The policy has no number \`${parameter}\`. Write the path of one, such as growth or freeze.bounce.`,
+      `The policy has no number \`${parameter}\`. Write the path of one, such as growth or freeze.bounce, or ${RECEIVERS}NAME with one of ${Object.keys(DEFAULT_RECEIVERS).join(", ")}.`,
     );
-  const changed: unknown = structuredClone(policy);
+  if (!parameter.startsWith(RECEIVERS))
+    return { policy: checkPolicy(changed(policy, parameter, value)), scenario };
+  const known = scenario.receivers === "indifferent" ? {} : scenario.receivers;
+  const receivers = { ...known, [parameter.slice(RECEIVERS.length)]: value };
+  return { policy, scenario: { ...scenario, receivers } };
+}
+
+function changed(policy: Policy, parameter: string, value: number): unknown {
+  const copy: unknown = structuredClone(policy);
   const path = parameter.split(".");
   const last = path.pop() as string;
-  let part = changed as Record<string, unknown>;
+  let part = copy as Record<string, unknown>;
   for (const name of path) part = part[name] as Record<string, unknown>;
   part[last] = value;
   try {
-    return checkPolicy(changed);
+    checkPolicy(copy);
   } catch (error) {
     throw new Error(`With ${parameter}=${value}: ${error instanceof Error ? error.message : error}`);
   }
+  return copy;
 }
 
 type ParameterSchema = { type?: string; properties?: Record<string, ParameterSchema> };
 
 function schemaOf(parameter: string): ParameterSchema | undefined {
-  let schema: ParameterSchema | undefined = PolicyFile;
-  for (const name of parameter.split(".")) schema = schema?.properties?.[name];
+  const isOfReceivers = parameter.startsWith(RECEIVERS);
+  let schema: ParameterSchema | undefined = isOfReceivers ? ReceiverFile : PolicyFile;
+  const path = isOfReceivers ? parameter.slice(RECEIVERS.length) : parameter;
+  for (const name of path.split(".")) schema = schema?.properties?.[name];
   return schema;
 }
 

@@ -3,21 +3,27 @@
  * Redis nor Postgres; the policy and the windows are those of the engine.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError } from "commander";
-import { type Assertion, failureOf, readAssertion } from "../capacity/assertion.ts";
+import { type Assertion, check, readAssertion } from "../capacity/assertion.ts";
 import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
 import { checkPolicy, DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
+import { checkReceivers, type ReceiverModel } from "../capacity/receivers.ts";
 import { htmlReport } from "../capacity/report/html.ts";
+import { tellRun } from "../capacity/report/story.ts";
+import { summarise } from "../capacity/report/summary.ts";
 import { sayMeasured } from "../capacity/report/words.ts";
 import {
   type Named,
   readSweep,
   type Study,
   type StudyProgress,
+  type StudyResult,
   type Sweep,
   study,
+  withParameter,
 } from "../capacity/study.ts";
 import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts";
 import { CommandError, table } from "./context.ts";
@@ -27,6 +33,7 @@ const SCENARIOS_FOLDER = fileURLToPath(new URL("../../caps/scenarios/", import.m
 const RUNS_MAX = 100_000;
 const SEED_MAX = 2 ** 31;
 const BAR_CHARS = 30;
+const THREADS_MAX = 64;
 
 type SimulateOptions = {
   policy?: Named<Policy>;
@@ -35,11 +42,17 @@ type SimulateOptions = {
   days?: number;
   seed: number;
   runs: number;
+  threads: number;
+  set: ParameterChange[];
+  receivers?: Partial<ReceiverModel>;
   sweep?: Sweep;
   assert: Assertion[];
-  json?: string;
+  explain?: boolean;
+  json?: string | true;
   html?: string;
 };
+
+type ParameterChange = { parameter: string; value: number };
 
 export function simulateCommand(): Command {
   return new Command("simulate")
@@ -56,64 +69,88 @@ export function simulateCommand(): Command {
     )
     .option("--runs <n>", "how many workspaces, each with the next seed", readCount(1, RUNS_MAX), 1)
     .option(
+      "--set <parameter=number>",
+      "compare with the policy with one number changed, such as growth=1.6; may be repeated",
+      readChange,
+      [],
+    )
+    .option(
       "--sweep <parameter=from..to/points>",
-      "run with several values of one number of the policy",
+      "run with several values of one number of the policy, or of receivers.NAME",
       readSwept,
     )
+    .option("--receivers <file>", "how receivers react, as `caps fit` writes it", readReceivers)
     .option(
       "--assert <measure<number>",
       "exit with status 1 if this does not hold; may be repeated",
       readAsserted,
       [],
     )
-    .option("--json <file>", "write all results as JSON; - writes to standard output")
+    .option("--explain", "tell what happened to the first workspace, and why")
+    .option(
+      "--threads <n>",
+      "how many threads; default: as many as cores",
+      readCount(1, THREADS_MAX),
+      availableParallelism(),
+    )
+    .option("--json [file]", "write all results as JSON, to a file or to standard output")
     .option("--html <file>", "write a report with charts, as one HTML file")
     .action(run);
 }
 
-function run(options: SimulateOptions): void {
-  const { scenario, seed, runs, versus, sweep, json, html } = options;
+async function run(options: SimulateOptions): Promise<void> {
+  const { seed, runs, versus, sweep, html, threads, explain } = options;
+  const given = options.policy ?? { name: "default", value: DEFAULT_POLICY };
+  const scenario = withReceivers(options.scenario, options.receivers);
   const policies = [
-    options.policy ?? { name: "default", value: DEFAULT_POLICY },
+    given,
     ...(versus ? [versus] : []),
+    ...(options.set.length > 0 ? [changedBy(given, scenario.value, options.set)] : []),
   ];
-  const setup = { policies, scenario, days: options.days ?? scenario.value.days, seed, runs };
+  if (policies.length > 2) throw new CommandError("Give --versus or --set, not both.");
+  const json = options.json === true ? "-" : options.json;
+  const setup = { policies, scenario, days: options.days ?? scenario.value.days, seed, runs, threads };
   // it takes long, and only the files show it
-  const trades = versus && (json || html) ? tradeScenarios(scenario.value) : null;
+  const trades = policies.length > 1 && (json || html) ? tradeScenarios(scenario.value) : null;
   const bar = progressBar();
-  const found = study(setup, sweep ?? null, trades, bar.show);
+  const found = await study(setup, sweep ?? null, trades, bar.show);
   bar.clear();
 
+  const measures = (found.outcomes[0] as StudyResult).measures;
+  const checked = options.assert.map((one) => check(one, measures));
   if (json === "-") printJson(plain(found));
   else {
-    print(inWords(found));
+    print(inWords(found, explain === true));
+    for (const { holds, says } of checked) if (holds) print(says);
     if (json) writeFileSync(json, `${JSON.stringify(plain(found), null, 2)}\n`);
   }
   if (html) writeFileSync(html, htmlReport(found));
 
-  const measures = found.outcomes[0]?.measures;
-  const failures = options.assert.flatMap((one) => (measures && failureOf(one, measures)) ?? []);
+  const failures = checked.filter(({ holds }) => !holds).map(({ says }) => says);
   if (failures.length > 0) throw new CommandError(failures.join(" "));
 }
 
-function inWords({ scenario, days, seed, runs, outcomes, sweep }: Study): string {
+function inWords(found: Study, explain: boolean): string {
+  const { scenario, days, seed, runs, outcomes, sweep } = found;
   const about = `${scenario.name}: ${days} days, ${runs} ${runs === 1 ? "workspace" : "workspaces"} from seed ${seed}`;
   const told = MEASURE_NAMES.filter((name) => outcomes.some(({ measures }) => measures[name].worst !== null));
   const rows = told.map((name) => [
     name,
-    ...outcomes.flatMap(({ measures }) => [
-      sayMeasured(name, measures[name].typical),
-      sayMeasured(name, measures[name].worst),
-    ]),
+    ...outcomes.flatMap(({ measures }) => {
+      const { typical, low, high, worst } = measures[name];
+      const range = `${sayMeasured(name, low)}..${sayMeasured(name, high)}`;
+      return [sayMeasured(name, typical), range, sayMeasured(name, worst)];
+    }),
     meaningOf(name),
   ]);
-  const head = outcomes.flatMap(({ name, version }) => [`${name} (${version})`, "at worst"]);
-  const parts = [about, "", table(rows, ["", ...head, ""])];
+  const head = outcomes.flatMap(({ name, version }) => [`${name} (${version})`, "95%", "at worst"]);
+  const parts = [about, "", ...summarise(found), "", table(rows, ["", ...head, ""])];
   if (sweep) {
     const swept = [
       "days_to_target",
       "p99_delay_hours",
       "bad_sent",
+      "inbox_share",
       "false_freezes_per_1000",
       "oscillations",
     ] as const;
@@ -123,17 +160,46 @@ function inWords({ scenario, days, seed, runs, outcomes, sweep }: Study): string
     ]);
     parts.push("", table(points, [sweep.parameter, ...swept]));
   }
+  if (explain)
+    for (const { name, shown } of outcomes)
+      parts.push("", ...(outcomes.length > 1 ? [`${name}:`] : []), ...tellRun(shown));
   return parts.join("\n");
 }
 
+/** A policy with some numbers changed, named after them. */
+function changedBy(
+  from: Named<Policy>,
+  scenario: Scenario,
+  changes: readonly ParameterChange[],
+): Named<Policy> {
+  let { value } = from;
+  for (const one of changes) {
+    const changed = withParameter(value, scenario, one.parameter, one.value);
+    if (changed.policy === value)
+      throw new CommandError(
+        `--set changes numbers of the policy, and ${one.parameter} is of the receivers.`,
+      );
+    value = changed.policy;
+  }
+  return { name: changes.map(({ parameter, value }) => `${parameter}=${value}`).join(" "), value };
+}
+
+function withReceivers(scenario: Named<Scenario>, receivers?: Partial<ReceiverModel>): Named<Scenario> {
+  const known = scenario.value.receivers;
+  if (!receivers || known === "indifferent") return scenario;
+  return { ...scenario, value: { ...scenario.value, receivers: { ...receivers, ...known } } };
+}
+
 /** For programs: every number, but of the runs only the days and changes of the first. */
-function plain({ outcomes, policies: _policies, scenario, ...rest }: Study) {
+function plain(found: Study) {
+  const { outcomes, policies: _policies, threads: _threads, scenario, ...rest } = found;
   return {
     scenario: scenario.name,
+    summary: summarise(found),
     ...rest,
     outcomes: outcomes.map(({ delays: _delays, shown, ...outcome }) => ({
       ...outcome,
-      shown: { seed: shown.seed, days: shown.days, changes: shown.changes },
+      shown: { seed: shown.seed, days: shown.days, changes: shown.changes, bursts: shown.bursts },
     })),
   };
 }
@@ -193,6 +259,16 @@ function readJson<T>(file: string, check: (json: unknown) => T): T {
 
 function readSwept(text: string): Sweep {
   return refusing(() => readSweep(text));
+}
+
+function readChange(text: string, before: ParameterChange[]): ParameterChange[] {
+  const [, parameter = "", value] = /^([a-z_.]+)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
+  if (parameter === "") throw new InvalidArgumentError(`It must read like \`growth=1.6\`, not \`${text}\`.`);
+  return [...before, { parameter, value: Number(value) }];
+}
+
+function readReceivers(file: string): Partial<ReceiverModel> {
+  return readJson(file, checkReceivers);
 }
 
 function readAsserted(text: string, before: Assertion[]): Assertion[] {

@@ -1,7 +1,7 @@
 /** src/capacity/simulate.ts and the policy that we ship: the numbers it promises, each held by a scenario over many seeds. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { failureOf, readAssertion } from "../../src/capacity/assertion.ts";
+import { check, readAssertion } from "../../src/capacity/assertion.ts";
 import { measure, shareOver } from "../../src/capacity/measures.ts";
 import { checkPolicy, DEFAULT_POLICY, PolicyFile } from "../../src/capacity/policy.ts";
 import { binomial, poisson, randomOf } from "../../src/capacity/random.ts";
@@ -179,26 +179,53 @@ describe("the files", () => {
 });
 
 describe("what is asked on the command line", () => {
-  test("an assertion holds against the worst run, or the typical one", () => {
+  test("an assertion holds against the worst run, or the typical one, and says what was seen", () => {
     const measures = measure(runs("hour-burst", 2), false);
-    expect(failureOf(readAssertion("p50_delay_hours<6"), measures)).toBeNull();
-    expect(failureOf(readAssertion("waiting_most < 1"), measures)).toContain(
-      "waiting_most < 1 does not hold",
+    expect(check(readAssertion("p50_delay_hours<6"), measures)).toMatchObject({ holds: true });
+    const failed = check(readAssertion("waiting_most < 1"), measures);
+    expect(failed).toMatchObject({ holds: false });
+    expect(failed.says).toMatch(
+      /^waiting_most < 1 does not hold: at worst \d+ \(typically \d+, \d+ to \d+ with 95% confidence\)\.$/,
     );
-    expect(failureOf(readAssertion("oscillations.typical=0"), measures)).toBeNull();
-    expect(failureOf(readAssertion("days_to_target<14"), measures)).toContain("cannot be checked");
+    expect(check(readAssertion("oscillations.typical=0"), measures).says).toContain("holds: typically 0");
+    expect(check(readAssertion("days_to_target<14"), measures).says).toContain("cannot be checked");
     expect(() => readAssertion("p98_delay_hours<6")).toThrow("There is no measure p98_delay_hours");
     expect(() => readAssertion("p99_delay_hours")).toThrow("It must read like");
+  });
+
+  test("what is held back without reason is counted, with its interval", () => {
+    const held = (falselyHeld: boolean) => ({ ...(runs("hour-burst", 1)[0] as Run), falselyHeld });
+    const found = measure([...Array(99).fill(held(false)), held(true)], false);
+    expect(found.false_freezes_per_1000.worst).toBe(10);
+    expect(found.false_freezes_low.worst).toBeCloseTo(1.8, 0);
+    expect(found.false_freezes_high.worst).toBeCloseTo(54.5, 0);
+  });
+
+  test("a policy that pauses at a single complaint holds good workspaces back", () => {
+    const strict = structuredClone(DEFAULT_POLICY);
+    strict.evidence.complaints_min = 1;
+    strict.evidence.errors_per_month = 0.5;
+    Object.assign(strict.freeze, { complaint: 0.0001 });
+    Object.assign(strict.healthy, { complaint: 0.0001 });
+    Object.assign(strict.prior, { complaint: { rate: 0.00005, weight: 2_000 } });
+    const read = scenario("one-complaint");
+    const all = Array.from({ length: 8 }, (_, n) => simulate(strict, read, read.days, n + 1));
+    expect(measure(all, true).false_freezes_per_1000.worst).toBeGreaterThan(0);
   });
 
   test("a sweep names a number of the policy", () => {
     expect(readSweep("growth=1.1..2.0/10").values).toEqual([1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2]);
     expect(readSweep("start.day=300..400/3").values).toEqual([300, 350, 400]);
-    expect(withParameter(DEFAULT_POLICY, "freeze.bounce", 0.055).freeze.bounce).toBe(0.055);
-    expect(() => withParameter(DEFAULT_POLICY, "freeze", 1)).toThrow("no number `freeze`");
-    expect(() => withParameter(DEFAULT_POLICY, "growth", 0)).toThrow(
-      "With growth=0: `growth` must be at least 1.",
-    );
+    const shop = scenario("steady-shop");
+    const change = (parameter: string, value: number) =>
+      withParameter(DEFAULT_POLICY, shop, parameter, value);
+    expect(change("freeze.bounce", 0.055).policy.freeze.bounce).toBe(0.055);
+    expect(change("receivers.learning", 0.2)).toMatchObject({
+      policy: DEFAULT_POLICY,
+      scenario: { receivers: { learning: 0.2 } },
+    });
+    expect(() => change("freeze", 1)).toThrow("no number `freeze`");
+    expect(() => change("growth", 0)).toThrow("With growth=0: `growth` must be at least 1.");
     expect(() => readSweep("growth=1..2")).toThrow("It must read like");
   });
 });

@@ -14,6 +14,8 @@ import type { Policy } from "./file.ts";
 
 /** Counts of so many days, the current one last, are all that the policy ever looks at. */
 export const COUNTED_DAYS_MAX = 30;
+export type { Sample } from "./evalue.ts";
+
 const HOUR_MS = 3_600_000;
 /** So many hours ago a window of an hour starts at most; the windows of days go on from there. */
 const HOURS_MAX = 24;

@@ -4,7 +4,7 @@ import type { MeasureName } from "../measures.ts";
 export function sayMeasured(name: MeasureName, value: number | null): string {
   if (value === null) return "-";
   if (value === Number.POSITIVE_INFINITY) return "never";
-  if (name === "delayed_share") return `${(value * 100).toFixed(value < 0.01 ? 2 : 1)}%`;
+  if (name.endsWith("_share")) return `${(value * 100).toFixed(value < 0.01 ? 2 : 1)}%`;
   return Math.abs(value) < 100 && !Number.isInteger(value) ? value.toFixed(1) : sayCount(value);
 }
 
