@@ -234,7 +234,7 @@ export type Workload = {
   arrivals(bin: number): number;
 };
 
-const FBL_SHARE = 0.35;
+export const FBL_SHARE = 0.35;
 const COMPLAINT_AFTER: Delay = { median_hours: 8, spread: 1.2 };
 const BOUNCE_RATE_MAX = 0.95;
 

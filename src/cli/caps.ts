@@ -20,6 +20,7 @@ import {
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
+import { tablesCommand } from "./capstables.ts";
 import {
   CommandError,
   type Context,
@@ -97,7 +98,7 @@ export function capsCommand(): Command {
     .option("--json", "print JSON")
     .description("show what the caps would have been under a policy, over the recorded days")
     .action((options: ReplayOptions) => withContext((context) => showReplay(context, options)));
-  return command.addCommand(simulateCommand());
+  return command.addCommand(simulateCommand()).addCommand(tablesCommand());
 }
 
 async function show(context: Context, options: CapsOf) {

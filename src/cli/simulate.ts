@@ -213,7 +213,7 @@ function tradeScenarios(scenario: Scenario): { good: Scenario; bad: Scenario } {
   };
 }
 
-function progressBar(): { show: StudyProgress; clear: () => void } {
+export function progressBar(): { show: StudyProgress; clear: () => void } {
   if (!process.stderr.isTTY) return { show: () => {}, clear: () => {} };
   let drawn = -1;
   return {
@@ -248,11 +248,11 @@ function readScenario(text: string): Named<Scenario> {
   return { name: basename(file, ".json"), value: readJson(file, checkScenario) };
 }
 
-function readPolicy(file: string): Named<Policy> {
+export function readPolicy(file: string): Named<Policy> {
   return { name: basename(file, ".json"), value: readJson(file, checkPolicy) };
 }
 
-function readJson<T>(file: string, check: (json: unknown) => T): T {
+export function readJson<T>(file: string, check: (json: unknown) => T): T {
   if (!existsSync(file)) throw new InvalidArgumentError(`There is no file ${file}.`);
   return refusing(() => check(JSON.parse(readFileSync(file, "utf8"))));
 }
@@ -284,7 +284,7 @@ function refusing<T>(read: () => T): T {
   }
 }
 
-function readCount(min: number, max: number): (text: string) => number {
+export function readCount(min: number, max: number): (text: string) => number {
   return (text) => {
     const count = Number(text);
     if (!/^\d+$/.test(text) || count < min || count > max)

@@ -1,0 +1,106 @@
+/** `postrider caps tables`: what the statistics of a policy cost healthy senders, and what they let through. */
+import { Command } from "commander";
+import type { Measure } from "../capacity/policy/evidence.ts";
+import { percent } from "../capacity/policy/evidence.ts";
+import { DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
+import {
+  POWER_MULTIPLES,
+  POWER_VOLUMES,
+  type Power,
+  type PowerTables,
+  powerTables,
+} from "../capacity/power.ts";
+import { sayCount } from "../capacity/report/words.ts";
+import { type OutputOptions, say } from "./context.ts";
+import { progressBar, readCount, readPolicy } from "./simulate.ts";
+
+const RUNS_MAX = 100_000;
+
+type TablesOptions = OutputOptions & { policy?: { value: Policy }; runs: number };
+
+export function tablesCommand(): Command {
+  return new Command("tables")
+    .description("harm to healthy senders and bad mail before the first step; needs no Postgres and no Redis")
+    .option("--policy <file>", "the policy file; default: the built-in policy", readPolicy)
+    .option("--runs <n>", "how many senders at each volume and rate", readCount(10, RUNS_MAX), 200)
+    .option("--json", "print JSON")
+    .action((options: TablesOptions) => {
+      const policy = options.policy?.value ?? DEFAULT_POLICY;
+      const bar = progressBar();
+      const tables = powerTables(policy, options.runs, bar.show);
+      bar.clear();
+      say(options, { summary: summaryOf(tables), ...tables }, inWords(tables));
+    });
+}
+
+function summaryOf({ days, rates }: PowerTables): string {
+  const healthy = rates.filter(({ multiple }) => multiple < 1);
+  const worst = healthy.reduce((most, one) => (one.heldPer1000 > most.heldPer1000 ? one : most));
+  const caught = rates.filter(({ measure, multiple }) => measure === "bounce" && multiple === 2);
+  const said = caught.map(
+    ({ perDay, sentBeforeStep }) => `${sayCount(sentBeforeStep ?? 0)} at ${sayCount(perDay)} a day`,
+  );
+  return `Of 1,000 healthy senders at most ${sayCount(worst.heldPer1000)} (up to ${sayCount(worst.heldHigh)} with 95% confidence) are held back in ${days} days; a list with twice the limit of bounces sends ${said.join(", ")} before the first step.`;
+}
+
+function inWords(tables: PowerTables): string {
+  const { days, rates, trade } = tables;
+  return [
+    summaryOf(tables),
+    ...(["bounce", "complaint"] as const).flatMap((measure) => [
+      "",
+      `Held back within ${days} days, of 1,000 senders below the limit of ${measure}s (95% interval):`,
+      "",
+      rateTable(rates, measure, (multiple) => multiple < 1, held),
+      "",
+      `E-mails before the first step, the median of senders over the limit of ${measure}s:`,
+      "",
+      rateTable(rates, measure, (multiple) => multiple > 1, sent),
+    ]),
+    "",
+    "The trade: the same with other values of `evidence.errors_per_month`, for bounces.",
+    "",
+    markdown(
+      ["a day", "errors_per_month", "held back at 0.98 x the limit", "e-mails before the first step at 2 x"],
+      trade.map(({ errorsPerMonth, healthy, bad }) => [
+        sayCount(healthy.perDay),
+        String(errorsPerMonth),
+        held(healthy),
+        sent(bad),
+      ]),
+    ),
+  ].join("\n");
+}
+
+function rateTable(
+  rates: readonly Power[],
+  measure: Measure,
+  isAsked: (multiple: number) => boolean,
+  cell: (power: Power) => string,
+): string {
+  const asked = POWER_MULTIPLES.filter(isAsked);
+  const of = (perDay: number, multiple: number) =>
+    rates.find(
+      (one) => one.measure === measure && one.perDay === perDay && one.multiple === multiple,
+    ) as Power;
+  const first = POWER_VOLUMES[0] as number;
+  return markdown(
+    ["a day", ...asked.map((multiple) => `${multiple} x (${percent(of(first, multiple).rate)})`)],
+    POWER_VOLUMES.map((perDay) => [sayCount(perDay), ...asked.map((multiple) => cell(of(perDay, multiple)))]),
+  );
+}
+
+function held({ heldPer1000, heldLow, heldHigh }: Power): string {
+  return `${sayCount(heldPer1000)} (${sayCount(Math.floor(heldLow))}-${sayCount(Math.ceil(heldHigh))})`;
+}
+
+function sent({ sentBeforeStep, heldPer1000 }: Power): string {
+  return sentBeforeStep === null
+    ? `never (${sayCount(heldPer1000 / 10)}% are caught)`
+    : sayCount(sentBeforeStep);
+}
+
+function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
