@@ -8,7 +8,7 @@ import { checkPolicy, type Policy, PolicyFile, policyVersion, watchOf } from "./
 import { DEFAULT_RECEIVERS, ReceiverFile } from "./receivers.ts";
 import { simulateSeeds } from "./seeds.ts";
 import { FIRST_MS, type Run, simulate } from "./simulate.ts";
-import { BINS_PER_HOUR, type Scenario } from "./workload.ts";
+import { BINS_PER_DAY, BINS_PER_HOUR, type Scenario } from "./workload.ts";
 
 const SWEEP_POINTS_MAX = 50;
 const STRICTNESSES = [0.4, 0.55, 0.75, 1, 1.35, 1.8, 2.4];
@@ -27,6 +27,9 @@ export type Setup = {
   threads: number;
 };
 
+/** Five minutes around a pause: what went in them and what of it bounced at once. */
+export type CloseUp = { bin: number; bins: { bin: number; sent: number; bounced: number }[] };
+
 /** How far the evidence of an hour has come towards a freeze, 1 being there. */
 export type WatchedHour = Record<Measure, number> & { hour: number };
 
@@ -38,6 +41,7 @@ export type StudyResult = {
   /** The run of the first seed, to look at, and what its evidence was. */
   shown: Run;
   watched: WatchedHour[];
+  closeUps: CloseUp[];
   band: { low: number; middle: number; high: number }[];
   waitingBand: { low: number; middle: number; high: number }[];
   delays: { transactional: number[]; automation: number[] };
@@ -92,7 +96,7 @@ export async function study(
       policy,
       measures: measure(all, hasTarget),
       shown: all[0] as Run,
-      watched: watch(policy, scenario.value, days, seed),
+      ...watch(policy, scenario.value, all[0] as Run),
       band: dailyBand(all, ({ cap }) => cap),
       waitingBand: dailyBand(all, ({ waiting }) => waiting),
       delays: {
@@ -133,10 +137,33 @@ async function tradeOffOf(
   return points;
 }
 
-/** The evidence of one run, hour by hour. */
-function watch(policy: Policy, scenario: Scenario, days: number, seed: number): WatchedHour[] {
+const CLOSE_UPS_MAX = 4;
+const CLOSE_UP_BINS = 2 * BINS_PER_HOUR;
+
+/** One run again, with its evidence hour by hour and its first pauses bin by bin. */
+function watch(
+  policy: Policy,
+  scenario: Scenario,
+  { seed, days, changes }: Run,
+): Pick<StudyResult, "watched" | "closeUps"> {
   const watched: WatchedHour[] = [];
-  simulate(policy, scenario, days, seed, (bin, state, counts) => {
+  const closeUps = changes
+    .filter(({ level, harm }) => level === "paused" && harm !== null)
+    .slice(0, CLOSE_UPS_MAX)
+    .map(({ bin }): CloseUp => ({ bin, bins: [] }));
+  let [sent, bounced] = [0, 0];
+  simulate(policy, scenario, days.length, seed, (bin, state, counts) => {
+    const today = counts.at(-1);
+    const dayBefore = counts.at(-2);
+    if (bin % BINS_PER_DAY === 0) {
+      sent -= dayBefore?.used ?? 0;
+      bounced -= dayBefore?.bounced ?? 0;
+    }
+    const [used, refused] = [today?.used ?? 0, today?.bounced ?? 0];
+    for (const closeUp of closeUps)
+      if (Math.abs(bin - 1 - closeUp.bin) <= CLOSE_UP_BINS)
+        closeUp.bins.push({ bin: bin - 1, sent: used - sent, bounced: Math.max(0, refused - bounced) });
+    [sent, bounced] = [used, refused];
     const hour = bin / BINS_PER_HOUR;
     if (!Number.isInteger(hour)) return;
     const found = suspicion(
@@ -147,7 +174,7 @@ function watch(policy: Policy, scenario: Scenario, days: number, seed: number): 
     );
     watched.push({ hour, ...found });
   });
-  return watched;
+  return { watched, closeUps };
 }
 
 /** `growth=1.1..2.0/10`, or an Error that says what is wrong with it. */

@@ -111,7 +111,7 @@ async function run(options: SimulateOptions): Promise<void> {
   const json = options.json === true ? "-" : options.json;
   const setup = { policies, scenario, days: options.days ?? scenario.value.days, seed, runs, threads };
   // it takes long, and only the files show it
-  const trades = policies.length > 1 && (json || html) ? tradeScenarios(scenario.value) : null;
+  const trades = html || (policies.length > 1 && json) ? tradeScenarios(scenario.value) : null;
   const bar = progressBar();
   const found = await study(setup, sweep ?? null, trades, bar.show);
   bar.clear();
@@ -197,10 +197,12 @@ function plain(found: Study) {
     scenario: scenario.name,
     summary: summarise(found),
     ...rest,
-    outcomes: outcomes.map(({ delays: _delays, shown, ...outcome }) => ({
-      ...outcome,
-      shown: { seed: shown.seed, days: shown.days, changes: shown.changes, bursts: shown.bursts },
-    })),
+    outcomes: outcomes.map(
+      ({ delays: _delays, watched: _watched, closeUps: _closeUps, shown, ...outcome }) => ({
+        ...outcome,
+        shown: { seed: shown.seed, days: shown.days, changes: shown.changes, bursts: shown.bursts },
+      }),
+    ),
   };
 }
 

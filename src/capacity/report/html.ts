@@ -5,14 +5,33 @@
 import { MEASURE_NAMES, type MeasureName, meaningOf } from "../measures.ts";
 import { dayPlus, type Measure, percent, posterior, rates, wilson } from "../policy/evidence.ts";
 import type { Level } from "../policy.ts";
-import { BIN_MINUTES } from "../simulate.ts";
+import { BIN_MINUTES, FIRST_MS } from "../simulate.ts";
 import type { Study, StudyResult, SweepPoint, TradeOff } from "../study.ts";
 import { BINS_PER_DAY } from "../workload.ts";
-import { type Chart, drawChart, drawTimeline, escapeHtml, NARROW, type Point } from "./chart.ts";
+import {
+  type Chart,
+  drawChart,
+  drawTimeline,
+  escapeHtml,
+  NARROW,
+  type Point,
+  type Stretch,
+} from "./chart.ts";
+import { sayBin, tellRun } from "./story.ts";
 import { STYLE } from "./style.ts";
+import { summarise } from "./summary.ts";
 import { sayCount, sayMeasured } from "./words.ts";
 
 const CHANGES_SHOWN_MAX = 60;
+const DAY_MS = 86_400_000;
+const LEVEL_PATTERNS: Record<Level, string> = {
+  normal: "plain",
+  frozen: "level",
+  shrunk: "rising",
+  paused: "crossed",
+  probing: "upright",
+};
+const DELAY_DASHES = ["solid", "dashed", "dotted", "dashdot"] as const;
 const POLICY_COLORS = ["--blue", "--orange"];
 const LEVEL_COLORS: Record<Level, string> = {
   normal: "--green",
@@ -26,9 +45,10 @@ const SWEPT: readonly MeasureName[] = [
   "p99_delay_hours",
   "delayed_share",
   "bad_sent",
-  "bad_before_pause",
+  "bad_before_freeze",
   "false_freezes_per_1000",
-  "oscillations",
+  "inbox_share",
+  "listed_days",
   "sent",
 ];
 
@@ -41,6 +61,9 @@ export function htmlReport(study: Study): string {
 <header><p class="kicker">Postrider · sending caps, simulated</p><h1>${escapeHtml(scenario.name)}</h1>
 <p>${escapeHtml(scenario.value.description)}</p>
 <p class="facts"><b>${escapeHtml(names)}</b> · plan ${scenario.value.plan} · ${days} days · ${runs} ${runs === 1 ? "workspace" : "workspaces"} from seed ${seed}</p></header>
+<section class="answer">${summarise(study)
+    .map((sentence) => `<p>${escapeHtml(sentence)}</p>`)
+    .join("")}</section>
 ${numbers(outcomes)}
 ${outcomes.map((outcome, n) => outcomeSections(outcome, days, outcomes.length > 1 ? POLICY_COLORS[n] : undefined, runs)).join("\n")}
 ${delaySection(outcomes)}
@@ -53,15 +76,15 @@ ${study.sweep ? sweepSection(study.sweep.parameter, study.sweep.points) : ""}
 
 function numbers(outcomes: readonly StudyResult[]): string {
   const told = MEASURE_NAMES.filter((name) => outcomes.some(({ measures }) => measures[name].worst !== null));
-  const head = outcomes.map(({ name }) => `<th colspan="2">${escapeHtml(name)}</th>`).join("");
+  const head = outcomes.map(({ name }) => `<th colspan="3">${escapeHtml(name)}</th>`).join("");
   const rows = told.map((name) => {
     const cells = outcomes.map(
       ({ measures }) =>
-        `<td>${sayMeasured(name, measures[name].typical)}</td><td>${sayMeasured(name, measures[name].worst)}</td>`,
+        `<td>${sayMeasured(name, measures[name].typical)}</td><td>${sayMeasured(name, measures[name].low)} to ${sayMeasured(name, measures[name].high)}</td><td>${sayMeasured(name, measures[name].worst)}</td>`,
     );
     return `<tr><td>${escapeHtml(meaningOf(name))}<code>${name}</code></td>${cells.join("")}</tr>`;
   });
-  const kinds = outcomes.map(() => "<th>typical</th><th>worst</th>").join("");
+  const kinds = outcomes.map(() => "<th>typical</th><th>95%</th><th>worst</th>").join("");
   return `<section><h2>In numbers</h2><table class="numbers"><thead><tr><th></th>${head}</tr><tr><th></th>${kinds}</tr></thead><tbody>${rows.join("")}</tbody></table></section>`;
 }
 
@@ -75,9 +98,13 @@ function outcomeSections(
   return `<section>${title}
 ${drawChart(volumes(outcome, days))}
 ${runs > 1 ? drawChart(spreadOfCaps(outcome)) : ""}
+${levels(outcome, days)}
+${drawChart(evidenceChart(outcome, days))}
+${outcome.closeUps.length > 0 ? closeUpCharts(outcome) : ""}
 ${drawChart(rateChart(outcome, "bounce"))}
 ${drawChart(rateChart(outcome, "complaint"))}
-${levels(outcome, days)}</section>`;
+${drawChart(receiverChart(outcome, days))}
+${reasons(outcome)}</section>`;
 }
 
 function volumes({ shown }: StudyResult, days: number): Chart {
@@ -94,12 +121,18 @@ function volumes({ shown }: StudyResult, days: number): Chart {
     y: { label: "recipients", scale: peak > 60 * least ? "log" : "linear", says: sayCount },
     series: [
       { name: "sent", color: "--green", form: "area", points: daily(({ used }) => used) },
-      { name: "demand", color: "--purple", form: "line", points: daily(({ demand }) => demand) },
+      {
+        name: "demand",
+        color: "--purple",
+        form: "line",
+        dash: "dotted",
+        points: daily(({ demand }) => demand),
+      },
       {
         name: "waiting at midnight",
         color: "--orange",
         form: "line",
-        dashed: true,
+        dash: "dashed",
         points: daily(({ waiting }) => waiting),
       },
       { name: "daily cap", color: "--blue", form: "step", points: [[0, first], ...caps, [days, last]] },
@@ -107,31 +140,100 @@ function volumes({ shown }: StudyResult, days: number): Chart {
   };
 }
 
-function spreadOfCaps({ band }: StudyResult): Chart {
+function spreadOfCaps({ band, waitingBand }: StudyResult): Chart {
   return {
-    title: "Daily cap over all workspaces",
+    title: "Daily cap and waiting mail over all workspaces",
     x: { label: "day", says: String },
     y: { label: "recipients a day", scale: "log", says: sayCount },
     bands: [
       {
-        name: "eight of ten",
+        name: "cap, eight of ten workspaces",
         color: "--blue",
         points: band.map(({ low, high }, n) => [n, low, high] as const),
+      },
+      {
+        name: "waiting, eight of ten workspaces",
+        color: "--orange",
+        points: waitingBand.map(({ low, high }, n) => [n, low, high] as const),
       },
     ],
     series: [
       {
-        name: "median",
+        name: "cap, median",
         color: "--blue",
         form: "step",
         points: band.map(({ middle }, n): Point => [n, middle]),
+      },
+      {
+        name: "waiting, median",
+        color: "--orange",
+        form: "line",
+        dash: "dashed",
+        points: waitingBand.map(({ middle }, n): Point => [n, middle]),
       },
     ],
     height: 240,
   };
 }
 
-/** The week's rate as the policy sees it: probably (posterior mean), and surely between (Wilson). */
+/** How far evidence has come: what decides, beside the line at which it does. */
+function evidenceChart({ shown, watched }: StudyResult, days: number): Chart {
+  // a step is taken between two hours, and leaves nothing of the evidence
+  const steps = (measure: Measure) =>
+    shown.changes.flatMap(({ bin, harm }): Point[] =>
+      harm?.measure === measure ? [[bin / BINS_PER_DAY, 1]] : [],
+    );
+  const of = (measure: Measure) =>
+    [...watched.map((one): Point => [one.hour / 24, one[measure]]), ...steps(measure)].sort(
+      (a, b) => a[0] - b[0],
+    );
+  return {
+    title: `Evidence for a freeze, by the hour (seed ${shown.seed}): a step is taken at 100%`,
+    x: { label: "day", most: days, says: (day) => String(Number(day.toFixed(1))) },
+    y: { label: "of what a step needs", most: 1.1, says: (share) => `${Math.round(share * 100)}%` },
+    limits: [{ name: "step", color: "--red", at: 1 }],
+    series: [
+      { name: "bounces", color: "--blue", form: "line", points: of("bounce") },
+      { name: "complaints", color: "--orange", form: "line", dash: "dashed", points: of("complaint") },
+    ],
+    height: 200,
+  };
+}
+
+/** The first pauses, five minutes by five minutes: what had gone when it was stopped. */
+function closeUpCharts({ closeUps, shown }: StudyResult): string {
+  const charts = closeUps.map(({ bin, bins }) => {
+    const hours = (at: number) => ((at - bin) * BIN_MINUTES) / 60;
+    return drawChart({
+      title: `Paused on ${sayBin(bin)}`,
+      x: { label: "hours from the pause", says: (hour) => String(Number(hour.toFixed(1))) },
+      y: { label: "recipients in five minutes", says: sayCount },
+      series: [
+        {
+          name: "sent",
+          color: "--green",
+          form: "area",
+          points: bins.map((one): Point => [hours(one.bin), one.sent]),
+        },
+        {
+          name: "bounced at once",
+          color: "--red",
+          form: "line",
+          dash: "dashed",
+          points: bins.map((one): Point => [hours(one.bin), one.bounced]),
+        },
+      ],
+      moments: [{ at: 0, label: "paused" }],
+      width: NARROW,
+      height: 220,
+    });
+  });
+  const pauses = shown.changes.filter(({ level }) => level === "paused").length;
+  const more = pauses > closeUps.length ? `<p>And ${pauses - closeUps.length} more pauses.</p>` : "";
+  return `<div class="multiples">${charts.join("")}</div>${more}`;
+}
+
+/** The week's rate as growth sees it, and the windows that steps were taken on beside their limits. */
 function rateChart({ shown, policy }: StudyResult, measure: Measure): Chart {
   const seen = shown.days.map((day, n) => {
     const known = shown.days.slice(0, n + 1);
@@ -147,24 +249,24 @@ function rateChart({ shown, policy }: StudyResult, measure: Measure): Chart {
     color: { healthy: "--green", freeze: "--blue", pause: "--red", shrink: "--orange" }[name],
     at: policy[name][measure],
   }));
-  const highest = Math.max(...seen.map(({ mean, lower }) => Math.max(mean, lower)));
-  const most = Math.max(policy.shrink[measure], policy.pause[measure], highest) * 1.15;
   const told = seen.flatMap((one, n) => (one.sample.of > 0 ? [{ ...one, n }] : []));
+  const least = policy.healthy[measure] / 20;
   return {
-    title: `${measure === "bounce" ? "Bounces" : "Complaints"} over ${policy.window_days} days, with the interval of ${percent(policy.evidence.confidence)} and the limits`,
+    title: `${measure === "bounce" ? "Bounces" : "Complaints"}: the windows that decided, and the rate over ${policy.window_days} days with its interval of ${percent(policy.evidence.confidence)}`,
     x: { label: "day", most: shown.days.length, says: String },
-    y: { label: "rate", most, says: percent },
+    y: { label: "rate", scale: "log", says: percent },
     bands: [
       {
-        name: "surely between",
+        name: `interval over ${policy.window_days} days`,
         color: "--purple",
-        points: told.map(({ n, lower, upper }) => [n + 0.5, lower, Math.min(upper, most)] as const),
+        points: told.map(({ n, lower, upper }) => [n + 0.5, Math.max(least, lower), upper] as const),
       },
     ],
     limits,
+    stretches: stretchesOf(shown, measure),
     series: [
       {
-        name: "probably",
+        name: `probably, over ${policy.window_days} days`,
         color: "--purple",
         form: "line",
         points: told.map(({ n, mean }): Point => [n + 0.5, mean]),
@@ -173,7 +275,51 @@ function rateChart({ shown, policy }: StudyResult, measure: Measure): Chart {
         ),
       },
     ],
-    height: 230,
+    height: 270,
+  };
+}
+
+function stretchesOf({ changes }: StudyResult["shown"], measure: Measure): Stretch[] {
+  return changes.flatMap(({ bin, harm, level }): Stretch[] => {
+    if (harm?.measure !== measure) return [];
+    const { events, of } = harm.sample;
+    return [
+      {
+        from: (harm.since - FIRST_MS) / DAY_MS,
+        to: bin / BINS_PER_DAY,
+        value: events / of,
+        low: harm.atLeast,
+        label: `${sayBin(bin)}, ${level}: ${events} of ${of}, surely over ${percent(harm.atLeast)}`,
+      },
+    ];
+  });
+}
+
+function receiverChart({ shown }: StudyResult, days: number): Chart {
+  const daily = (of: (day: (typeof shown.days)[number]) => number) =>
+    shown.days.map((day, n): Point => [n + 0.5, of(day)]);
+  return {
+    title: `Receivers (seed ${shown.seed}): reputation of the address, and mail held back`,
+    x: { label: "day", most: days, says: String },
+    y: { label: "share", most: 1, says: percent },
+    series: [
+      { name: "reputation", color: "--green", form: "line", points: daily(({ reputation }) => reputation) },
+      {
+        name: "throttled",
+        color: "--orange",
+        form: "line",
+        dash: "dashed",
+        points: daily(({ throttled, used }) => (used > 0 ? Math.min(1, throttled / used) : 0)),
+      },
+      {
+        name: "refused for the address",
+        color: "--red",
+        form: "line",
+        dash: "dotted",
+        points: daily(({ blocked, attempted }) => (attempted > 0 ? Math.min(1, blocked / attempted) : 0)),
+      },
+    ],
+    height: 200,
   };
 }
 
@@ -185,22 +331,37 @@ function levels({ shown }: StudyResult, days: number): string {
     return {
       from,
       to,
+      name: level,
       color: LEVEL_COLORS[level],
-      says: `${level}, ${sayCount(capDay)} a day, from day ${from.toFixed(1)}`,
+      pattern: LEVEL_PATTERNS[level],
+      says: `${level}, ${sayCount(capDay)} a day, from ${sayBin(bin)}`,
     };
   });
-  const legend = Object.entries(LEVEL_COLORS)
-    .map(([level, color]) => `<span><i style="background:var(${color})"></i>${level}</span>`)
-    .join("");
+  return `<figure><figcaption>Levels (seed ${shown.seed})</figcaption>${drawTimeline(joined(spans), days)}</figure>`;
+}
+
+/** Spans of the same level next to each other are one. */
+function joined<T extends { from: number; to: number; name: string }>(spans: readonly T[]): T[] {
+  const kept: T[] = [];
+  for (const span of spans) {
+    const last = kept.at(-1);
+    if (last?.name === span.name) kept[kept.length - 1] = { ...last, to: span.to };
+    else kept.push(span);
+  }
+  return kept;
+}
+
+function reasons({ shown }: StudyResult): string {
   const rows = shown.changes
     .slice(0, CHANGES_SHOWN_MAX)
     .map(
       ({ bin, level, capDay, capHour, reason }) =>
-        `<tr><td>${sayTime(bin)}</td><td><i class="dot" style="background:var(${LEVEL_COLORS[level]})"></i>${level}</td><td>${sayCount(capDay)}</td><td>${sayCount(capHour)}</td><td class="reason">${escapeHtml(reason)}</td></tr>`,
+        `<tr><td>${sayBin(bin)}</td><td><i class="dot" style="background:var(${LEVEL_COLORS[level]})"></i>${level}</td><td>${sayCount(capDay)}</td><td>${sayCount(capHour)}</td><td class="reason">${escapeHtml(reason)}</td></tr>`,
     );
   const more = shown.changes.length - CHANGES_SHOWN_MAX;
-  return `<figure><figcaption>Levels (seed ${shown.seed})</figcaption>${drawTimeline(spans, days)}<div class="legend">${legend}</div></figure>
-<details${rows.length <= 12 ? " open" : ""}><summary>${shown.changes.length} changes, with their reasons</summary><table><thead><tr><th>when</th><th>level</th><th>a day</th><th>an hour</th><th>why</th></tr></thead><tbody>${rows.join("")}</tbody></table>${more > 0 ? `<p>And ${more} more.</p>` : ""}</details>`;
+  const others = tellRun({ ...shown, changes: [] }).slice(1);
+  const said = others.map((line) => `<p>${escapeHtml(line.trim())}</p>`).join("");
+  return `${said}<details${rows.length <= 12 ? " open" : ""}><summary>${shown.changes.length} changes, with their reasons</summary><table><thead><tr><th>when</th><th>level</th><th>a day</th><th>an hour</th><th>why</th></tr></thead><tbody>${rows.join("")}</tbody></table>${more > 0 ? `<p>And ${more} more.</p>` : ""}</details>`;
 }
 
 function delaySection(outcomes: readonly StudyResult[]): string {
@@ -216,7 +377,7 @@ function delaySection(outcomes: readonly StudyResult[]): string {
           name: label,
           color,
           form: "line" as const,
-          dashed: kind === "automation" && outcomes.length > 1,
+          dash: DELAY_DASHES[n * 2 + (kind === "automation" ? 1 : 0)] ?? ("solid" as const),
           points,
         },
       ];
@@ -266,6 +427,7 @@ function tradeOffSection(curves: readonly TradeOff[]): string {
           name: `${name} at ×${points[0]?.factor} to ×${points.at(-1)?.factor}`,
           color,
           form: "curve" as const,
+          mark: n === 0 ? ("circle" as const) : ("square" as const),
           points: at,
           labels,
         },
@@ -291,7 +453,7 @@ function sweepSection(parameter: string, points: readonly SweepPoint[]): string 
         x: { label: parameter, says: (value) => String(Number(value.toPrecision(4))) },
         y: { label: "", says: (value) => sayMeasured(name, value) },
         series: [
-          { name: "worst", color: "--orange", form: "curve", points: worst },
+          { name: "worst", color: "--orange", form: "curve", dash: "dashed", mark: "square", points: worst },
           { name: "typical", color: "--blue", form: "curve", points: typical },
         ],
         width: NARROW,
@@ -300,10 +462,4 @@ function sweepSection(parameter: string, points: readonly SweepPoint[]): string 
     ];
   });
   return `<section><h2>Sensitivity to <code>${escapeHtml(parameter)}</code></h2><div class="multiples">${charts.join("")}</div></section>`;
-}
-
-function sayTime(bin: number): string {
-  const minutes = (bin % BINS_PER_DAY) * BIN_MINUTES;
-  const clock = `${String(Math.floor(minutes / 60)).padStart(2, "0")}:${String(minutes % 60).padStart(2, "0")}`;
-  return `day ${Math.floor(bin / BINS_PER_DAY)}, ${clock}`;
 }

@@ -1,9 +1,9 @@
-/** The look of a report: one column, both colour schemes, colours that differ in lightness too. */
+/** The look of a report: one column, both colour schemes; colours that the colour-blind tell apart (after Okabe and Ito). */
 export const STYLE = `
 :root { color-scheme: light dark; --paper: #f6f7f9; --card: #ffffff; --ink: #17202c; --soft: #5c6878; --line: #e2e6ec;
-  --blue: #2563c9; --orange: #d97706; --green: #0c8f6b; --purple: #7c4dcc; --red: #c8324a; }
+  --blue: #0062a8; --orange: #c77700; --green: #00805d; --purple: #9c4f86; --red: #b8430a; }
 @media (prefers-color-scheme: dark) { :root { --paper: #0f141b; --card: #171e28; --ink: #e6ebf2; --soft: #93a1b3;
-  --line: #293443; --blue: #6aa3ff; --orange: #f5a742; --green: #3cc79c; --purple: #b18cf5; --red: #f2718a; } }
+  --line: #293443; --blue: #56b4e9; --orange: #e69f00; --green: #2fc49a; --purple: #d995bf; --red: #ee7733; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 main { max-width: 960px; margin: 0 auto; padding: 32px 20px 48px; }
@@ -14,6 +14,12 @@ p { margin: 0 0 8px; }
 .kicker { text-transform: uppercase; letter-spacing: 0.09em; font-size: 12px; color: var(--soft); }
 .facts, footer { color: var(--soft); font-size: 13.5px; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 20px; margin-bottom: 18px; }
+.answer { border-left: 5px solid var(--blue); font-size: 16.5px; }
+.answer p:last-child { margin: 0; }
+.key { display: inline-block; width: 22px; height: 12px; margin-right: 6px; vertical-align: -1px; }
+svg .span { fill: var(--ink); font-weight: 600; paint-order: stroke; stroke: var(--card); stroke-width: 3px; }
+svg .moment { fill: var(--ink); }
+.pattern { display: inline-block; width: 26px; height: 14px; vertical-align: -2px; margin-right: 6px; }
 figure { margin: 0 0 18px; }
 figcaption { font-weight: 600; font-size: 14px; margin-bottom: 4px; }
 svg { display: block; width: 100%; height: auto; }
@@ -31,5 +37,5 @@ code { font: 12px ui-monospace, Menlo, Consolas, monospace; color: var(--soft); 
 .numbers code { margin-left: 8px; }
 summary { cursor: pointer; font-size: 14px; color: var(--soft); margin-bottom: 6px; }
 details { overflow-x: auto; }
-.multiples { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 8px 20px; }
+.multiples { display: grid; grid-template-columns: repeat(auto-fill, minmax(380px, 1fr)); gap: 8px 20px; }
 `;
