@@ -64,7 +64,13 @@ export function powerTables(policy: Policy, runs: number, progress: (share: numb
   return { days: DAYS, rates, trade };
 }
 
-function powerAt(policy: Policy, measure: Measure, perDay: number, multiple: number, runs: number): Power {
+export function powerAt(
+  policy: Policy,
+  measure: Measure,
+  perDay: number,
+  multiple: number,
+  runs: number,
+): Power {
   const rate = multiple * policy.freeze[measure];
   const sent = Array.from({ length: runs }, (_, n) => sentBeforeStep(policy, measure, perDay, rate, n + 1));
   const held: Sample = { events: sent.filter(Number.isFinite).length, of: runs };

@@ -1,6 +1,7 @@
 /** `postrider caps`: what the sending caps are, why, and what they will be; and setting them by hand. */
 import { Command, InvalidArgumentError } from "commander";
 import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
+import { fitCounts } from "../capacity/fit.ts";
 import { forecast, replay } from "../capacity/forecast.ts";
 import {
   COUNTED_DAYS_MAX,
@@ -12,6 +13,7 @@ import {
 import { readPolicy } from "../capacity/policyfile.ts";
 import {
   type CapacityRow,
+  countsOfAll,
   dailyCounts,
   findCapacity,
   listCapChanges,
@@ -37,10 +39,12 @@ import { readId } from "./workspace.ts";
 const HISTORY_SHOWN = 50;
 const FORECAST_DAYS_MAX = 365;
 const REPLAYED_DAYS_MAX = 400;
+const FITTED_DAYS = 90;
 const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 };
 
 type CapsOf = OutputOptions & { workspace: string };
 type ForecastOptions = CapsOf & { days: number; policy?: Policy };
+type FitOptions = OutputOptions & { days: number };
 type ReplayOptions = CapsOf & { policy: Policy };
 type SetOptions = CapsOf & {
   minimum?: number;
@@ -98,6 +102,12 @@ export function capsCommand(): Command {
     .option("--json", "print JSON")
     .description("show what the caps would have been under a policy, over the recorded days")
     .action((options: ReplayOptions) => withContext((context) => showReplay(context, options)));
+  command
+    .command("fit")
+    .option("--days <n>", "how many days of history", readDays, FITTED_DAYS)
+    .option("--json", "print JSON: a file for `caps simulate --receivers`, and priors for a policy")
+    .description("fit the priors and the receivers of the simulator to the counts of all workspaces")
+    .action((options: FitOptions) => withContext((context) => showFit(context, options)));
   return command.addCommand(simulateCommand()).addCommand(tablesCommand());
 }
 
@@ -235,6 +245,13 @@ async function showReplay(context: Context, options: ReplayOptions) {
     ["day", "cap", "an hour", "level", "sent", "over the cap", "why"],
   );
   say(options, replayed, text);
+}
+
+async function showFit({ sql, clock }: Context, options: FitOptions) {
+  const fitted = fitCounts(await countsOfAll(sql, clock.now(), options.days));
+  const { notes, workspaces, days } = fitted;
+  const about = `From ${days} days of mail of ${workspaces} workspaces:`;
+  say(options, { summary: about, ...fitted }, [about, ...notes.map((note) => `  ${note}`)].join("\n"));
 }
 
 async function capacityOf({ sql }: Context, workspaceId: string): Promise<CapacityRow> {

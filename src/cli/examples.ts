@@ -41,6 +41,7 @@ export const EXAMPLES: Record<string, string> = {
   "caps forecast": `${WORKSPACE} --days 30`,
   "caps replay": `${WORKSPACE} --policy policy.json`,
   "caps simulate": "--scenario bought-list --runs 100 --html report.html",
+  "caps fit": "--json",
   "caps tables": "--runs 50",
   queue: "",
   "queue suspend": 'example.net --for 2h --reason "their postmaster asked"',

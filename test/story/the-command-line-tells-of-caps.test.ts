@@ -105,3 +105,37 @@ test("what the caps will be, and what they would have been under another policy"
   const bad = await postrider("caps", "replay", "--workspace", other.id, "--policy", file);
   expect(bad).toMatchObject({ status: 1, err: expect.stringContaining("growth") });
 });
+
+test("the simulator answers in sentences first, prints what an assertion saw, and gives all as JSON", async () => {
+  const about = ["caps", "simulate", "--scenario", "bought-list", "--days", "24"];
+  const told = await postrider(...about, "--runs", "3", "--explain", "--assert", "bad_before_freeze<2000");
+  expect(told.out).toMatch(
+    /^bought-list: 24 days, 3 workspaces from seed 1\n\nUnder this policy [\d,]+ bad e-mails/,
+  );
+  expect(told.out).toContain("bad_before_freeze<2000 holds: at worst");
+  expect(told.out).toMatch(/day 20, 11:\d\d: paused, .* bounces .* are surely over/);
+  const failed = await postrider(...about, "--assert", "bad_before_freeze<5");
+  expect(failed).toMatchObject({ status: 1, err: expect.stringMatching(/does not hold: at worst \d+/) });
+  const found = await json<{ summary: string[]; outcomes: { measures: Record<string, object> }[] }>(
+    ...about,
+    "--set",
+    "growth=1.6",
+  );
+  expect(found.outcomes).toHaveLength(2);
+  expect(found.summary[0]).toContain("Under default");
+  expect(Object.keys(found.outcomes[0]?.measures ?? {})).toEqual(
+    expect.arrayContaining(["false_freezes_per_1000", "false_freezes_low", "false_freezes_high"]),
+  );
+  expect(found.outcomes[0]?.measures.bad_sent).toEqual({
+    typical: expect.any(Number),
+    low: expect.any(Number),
+    high: expect.any(Number),
+    worst: expect.any(Number),
+  });
+});
+
+test("priors and receivers are fitted to the counts of all workspaces", async () => {
+  const fitted = await json<{ days: number; notes: string[] }>("caps", "fit");
+  expect(fitted.days).toBeGreaterThan(0);
+  expect(fitted.notes).toHaveLength(4);
+});

@@ -118,6 +118,28 @@ export async function dailyCounts(
     group by workspace_id, counted.day order by workspace_id, counted.day`;
 }
 
+/** A day of one workspace, as `caps fit` reads it. */
+export type CountedDay = {
+  workspaceId: string;
+  attempted: number;
+  delivered: number;
+  deferred: number;
+  bounced: number;
+  blocked: number;
+  complained: number;
+  fblDelivered: number;
+};
+
+/** The last days of all workspaces, those of each in order. */
+export async function countsOfAll(sql: Sql, now: number, days: number): Promise<CountedDay[]> {
+  return sql<CountedDay[]>`
+    select workspace_id as "workspaceId", sum(attempted)::int as attempted, sum(delivered)::int as delivered,
+           sum(deferred)::int as deferred, sum(hard_bounced)::int as bounced, sum(blocked)::int as blocked,
+           sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered"
+    from tally where day > ${Math.floor(now / DAY_MS) - days}
+    group by workspace_id, day order by workspace_id, day`;
+}
+
 export type CapChange = {
   before: { day: number; hour: number };
   after: { day: number; hour: number };

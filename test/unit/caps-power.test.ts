@@ -1,0 +1,41 @@
+/** src/capacity/power.ts: the error budget holds for senders just below a limit, and bad lists are stopped early. */
+import { expect, test } from "vitest";
+import { alternativesTo, logEvidence, lowerBound } from "../../src/capacity/policy/evalue.ts";
+import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
+import { powerAt } from "../../src/capacity/power.ts";
+
+test("at most 1% of healthy senders just below the limit are held back in 60 days", {
+  timeout: 120_000,
+}, () => {
+  const held = [200, 1_500].map((perDay) => powerAt(DEFAULT_POLICY, "bounce", perDay, 0.98, 150));
+  for (const { heldPer1000 } of held) expect(heldPer1000).toBeLessThan(15);
+  expect(powerAt(DEFAULT_POLICY, "complaint", 1_500, 0.95, 100).heldPer1000).toBeLessThan(25);
+});
+
+test("a list with twice the limit, or more, is stopped before what a test of 99% at each look let through", () => {
+  const sent = (perDay: number, multiple: number) =>
+    powerAt(DEFAULT_POLICY, "bounce", perDay, multiple, 41).sentBeforeStep ?? Number.POSITIVE_INFINITY;
+  expect(sent(1_500, 2)).toBeLessThan(490);
+  expect(sent(1_500, 6.6)).toBeLessThan(69);
+});
+
+test("an e-value grows with events, and its lower bound is where it is just enough", () => {
+  const alternatives = alternativesTo(0.05);
+  const of = (events: number) => logEvidence({ events, of: 400 }, 0.05, alternatives);
+  for (let events = 1; events < 400; events++) expect(of(events)).toBeGreaterThan(of(events - 1));
+  const sample = { events: 60, of: 400 };
+  const bound = lowerBound(sample, 0.001, alternatives);
+  expect(logEvidence(sample, bound, alternatives)).toBeCloseTo(-Math.log(0.001), 3);
+  expect(logEvidence(sample, 1, alternatives)).toBe(Number.NEGATIVE_INFINITY);
+});
+
+test("what is proven over a high limit is proven over a lower one", () => {
+  const alternatives = alternativesTo(0.05);
+  for (let events = 5; events < 300; events += 7) {
+    const sample = { events, of: 600 };
+    const needed = 6;
+    if (logEvidence(sample, 0.08, alternatives) < needed) continue;
+    expect(logEvidence(sample, 0.06, alternatives)).toBeGreaterThanOrEqual(needed);
+    expect(logEvidence(sample, 0.05, alternatives)).toBeGreaterThanOrEqual(needed);
+  }
+});
