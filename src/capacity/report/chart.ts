@@ -116,10 +116,17 @@ ${drawMoments(chart.moments ?? [], xs, height)}
 </svg><div class="legend">${legend}</div></figure>`;
 }
 
-export type Span = { from: number; to: number; color: string; pattern: string; name: string; says: string };
+export type LevelSpan = {
+  from: number;
+  to: number;
+  color: string;
+  pattern: string;
+  name: string;
+  says: string;
+};
 
 /** A strip of spans over time; each kind has a pattern of its own, and its name where there is room. */
-export function drawTimeline(spans: readonly Span[], end: number): string {
+export function drawTimeline(spans: readonly LevelSpan[], end: number): string {
   const at = (x: number) => LEFT + ((WIDE - LEFT - RIGHT) * x) / end;
   const patterns = [...new Map(spans.map((span) => [span.pattern, span])).values()].map(drawPattern);
   const bars = spans.map(({ from, to, color, pattern, name, says }) => {
@@ -137,7 +144,7 @@ export function drawTimeline(spans: readonly Span[], end: number): string {
   return `<svg viewBox="0 0 ${WIDE} 52" role="img" aria-label="Levels over time"><defs>${patterns.join("")}</defs>${bars.join("")}${ticks.join("")}</svg>`;
 }
 
-function drawPattern({ pattern }: Span): string {
+function drawPattern({ pattern }: LevelSpan): string {
   const lines = PATTERNS[pattern] ?? "";
   return `<pattern id="${pattern}" width="8" height="8" patternUnits="userSpaceOnUse"><path d="${lines}" stroke="var(--ink)" stroke-width="1.1" fill="none" opacity="0.75"/></pattern>`;
 }
