@@ -101,7 +101,7 @@ export const SETTINGS = {
     1_048_576,
     2 ** 40,
     "bytes",
-    "memory for request bodies per process; one workspace gets at most half of it, two get a third each, and so on",
+    "memory for request bodies and submitted messages per process; one workspace gets at most half of it, two get a third each, and so on",
   ),
   sharedPort: yesNo("SHARED_PORT", false, "let several API processes listen on the same port"),
   deliveryConcurrency: whole(

@@ -15,7 +15,7 @@ import { ownSubmitter, submitter } from "../submit.ts";
 import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
-import { BodyBudget } from "./bodybudget.ts";
+import type { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
 import { domainRoutes } from "./domains.ts";
 import { emailRoutes } from "./emails.ts";
@@ -51,7 +51,8 @@ export type ApiParts = SendingParts & {
   trustProxy: boolean;
   /** Private networks to which webhooks may be sent. */
   webhookNetworksAllowed: readonly Network[];
-  bodyBytesInFlightMax: number;
+  /** Memory for the bodies of requests. */
+  budget: BodyBudget;
   host: string;
   port: number;
   /** Whether other api processes listen on the same port. */
@@ -184,7 +185,7 @@ function listen(
       gate,
       open: openPages(parts, gate.router),
       openBelow: new Map([...pages, [ATTACHMENTS_PATH, attachmentPage({ reads, clock, links })]]),
-      budget: new BodyBudget(parts.bodyBytesInFlightMax),
+      budget: parts.budget,
       timeoutMs,
       onAnswer: (exchange, ms) => {
         requestLog.note(exchange, ms);

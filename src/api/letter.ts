@@ -17,8 +17,8 @@ import {
 } from "../address.ts";
 import { DAY_MS } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { AttachmentRef, Extra, NewAttachment, NewEmail, Shown } from "../record/mail/emails.ts";
-import type { Head } from "../rules/email.ts";
+import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
+import type { Head, Shown } from "../rules/email.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
 import { patterned } from "../schemafault.ts";
 import type { RenderedEmail } from "../template/render.ts";
@@ -119,6 +119,7 @@ export type Draft = {
   to: string[];
   cc: string[];
   bcc: string[];
+  shown: Shown | null;
   replyTo: string[] | null;
   recipients: number;
   scheduledAt: number | null;
@@ -146,8 +147,9 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string, shown: 
     throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
   checkContent(body, at);
   const scheduledAt = checkSchedule(body.scheduled_at, sender.now, at);
-  const rest = writeExtra(body, sender, at, shown);
-  return { body, sender, at, to, cc, bcc, replyTo, recipients: seen.size, scheduledAt, rest };
+  if (shown) checkShown(shown);
+  const rest = writeExtra(body, sender, at);
+  return { body, sender, at, to, cc, bcc, shown, replyTo, recipients: seen.size, scheduledAt, rest };
 }
 
 /** The rows to store; the draft's own from, subject and reply_to override the template's. */
@@ -160,6 +162,7 @@ export function writeLetter(draft: Draft, fromTemplate: RenderedEmail | null): W
   const html = fromTemplate ? fromTemplate.html : (body.html ?? null);
   const plain = fromTemplate ? fromTemplate.text : (body.text ?? null);
   const head: Head = { from, to, cc, bcc, reply_to: replyTo, subject };
+  if (draft.shown) head.shown = draft.shown;
   const headText = JSON.stringify(head);
   const email: NewEmail = {
     workspaceId: sender.workspaceId,
@@ -327,10 +330,8 @@ function writeExtra(
   { headers, tags, attachments }: SendEmail,
   { workspaceId }: Sender,
   at: string,
-  shown: Shown | null,
 ): { extra: string | null; attachments: NewAttachment[]; bytes: number } {
   const extra: Extra = {};
-  if (shown) extra.shown = checkShown(shown);
   if (headers && Object.keys(headers).length > 0) extra.headers = checkHeaders(headers, at);
   if (tags && tags.length > 0) extra.tags = tags.map(({ name, value }) => ({ name, value }));
   const kept: NewAttachment[] = [];
@@ -348,7 +349,7 @@ function writeExtra(
 }
 
 /** They get no mail for being shown, so there may be more of them than recipients. */
-function checkShown(shown: Shown): Shown {
+function checkShown(shown: Shown): void {
   for (const [name, texts] of Object.entries(shown)) {
     if (texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) > ADDRESSES_BYTES_MAX)
       throw refuse(
@@ -358,7 +359,6 @@ function checkShown(shown: Shown): Shown {
     const seen = new Set<string>();
     for (const [n, text] of texts.entries()) readRecipient(text, `${name}[${n}]`, seen);
   }
-  return shown;
 }
 
 function checkHeaders(headers: Record<string, string>, at: string): Record<string, string> {

@@ -18,6 +18,7 @@ import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { connectRedis } from "../redis/connect.ts";
 import { readShapingFile } from "../shaping/rulesfile.ts";
+import { certificateTrouble } from "../submission/certificatecheck.ts";
 import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
 
 const ASK_MS_MAX = 5_000;
@@ -44,6 +45,7 @@ export function doctorCommand(): Command {
         tlsReports(config),
         shapingFile(config),
         dane(config),
+        submission(config),
         disk(config),
       ]);
       const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
@@ -276,6 +278,17 @@ async function dane(config: Config): Promise<CheckResult> {
   return doubt === null
     ? { what, state: "ok", detail: "on: the resolver validates DNSSEC" }
     : { what, state: "warn", detail: `off: ${doubt}` };
+}
+
+/** Whether clients can log in to the submission ports. */
+function submission(config: Config): CheckResult {
+  const what = "submission";
+  const { submissionPort, submissionTlsPort } = config;
+  if (submissionPort === null && submissionTlsPort === null)
+    return { what, state: "ok", detail: "none: neither SUBMISSION_PORT nor SUBMISSION_TLS_PORT is set" };
+  const trouble = certificateTrouble(config, Date.now());
+  if (trouble) return { what, state: trouble.isFatal ? "fail" : "warn", detail: trouble.detail };
+  return { what, state: "ok", detail: "its certificate is in date and has its key" };
 }
 
 async function disk(config: Config): Promise<CheckResult> {

@@ -34,7 +34,7 @@ import {
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
-import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf, type Shown } from "../record/mail/emails.ts";
+import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeping.ts";
 import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
@@ -371,7 +371,7 @@ export class Deliverer {
       this.#fail(bag, email, "The e-mail has no valid sender.");
       return;
     }
-    const people = readPeople(email.head, email.extra?.shown);
+    const people = readPeople(email.head);
     const held = this.#heldBack(bag, email, people);
     if (held) return this.#note(bag, email, people.recipients, held, this.#parts.clock.now());
     const foreign = this.#isForeign(bag.workspaceId, from.domain);
@@ -625,7 +625,7 @@ function senderOf({ workspaceId }: HeldBag, { isBulk }: OpenEmail): MailSender {
   return { workspaceId, isBulk };
 }
 
-function readPeople({ to, cc, bcc, reply_to }: Head, shown: Shown | undefined): People {
+function readPeople({ to, cc, bcc, reply_to, shown }: Head): People {
   const people = { to: mailboxesOf(to), cc: mailboxesOf(cc), replyTo: mailboxesOf(reply_to) };
   const recipients = eachOnce([...people.to, ...people.cc, ...mailboxesOf(bcc)]);
   if (shown === undefined) return { ...people, recipients };

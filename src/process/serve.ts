@@ -117,8 +117,9 @@ export async function serve(
     );
     const onFault = (error: unknown) => log.error({ err: error }, "internal error");
     let port: number | null = null;
+    const budget = new BodyBudget(config.bodyBytesInFlightMax);
     if (roles.includes("api")) {
-      const api = await startApiRole(config, secret, stores, clock, log);
+      const api = await startApiRole(config, secret, stores, clock, budget, log);
       port = api.port;
       stops.push(api.stop);
     }
@@ -145,7 +146,7 @@ export async function serve(
         "nothing listens for reports: BOUNCE_DOMAIN, FEEDBACK_ADDRESSES and TLS_REPORTS_TO are not set",
       );
     const submission = roles.includes("submission")
-      ? await startSubmissionRole(config, secret, stores, clock, log, onFault)
+      ? await startSubmissionRole(config, secret, stores, clock, budget, log, onFault)
       : null;
     if (submission) stops.push(submission.stop);
     else if (roles.includes("submission"))
@@ -203,7 +204,14 @@ async function openIntake(config: Config, serverSecret: string, stores: Stores, 
   };
 }
 
-async function startApiRole(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+async function startApiRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  budget: BodyBudget,
+  log: Logger,
+) {
   const intake = await openIntake(config, serverSecret, stores, clock, log);
   const api = await startApi({
     ...intake.parts,
@@ -213,7 +221,7 @@ async function startApiRole(config: Config, serverSecret: string, stores: Stores
     mailFrom: operatorSender(config),
     trustProxy: config.trustProxy,
     webhookNetworksAllowed: config.webhookNetworksAllowed,
-    bodyBytesInFlightMax: config.bodyBytesInFlightMax,
+    budget,
     host: config.host,
     port: config.port,
     sharesPort: config.sharedPort,
@@ -242,6 +250,7 @@ async function startSubmissionRole(
   serverSecret: string,
   stores: Stores,
   clock: Clock,
+  budget: BodyBudget,
   log: Logger,
   onFault: (error: unknown) => void,
 ) {
@@ -253,9 +262,8 @@ async function startSubmissionRole(
     );
   const intake = await openIntake(config, serverSecret, stores, clock, log);
   const door = openMailDoor(intake.parts, onFault);
-  const room = new BodyBudget(config.bodyBytesInFlightMax);
   try {
-    const submission = await openSubmission(config, { door, room, clock, onFault });
+    const submission = await openSubmission(config, { door, room: budget, clock, onFault });
     return {
       ...submission,
       async stop() {

@@ -11,7 +11,10 @@ export type Head = {
   bcc: string[];
   reply_to: string[];
   subject: string;
+  /** What the header shows, where that is not just the recipients in `to` and `cc`. */
+  shown?: Shown;
 };
+export type Shown = { to: string[]; cc: string[] };
 
 export type HistoryEntry = {
   type: string;

@@ -29,11 +29,15 @@ export type RedactedEmail = RedactableEmail & {
 };
 
 /** Whom a mail names. */
-export function identitiesOf({ to, cc, bcc, reply_to }: Head): string[] {
-  return [...to, ...cc, ...bcc, ...reply_to].flatMap((text) => {
+export function identitiesOf({ to, cc, bcc, reply_to, shown }: Head): string[] {
+  return [...to, ...cc, ...bcc, ...reply_to, ...shownIn(shown)].flatMap((text) => {
     const mailbox = parseMailbox(text);
     return mailbox ? [identity(mailbox.address)] : [];
   });
+}
+
+function shownIn(shown: Head["shown"]): string[] {
+  return shown ? [...shown.to, ...shown.cc] : [];
 }
 
 /** The mail without these people, or null when it was not to any of them. */
@@ -50,7 +54,8 @@ export function redact(
   const redact = (list: readonly string[], first: number): string[] =>
     list.map((text, n) => (isOfErased(text) ? erasedAddress(first + n) : text));
   const envelope = [...head.to, ...head.cc, ...head.bcc].map(isOfErased);
-  if (!envelope.includes(true) && !head.reply_to.some(isOfErased)) return null;
+  const beside = [...head.reply_to, ...shownIn(head.shown)];
+  if (!envelope.includes(true) && !beside.some(isOfErased)) return null;
 
   const wasOpen = isOpen(mail.status);
   const marks = [...(mail.marks ?? OPEN_MARK.repeat(mail.weight))];
@@ -75,6 +80,7 @@ export function redact(
       bcc: redact(head.bcc, head.to.length + head.cc.length),
       reply_to: redact(head.reply_to, 0),
       subject: isOver ? "" : head.subject,
+      ...(head.shown && { shown: { to: redact(head.shown.to, 0), cc: redact(head.shown.cc, 0) } }),
     },
     marks: isCancellation ? marks.join("") : mail.marks,
     status: wasOpen && ending ? ending : mail.status,

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { Keyring } from "../../src/admission/keyring.ts";
 import type { Permission } from "../../src/admission/permissions.ts";
 import { type Api, startApi } from "../../src/api/api.ts";
+import { BodyBudget } from "../../src/api/bodybudget.ts";
 import type { Route } from "../../src/api/routes.ts";
 import { applyOrSay } from "../../src/automation/apply.ts";
 import type { Clock } from "../../src/clock.ts";
@@ -135,7 +136,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     trustProxy: false,
     webhookNetworksAllowed: options.webhookNetworksAllowed ?? [],
     timeoutMs,
-    bodyBytesInFlightMax: 256 * 1024 * 1024,
+    budget: new BodyBudget(256 * 1024 * 1024),
     host: "127.0.0.1",
     port: options.port ?? 0,
     sharesPort: false,

@@ -4,7 +4,7 @@
  */
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { idIn, loggedIn, submit } from "../rig/submitting.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
@@ -16,7 +16,7 @@ beforeAll(async () => {
   stage = await openStage({ keepRaw: true });
   engine = await startEngine(["api", "submission", "deliver", "keeper"], {
     ...stage,
-    settings: { SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" },
+    settings: { ...PATIENT, SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" },
   });
   workspace = await engine.workspace();
 });
@@ -181,6 +181,23 @@ test("where To names no recipient every recipient counts, and none is shown", as
   const { text } = await delivered(email.id);
   expect(text).toContain("To: undisclosed-recipients:;\r\n");
   expect(text).not.toContain("a@example.net");
+});
+
+test("a person who is erased is shown in no mail that is still to go", async () => {
+  const audience = await workspace.client.post<{ id: string }>("/audiences", { name: "All" });
+  const contacts = `/audiences/${audience.body.id}/contacts`;
+  await workspace.client.post(contacts, { email: "forget@example.org" });
+  const message =
+    "From: orders@example.com\nTo: one@example.net, forget@example.org\nSubject: Order\n" +
+    "X-Postrider-Scheduled-At: in 2 days\n\nThanks";
+  const email = await stored(await answered("one@example.net", message));
+  await workspace.client.call("DELETE", `${contacts}/forget@example.org?mode=erase`);
+  const [row] = await engine.sql<{ head: { to: string[]; shown: { to: string[] } } }[]>`
+    select head from email where id = ${email.id}`;
+  expect(row?.head).toMatchObject({
+    to: ["one@example.net"],
+    shown: { to: ["one@example.net", "erased-2@erased.invalid"] },
+  });
 });
 
 test("the client's Message-ID is kept beside that of the engine", async () => {

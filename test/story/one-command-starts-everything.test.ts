@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createTransport } from "nodemailer";
 import { afterAll, expect, test } from "vitest";
 import { gone } from "../rig/gone.ts";
 
@@ -24,6 +25,8 @@ type Ready = {
   api_key: string;
   mailbox_url: string;
   inbound_url: string;
+  submission_url: string;
+  submission_tls_url: string;
   pids: Record<string, number>;
 };
 
@@ -66,6 +69,17 @@ function send({ base_url, api_key }: Ready, subject: string) {
   });
 }
 
+async function submitted(url: string, pass: string): Promise<string> {
+  const { hostname: host, port, protocol } = new URL(url);
+  const settings = { host, port: Number(port), secure: protocol === "smtps:", requireTLS: true };
+  const { response } = await createTransport({
+    ...settings,
+    auth: { user: "demo", pass },
+    tls: { rejectUnauthorized: false },
+  }).sendMail({ from: "demo@example.com", to: "you@example.com", subject: "by SMTP", text: "It works." });
+  return response;
+}
+
 test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, starts again with its key, and stops", async () => {
   const began = performance.now();
   const first = await start();
@@ -73,6 +87,9 @@ test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, st
   expect(first.said).toContain(first.ready.api_key);
   expect(statSync(join(home, "ready.json")).mode & 0o777).toBe(0o600);
   expect(first.ready.inbound_url).toMatch(/^smtp:\/\/127\.0\.0\.1:\d+$/);
+  expect(await submitted(first.ready.submission_url, first.ready.api_key)).toMatch(/^250/);
+  expect(await submitted(first.ready.submission_tls_url, first.ready.api_key)).toMatch(/^250/);
+  expect(first.said).toContain(first.ready.submission_url);
   expect((await send(first.ready, "first")).status).toBe(200);
   expect(await caught(first.ready, "first")).toBe(true);
 

@@ -63,13 +63,10 @@ export type AttachmentRef = {
   content_type: string | null;
   content_id: string | null;
 };
-/** What the header names as To and Cc where these are not just the recipients. */
-export type Shown = { to: string[]; cc: string[] };
 export type Extra = {
   headers?: Record<string, string>;
   tags?: { name: string; value: string }[];
   attachments?: AttachmentRef[];
-  shown?: Shown;
 };
 
 export type AcceptedEmail = { email: NewEmail; standing: Standing };
