@@ -1,6 +1,7 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about it, by destination. */
 import { Command, InvalidArgumentError } from "commander";
 import { parseMailbox } from "../address.ts";
+import { type DomainFigures, readFigures } from "../delivery/figures.ts";
 import { loadShaping, resumeDestination, suspendDestination } from "../record/mail/destinations.ts";
 import {
   bounceDeferred,
@@ -14,11 +15,19 @@ import { SMARTHOST } from "../shaping/shaping.ts";
 import { CommandError, type Context, type OutputOptions, say, table, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
+const SENDING_MAX = 20;
 const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 const REASON_CHARS_MAX = 300;
 const REASON_DEFAULT = "suspended by an operator";
 const BOUNCE_DEFAULT = "bounced by an operator";
 
+type SendingDomain = {
+  domain: string;
+  in_flight: number;
+  delivered_per_minute: number;
+  last_refusals: DomainFigures["refusals"];
+};
+type ShownQueue = QueueView & { sending: readonly SendingDomain[] };
 type RetryOptions = OutputOptions & { workspace?: string; domain?: string };
 type SuspendOptions = OutputOptions & { for?: number; reason: string };
 type BounceOptions = OutputOptions & { reason: string; yes?: boolean };
@@ -28,9 +37,10 @@ export function queueCommand(): Command {
     "show mail by destination; suspend, resume, retry, bounce or cancel it",
   );
   command.option("--json", "print JSON").action((options: OutputOptions) =>
-    withContext(async ({ sql }) => {
-      const view = await viewQueue(sql);
-      say(options, view, text(view));
+    withContext(async ({ sql, redis, clock }) => {
+      const [view, figures] = await Promise.all([viewQueue(sql), readFigures(redis, clock.now())]);
+      const shown = { ...view, sending: sendingNow(figures) };
+      say(options, shown, text(shown));
     }),
   );
   about(command, "suspend")
@@ -153,7 +163,21 @@ function readReason(text: string): string {
   return reason;
 }
 
-function text({ bags, emails, replies, destinations, holds }: QueueView): string {
+/** The busiest domains. */
+function sendingNow(figures: ReadonlyMap<string, DomainFigures>): SendingDomain[] {
+  return [...figures.values()]
+    .filter(({ inFlight, perMinute }) => inFlight + perMinute > 0)
+    .sort((a, b) => b.inFlight + b.perMinute - (a.inFlight + a.perMinute))
+    .slice(0, SENDING_MAX)
+    .map(({ domain, inFlight, perMinute, refusals }) => ({
+      domain,
+      in_flight: inFlight,
+      delivered_per_minute: perMinute,
+      last_refusals: refusals,
+    }));
+}
+
+function text({ bags, emails, replies, destinations, holds, sending }: ShownQueue): string {
   const counts = [
     ["bags queued", bags.in_line],
     ["bags held", bags.held_back],
@@ -171,6 +195,12 @@ function text({ bags, emails, replies, destinations, holds }: QueueView): string
     one.next_attempt_at?.toISOString() ?? "when resumed",
     one.last_reply,
   ]);
+  const active = sending.map((one) => [
+    one.domain,
+    one.in_flight,
+    one.delivered_per_minute,
+    one.last_refusals.at(-1)?.text ?? null,
+  ]);
   const answered = replies.map((one) => [one.count, one.reply]);
   const held = holds.map((one) => [
     one.destination,
@@ -184,6 +214,7 @@ function text({ bags, emails, replies, destinations, holds }: QueueView): string
   return [
     table(counts, ["", ""]).trimStart(),
     table(answered, ["e-mails", "deferred with the reply"]),
+    table(active, ["sending to", "in flight", "delivered/min", "last refusal"]),
     table(stuck, ["deferred to", "e-mails", "next attempt", "last reply"]),
     table(held, ["destination", "is", "until", "waiting", "source", "set by", "reason"]),
   ].join("\n\n");

@@ -44,6 +44,7 @@ import type { Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
+import type { Figures } from "./figures.ts";
 import type { Leases } from "./leases.ts";
 import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
 import type { Signer } from "./signer.ts";
@@ -77,6 +78,7 @@ export type DeliverParts = {
   courier: Courier;
   /** Without them the envelope's sender is that of the mail, and reports go there. */
   returnPaths: ReturnPaths | null;
+  figures: Figures;
   settler: Settler;
   leases: Leases;
   clock: Clock;
@@ -401,7 +403,8 @@ export class Deliverer {
   #heldBack(bag: HeldBag, email: OpenEmail, people: People): Reply[] | null {
     const { courier } = this.#parts;
     if (!courier.isShaped) return null;
-    return courier.holdsBack(openAddresses(people.recipients, email.marks), senderOf(bag, email));
+    const to = openRecipients(people.recipients, email.marks).map(({ address }) => address);
+    return courier.holdsBack(to, senderOf(bag, email));
   }
 
   /** Mail is judged when it is accepted; by now the domain may have been verified for somebody else. */
@@ -420,7 +423,7 @@ export class Deliverer {
     attachments: readonly Attachment[],
   ): Promise<void> {
     const { bag, permit } = trip;
-    const { signer, courier, returnPaths, clock } = this.#parts;
+    const { signer, courier, returnPaths, figures, clock } = this.#parts;
     const attemptedAt = clock.now();
     const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
@@ -439,18 +442,20 @@ export class Deliverer {
       this.#wait(bag, email, people, signed);
       return;
     }
-    const to = openAddresses(people.recipients, email.marks);
+    const open = openRecipients(people.recipients, email.marks);
+    const to = open.map(({ address }) => address);
     const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
     const wire = await toWireInTurns(signed);
-    let replies: Reply[];
     const sender = senderOf(bag, email);
-    if (returnPaths === null) replies = await courier.send(envelope, wire, permit, sender);
-    else {
-      const known = returnPaths.writer(bag.workspaceId, from.domain);
-      const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
-      if (typeof writer !== "function") return this.#wait(bag, email, people, writer);
-      replies = await this.#sendEach(email, { ...envelope, writer }, wire, permit, sender);
-    }
+    const known = returnPaths?.writer(bag.workspaceId, from.domain) ?? null;
+    const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
+    if (writer !== null && typeof writer !== "function") return this.#wait(bag, email, people, writer);
+    figures.begin(open);
+    const replies =
+      writer === null
+        ? await courier.send(envelope, wire, permit, sender)
+        : await this.#sendEach(email, { ...envelope, writer }, wire, permit, sender);
+    figures.end(open, replies);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
   }
@@ -489,7 +494,7 @@ export class Deliverer {
 
   /** Nothing of it was sent, for a reason that may pass. */
   #wait(bag: HeldBag, email: OpenEmail, people: People, why: Reply): void {
-    const replies = openAddresses(people.recipients, email.marks).map(() => why);
+    const replies = openRecipients(people.recipients, email.marks).map(() => why);
     this.#note(bag, email, people.recipients, replies, this.#parts.clock.now());
   }
 
@@ -658,8 +663,6 @@ function letterOf(
 }
 
 /** Where it still has to go. */
-function openAddresses(recipients: readonly Mailbox[], marks: string): string[] {
-  const addresses: string[] = [];
-  for (const [n, { address }] of recipients.entries()) if (marks[n] === "o") addresses.push(address);
-  return addresses;
+function openRecipients(recipients: readonly Mailbox[], marks: string): Mailbox[] {
+  return recipients.filter((_, n) => marks[n] === "o");
 }

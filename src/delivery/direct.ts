@@ -205,7 +205,10 @@ export class Direct implements Courier {
     if (this.#isClosing) return CLOSING;
     if (!("stops" in found)) return found;
     const { shaping } = this.#options;
-    if (!shaping.isIdle || shaping.version !== this.#version) return this.#shapedWay(found, domain, sender);
+    if (!shaping.isIdle || shaping.version !== this.#version) {
+      this.#turn++;
+      return this.#shapedWay(found, domain, sender);
+    }
     return this.#destinationOf(found, shaping.ownSource, null);
   }
 
@@ -216,7 +219,6 @@ export class Direct implements Courier {
     const pool = shaping.poolOf(sender);
     let best: Destination | null = null;
     let refusal: Reply = NO_SOURCE;
-    this.#turn++;
     for (let n = 0; n < pool.length; n++) {
       const source = pool[(this.#turn + n) % pool.length] as SourceAddress;
       if (!shaping.hasBegun(source) || reachableFrom(source, route.stops).length === 0) continue;

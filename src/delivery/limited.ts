@@ -15,7 +15,7 @@ const NEAR_MS_OF_FEW = 15_000;
 const FEW = 50;
 /** Turns are given a little early: one too early waits here, one too late leaves a gap. */
 const EARLY = 0.95;
-const FIRST_EARLY = 0.8;
+const EARLY_MS_MAX = 3_000;
 const TURN_MS_MAX = 3_600_000;
 const WITHHELD_MS = 5_000;
 
@@ -109,7 +109,10 @@ export class Limited {
   #nextTurnMs(room: Room): number {
     const now = this.#options.now();
     // where only connections are limited nobody knows when there will be one
-    const leastMs = room.everyMs > 0 ? this.turnMs * FIRST_EARLY : WITHHELD_MS * (1 + Math.random());
+    const leastMs =
+      room.everyMs > 0
+        ? this.turnMs - Math.min(EARLY_MS_MAX, this.turnMs / 5)
+        : WITHHELD_MS * (1 + Math.random());
     const at = Math.max(this.#turnAt, now + leastMs);
     const latest = now + TURN_MS_MAX;
     this.#turnAt = Math.min(at + room.everyMs * EARLY, latest);
@@ -142,6 +145,9 @@ export class Limited {
       spend: () => room?.spend(),
       get isContended() {
         return room?.isContended ?? false;
+      },
+      get isFar() {
+        return room !== null && room.turnMs(0) > NEAR_MS_OF_FEW;
       },
       get isWithheld() {
         return room !== null && room.connectionsMax(pool) < 1;

@@ -115,7 +115,8 @@ export class Relay implements Courier, Roommate {
       replies.push(...(await this.#pool.send({ ...envelope, to: free.slice(n, n + most) }, message, permit)));
     if (shape.onReply.length > 0)
       for (const [n, reply] of replies.entries()) this.#hear(reply, free[n] as string, shape);
-    return held.map((reply) => reply ?? (replies.shift() as Reply));
+    const turned = replies.map((reply) => (reply.error === "BUSY" && this.#limited.comeBack()) || reply);
+    return held.map((reply) => reply ?? (turned.shift() as Reply));
   }
 
   holdsBack(to: readonly string[]): Reply[] | null {

@@ -22,6 +22,7 @@ import type { Config } from "../config.ts";
 import type { Courier } from "../delivery/courier.ts";
 import { Deliverer } from "../delivery/deliver.ts";
 import { directCourier } from "../delivery/direct.ts";
+import { Figures } from "../delivery/figures.ts";
 import { Leases } from "../delivery/leases.ts";
 import { type ReceiverParts, receiversFor } from "../delivery/receivers.ts";
 import { relayCourier } from "../delivery/relay.ts";
@@ -372,6 +373,7 @@ async function startDeliverRole(
   const settler = new Settler(stores.sql("settling"), worker, onFault, series);
   const line = new BagQueue(await stores.redis("queue"), SHARDS);
   const finishedBags = new FinishedBags(line, onFault);
+  const figures = new Figures({ redis, worker, clock });
   const deliverer = new Deliverer({
     sql,
     signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
@@ -386,6 +388,7 @@ async function startDeliverRole(
       config.bounceDomain === null
         ? null
         : new ReturnPaths({ sql, key: new ReturnPathKey(serverSecret), domain: config.bounceDomain }),
+    figures,
     settler,
     leases: new Leases(stores.sql("leases"), onFault),
     clock,
@@ -417,6 +420,7 @@ async function startDeliverRole(
     });
     await stopped;
     stopShaping();
+    figures.stop();
     await atMost(
       GOODBYE_MS,
       finishedBags.flush().then(() => line.close()),

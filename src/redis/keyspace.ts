@@ -12,6 +12,8 @@ export const keyspace = {
   claim: (handle: string, scope: string, keyHash: string) => `{${handle}}:claim:${scope}:${keyHash}`,
   /** The slot of a shard of the queue: BullMQ's own keys carry the same tag. */
   shardEpoch: (shard: number) => `{bags-${shard}}:epoch`,
+  /** What workers do for each recipient domain. */
+  figures: () => "{figures}",
   /** Connections and messages under one limit to receivers. */
   room: (name: string) => `{room:${name}}`,
   shardFairness: (shard: number) => `{bags-${shard}}:fairness`,

@@ -16,6 +16,8 @@ const RULES_MAX = 500;
 const NAMES_MAX = 1_000;
 const PHRASES_MAX = 50;
 const PHRASE_CHARS_MAX = 200;
+/** Of all rules: each refusal is searched for all of them, which takes 10 ms at the very worst. */
+const PHRASES_CHARS_MAX = 20_000;
 const MINUTES_MAX = 10_080;
 const MESSAGES_MAX = 1_000_000_000;
 
@@ -302,6 +304,9 @@ function contradiction({ providers, sources, pools, use, warm_up, rules }: Shapi
     const wrong = unknown(`use.${n}.pool`, [pool], pools, "pools");
     if (wrong) return wrong;
   }
+  const phrases = rules.flatMap(({ on_reply = [] }) => on_reply.flatMap(({ words = [] }) => words));
+  if (phrases.join("").length > PHRASES_CHARS_MAX)
+    return `All \`words\` of \`rules\` together must have at most ${PHRASES_CHARS_MAX} characters.`;
   for (const [n, rule] of rules.entries()) {
     const { match, warm_up: curve, on_reply = [] } = rule;
     const wrong =

@@ -4,7 +4,13 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { type DestinationHold, holdByRule, holdsMark, listHolds } from "../record/mail/destinations.ts";
+import {
+  type DestinationHold,
+  HOLDS_MAX,
+  holdByRule,
+  holdsMark,
+  listHolds,
+} from "../record/mail/destinations.ts";
 
 const LOOK_EVERY_MS = 1_000;
 /** Replies to mail that was under way already say nothing new. */
@@ -66,6 +72,7 @@ export class Holds {
     const isSame = ({ source, kind }: DestinationHold) => source === hold.source && kind === hold.kind;
     const before = known.find(isSame) ?? null;
     if (before && (endOf(before) >= (hold.until?.getTime() ?? 0) || isFresh(before, now))) return;
+    if (!before && this.#holds.size >= HOLDS_MAX) return;
     const others = known.filter((one) => !isSame(one));
     this.#holds.set(hold.destination, [...others, { ...hold, setBy: "rule", changedAt: now }]);
     this.version++;

@@ -135,9 +135,15 @@ export class Shaper {
       }),
       warmUp: curve ? (this.#rules.warm_up?.[curve] ?? null) : null,
       tls: last("tls") ?? null,
-      onReply: matching.flatMap(({ on_reply = [] }) => on_reply),
+      onReply: matching.flatMap(({ on_reply = [] }) => on_reply.map(inSmallLetters)),
     };
   }
+}
+
+function inSmallLetters(rule: ReplyRule): ReplyRule {
+  return rule.words === undefined
+    ? rule
+    : { ...rule, words: rule.words.map((phrase) => phrase.toLowerCase()) };
 }
 
 /** By what the last rule with a limit is about: a domain, a provider as a whole, or each receiver. */
@@ -179,7 +185,7 @@ export function ratesOn(
   return most === undefined ? rates : [...rates, { most, ms: DAY_MS }];
 }
 
-/** The first rule that fits a refusal; null: none. */
+/** The first rule that fits a refusal; null: none. Phrases are in small letters. */
 export function ruleFor(reply: Reply, rules: readonly ReplyRule[]): ReplyRule | null {
   if (rules.length === 0 || reply.code === null || reply.code < 400) return null;
   const text = reply.text.toLowerCase();
@@ -187,7 +193,7 @@ export function ruleFor(reply: Reply, rules: readonly ReplyRule[]): ReplyRule | 
     ({ code, enhanced, words }) =>
       (code === undefined || code.includes(reply.code as number)) &&
       (enhanced === undefined || (reply.enhanced !== null && enhanced.includes(reply.enhanced))) &&
-      (words === undefined || words.some((phrase) => text.includes(phrase.toLowerCase()))),
+      (words === undefined || words.some((phrase) => text.includes(phrase))),
   );
   return rule ?? null;
 }

@@ -9,11 +9,13 @@ import type { RateLimit } from "./match.ts";
 export type Spacing = { readonly ms: number; readonly everyMs: number; readonly burst: number };
 
 const SECOND_MS = 1_000;
+/** What a message may be later than the one before it, as a share of the span: the receiver counts when they arrive. */
+const SLACK = 0.03;
 
 /** With `factor` under 1, more slowly. */
 export function spacingOf({ most, ms }: RateLimit, factor = 1): Spacing {
   const burst = Math.max(1, Math.floor((most * factor) / burstsIn(ms)));
-  return { ms, burst, everyMs: ms / (most * factor - burst + 1) };
+  return { ms, burst, everyMs: (ms * (1 + SLACK)) / (most * factor - burst + 1) };
 }
 
 function burstsIn(ms: number): number {

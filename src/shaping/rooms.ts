@@ -64,6 +64,7 @@ export const NO_LIMITS: RoomLimits = { connections: 0, spacings: [] };
 
 export class Rooms {
   readonly #options: RoomsOptions;
+  readonly #onFault: (error: unknown) => void;
   readonly #rooms = new Map<string, Room>();
   /** Every worker is in it: how many there are is the measure of a share. */
   readonly #all: Room;
@@ -71,6 +72,7 @@ export class Rooms {
   #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: RoomsOptions) {
+    this.#onFault = options.onFault;
     this.#options = { ...options, onFault: (error) => this.#complain(error) };
     this.#all = new Room(FLEET, () => NO_LIMITS, this.#options, { workers: 1, rank: 0 });
     this.#timer = setInterval(() => this.#renew(), RENEW_MS);
@@ -110,7 +112,7 @@ export class Rooms {
     const why = error instanceof Error ? error.message : String(error);
     const words =
       "limits to receivers are kept by each worker for itself, with its share, until Redis answers again";
-    this.#options.onFault(new Error(`${words}: ${why}`));
+    this.#onFault(new Error(`${words}: ${why}`));
   }
 }
 
@@ -196,7 +198,7 @@ export class Room {
 
   #askForConnections(): void {
     const now = this.#options.now();
-    if (now < this.#askConnectionsAt || now < this.#askRedisAt) return;
+    if (this.#isAsking || now < this.#askConnectionsAt || now < this.#askRedisAt) return;
     this.#askConnectionsAt = now + ASK_AGAIN_MS;
     void this.#ask(0);
   }
@@ -209,8 +211,9 @@ export class Room {
     if (now >= this.#messagesUntil) this.#messages = 0;
     if (this.#messages > 0) return 0;
     if (now < this.#askMessagesAt) return Math.max(1, this.#askMessagesAt - now);
-    if (now < this.#askRedisAt) {
+    if (this.#isAlone) {
       this.#takeShare(now);
+      if (now >= this.#askRedisAt) void this.#ask(0);
       return this.#messages > 0 ? 0 : Math.max(1, this.#askMessagesAt - now);
     }
     void this.#ask(Math.min(MESSAGES_MAX, Math.max(1, this.#sum("waiting"))));

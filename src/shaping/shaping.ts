@@ -166,10 +166,13 @@ export class Shaping {
   }
 }
 
+const SPAN_WORDS: Record<number, string> = { 1000: "a second", 60000: "a minute", 3600000: "an hour" };
+
 /** For whoever asks why a mail waits. */
 export function limitWords({ rates, warmUp, connections, provider }: Shape, domain: string | null): string {
-  const spans = { 1000: "second", 60000: "minute", 3600000: "hour" } as Record<number, string>;
-  const limits = rates.map(({ most, ms }) => `${most} messages a ${spans[ms]}`);
+  const limits = rates.map(
+    ({ most, ms }) => `${most} ${most === 1 ? "message" : "messages"} ${SPAN_WORDS[ms]}`,
+  );
   if (connections > 0) limits.push(`${connections} connections`);
   if (warmUp !== null) limits.push("the warm-up of the source address");
   if (limits.length === 0) limits.push("slowed down by a rule");

@@ -54,6 +54,8 @@ export type TargetLimits = {
   readonly deliveriesMax: number;
   /** Whether a conversation that has had its time ends, for somebody else to have one. */
   readonly isContended: boolean;
+  /** Whether the next mail may go so late that it waits elsewhere. */
+  readonly isFar: boolean;
   /** Whether conversations are withheld, so that who waits for one cannot blame the other side. */
   readonly isWithheld: boolean;
 };
@@ -412,9 +414,11 @@ export class ConnectionPool {
 
   #giveUpWaiting(now: number): void {
     const isConnected = this.#all.size > this.#opening.size;
-    const isWithheld = this.#all.size === 0 && (this.#place.limits?.()?.isWithheld ?? false);
-    const reason = isConnected || isWithheld ? this.#busy : (this.#trouble ?? this.#unmet);
-    const msMax = isWithheld ? WITHHELD_MS_MAX : this.#limits.waitMsMax;
+    const limits = this.#place.limits?.() ?? null;
+    const isFar = limits?.isFar ?? false;
+    const isWithheld = this.#all.size === 0 && (limits?.isWithheld ?? false);
+    const reason = isConnected || isFar || isWithheld ? this.#busy : (this.#trouble ?? this.#unmet);
+    const msMax = isFar ? 0 : isWithheld ? WITHHELD_MS_MAX : this.#limits.waitMsMax;
     for (;;) {
       const first = this.#waiting[0];
       if (!first || now - Math.max(first.since, this.#progressAt) < msMax) return;

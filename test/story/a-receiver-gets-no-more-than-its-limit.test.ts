@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ShapingRules } from "../../src/shaping/file.ts";
+import { type CommandLine, commandLine } from "../rig/command.ts";
 import { openWorld, type World } from "../rig/direct.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { Receiver } from "../rig/receiver.ts";
@@ -18,10 +19,12 @@ let folder: string;
 let engine: Engine;
 let workers: Engine[];
 let ws: TestWorkspace;
+let shell: CommandLine;
 beforeAll(async () => {
   stage = await openStage();
   engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
+  shell = commandLine(stage);
   folder = mkdtempSync(join(tmpdir(), "shaping-"));
 });
 afterAll(async () => {
@@ -120,4 +123,67 @@ test("mail beyond the rate waits for its turn, without an attempt, and says why 
   await expect.poll(() => receiver.takenAt.length, { timeout: 40_000 }).toBeGreaterThan(25);
   expect(receiver.mostWithin(10_000)).toBeLessThanOrEqual(11);
   expect(others).toHaveLength(20);
+}, 90_000);
+
+test("a provider's receivers are counted together; the busy one leaves room to the others", async () => {
+  world.name({
+    "big1.test": { mx: [[10, "mx1.big.test"]] },
+    "big2.test": { mx: [[10, "mx2.big.test"]] },
+    "mx1.big.test": { addresses: ["127.1.0.5"] },
+    "mx2.big.test": { addresses: ["127.1.0.6"] },
+  });
+  const receivers = [new Receiver(), new Receiver()] as const;
+  await world.peerAt("127.1.0.5", receivers[0].script);
+  await world.peerAt("127.1.0.6", receivers[1].script);
+  let most = 0;
+  for (const receiver of receivers)
+    receiver.answer = () => {
+      most = Math.max(most, receivers[0].open + receivers[1].open);
+      return null;
+    };
+  await startWorkers(1, {
+    providers: { big: { mx: ["big.test"] } },
+    rules: [{ match: { provider: ["big"] }, connections: 1, messages_per_second: 30 }],
+  });
+  const first = await send(120, "big1.test");
+  const second = await send(5, "big2.test");
+  await expect.poll(() => settledAll(second), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => settledAll(first), { timeout: 40_000 }).toBe(true);
+  expect(most).toBe(1);
+}, 90_000);
+
+test("a rule requires TLS of a receiver, which gets nothing without it", async () => {
+  world.name({ "tls.test": { addresses: ["127.1.0.7"] } });
+  const receiver = new Receiver();
+  await world.peerAt("127.1.0.7", receiver.script);
+  await world.sinkAt("127.1.0.2");
+  await startWorkers(1, { rules: [{ match: { domain: ["tls.test"] }, tls: "required" }] });
+  const [id] = await send(1, "tls.test");
+  const others = await send(1, "b.test");
+  await expect.poll(() => settledAll(others), { timeout: 20_000 }).toBe(true);
+  await expect.poll(async () => (await read(id as string)).status, { timeout: 20_000 }).toBe("deferred");
+  expect((await read(id as string)).reason).toContain("does not offer STARTTLS");
+  expect(receiver.takenAt).toEqual([]);
+  // that is an operator's matter
+  await expect.poll(() => workers[0]?.complaints.length, { timeout: 5_000 }).toBe(1);
+  await workers.pop()?.stop();
+}, 60_000);
+
+test("a smarthost is one receiver, and `queue` shows what goes where", async () => {
+  const file = join(folder, "smarthost.json");
+  writeFileSync(file, JSON.stringify({ rules: [{ match: { mx: ["127.0.0.1"] }, messages_per_second: 10 }] }));
+  workers.push(await startEngine(["deliver"], { ...stage, settings: { ...PATIENT, SHAPING_FILE: file } }));
+  const ids = [...(await send(20, "c.test")), ...(await send(20, "d.test"))];
+  await expect.poll(() => settledAll(ids), { timeout: 40_000 }).toBe(true);
+  const arrived = stage.sink.ledger.mails.map(({ at }) => at).sort((a, b) => a - b);
+  expect((arrived.at(-1) as number) - (arrived[0] as number)).toBeGreaterThan(2_500);
+  type View = { sending: { domain: string; in_flight: number; delivered_per_minute: number }[] };
+  await expect
+    .poll(async () => (await shell.json<View>("queue")).sending, { timeout: 20_000 })
+    .toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ domain: "c.test", in_flight: 0, delivered_per_minute: 20 }),
+        expect.objectContaining({ domain: "d.test", in_flight: 0, delivered_per_minute: 20 }),
+      ]),
+    );
 }, 90_000);

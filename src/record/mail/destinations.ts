@@ -20,7 +20,7 @@ export type DestinationHold = {
 };
 
 /** Rules add no more to these: a table of that size is as good as stopping. */
-const HOLDS_MAX = 10_000;
+export const HOLDS_MAX = 10_000;
 const FACTOR_MIN = 0.01;
 /** A receiver that goes on complaining is slowed down once more, but not for each of the mails that were under way. */
 const AGAIN_SECONDS = 60;
