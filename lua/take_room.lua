@@ -36,8 +36,9 @@ local connections = wanted
 if connections_max > 0 then
   local left = math.max(0, connections_max - others_open)
   if hungry > 0 then
-    local share = math.max(1, math.floor(connections_max / (others + 1)))
-    left = math.min(left, math.max(share, 0))
+    local share = math.floor(connections_max / (others + 1))
+    if rank < connections_max % (others + 1) then share = share + 1 end
+    left = math.min(left, math.max(1, share))
   end
   connections = math.min(wanted, left)
 end

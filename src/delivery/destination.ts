@@ -21,6 +21,7 @@
  * proved what is needed, whatever the settings say.
  */
 
+import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import type { SecureContext } from "node:tls";
 import type { TlsWish } from "../shaping/file.ts";
@@ -137,7 +138,10 @@ export class Destination implements Roommate {
     this.#now = now;
     const receiver = { hosts: route.hosts, domain };
     const { conversationsMax: connectionsMax } = manners;
-    const name = `receiver ${route.name}`;
+    // the same receiver, whatever its domains ask of TLS
+    const name = `receiver ${createHash("sha256")
+      .update([...route.hosts].sort().join())
+      .digest("base64")}`;
     this.limited = new Limited({ shaping, name, receiver, source, connectionsMax, now }, this);
     this.usedAt = now();
     const connectMs = route.stops.length > 1 ? CONNECT_MS_OF_SEVERAL : CONNECT_MS_OF_ONE;

@@ -253,7 +253,7 @@ export class Direct implements Courier {
     if (shaping.version === this.#version) return;
     this.#version = shaping.version;
     this.#shapes.clear();
-    for (const { limited } of this.#destinations.values()) limited.follow();
+    for (const { limited } of this.#used) limited.follow();
   }
 
   async #ask(domain: string): Promise<MailRoute | Reply> {
@@ -282,9 +282,9 @@ export class Direct implements Courier {
         now,
         ...(limits && { limits }),
       });
-      destination.limited.follow();
       this.#destinations.set(name, destination);
     }
+    destination.limited.follow();
     destination.follow(route);
     return destination;
   }

@@ -74,7 +74,6 @@ const STEPS_MAX = {
   attachments: 500,
   events: 5_000,
   held: 5_000,
-  endedHolds: 1_000,
   /** Workspaces whose old counts go. */
   counts: 1_000,
 };
@@ -316,14 +315,13 @@ export class Keeper {
 
   /** Suspensions of destinations end, and what waited for them is due. */
   async holds(): Promise<boolean> {
-    const { held, endedHolds } = this.#sizes;
-    const isMoreEnded = await endedHolds.full(
-      async (most) => (await this.#only("holds", (tx, now) => dropEndedHolds(tx, new Date(now), most))) ?? 0,
-    );
-    const isMoreHeld = await held.full(
-      async (most) => (await this.#only("holds", (tx, now) => letGoOfHeld(tx, new Date(now), most))) ?? 0,
-    );
-    return isMoreEnded || isMoreHeld;
+    return this.#sizes.held.full(async (most) => {
+      const moved = await this.#only("holds", async (tx, now) => {
+        const released = await letGoOfHeld(tx, new Date(now), most);
+        return Math.max(released, await dropEndedHolds(tx, new Date(now), most));
+      });
+      return moved ?? 0;
+    });
   }
 
   async partitions(): Promise<boolean> {

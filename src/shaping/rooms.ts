@@ -256,6 +256,9 @@ export class Room {
     const { now, redis, worker, onFault } = this.#options;
     const { connections, spacings } = this.#now;
     const askedAt = now();
+    const wanted = this.#sum("wanted");
+    // what is given back must not be used while the answer is under way
+    this.#granted = Math.min(this.#granted, Math.max(this.#used, wanted));
     try {
       const answer = await takeRoom.run(
         redis,
@@ -266,7 +269,7 @@ export class Room {
           lives_ms: LIVES_MS,
           connections_max: connections,
           open: this.#used,
-          wanted: Math.max(this.#sum("wanted"), 0),
+          wanted,
           spacings: spacings
             .map(({ ms, everyMs, burst }) => `${ms}:${everyMs.toFixed(4)}:${burst}`)
             .join(" "),
