@@ -28,14 +28,19 @@ const REFUSAL_CHARS_MAX = 200;
 const SPAN_MS = 10_000;
 const SPANS = 6;
 
-type Counts = { inFlight: number; delivered: number[]; span: number; refusals: DomainFigures["refusals"] };
-type Published = { at: number; domains: DomainFigures[] };
+type DomainCounts = {
+  inFlight: number;
+  delivered: number[];
+  span: number;
+  refusals: DomainFigures["refusals"];
+};
+type WorkerFigures = { at: number; domains: DomainFigures[] };
 
 type FiguresOptions = { redis: RedisClient; worker: string; clock: Clock };
 
 export class Figures {
   readonly #options: FiguresOptions;
-  readonly #domains = new Map<string, Counts>();
+  readonly #domains = new Map<string, DomainCounts>();
   readonly #timer: NodeJS.Timeout;
   #hasNews = false;
 
@@ -71,19 +76,19 @@ export class Figures {
     const { redis, clock } = this.#options;
     const all = await redis.hgetall(keyspace.figures()).catch(() => ({}));
     const old = Object.entries(all).filter(
-      ([, text]) => clock.now() - (JSON.parse(text as string) as Published).at > LIVES_MS,
+      ([, text]) => clock.now() - (JSON.parse(text as string) as WorkerFigures).at > LIVES_MS,
     );
     if (old.length > 0)
       await redis.hdel(keyspace.figures(), ...old.map(([worker]) => worker)).catch(() => {});
   }
 
-  #count(counts: Counts): void {
+  #count(counts: DomainCounts): void {
     this.#turn(counts);
     const place = counts.span % SPANS;
     counts.delivered[place] = (counts.delivered[place] as number) + 1;
   }
 
-  #note({ refusals }: Counts, { text }: Reply): void {
+  #note({ refusals }: DomainCounts, { text }: Reply): void {
     const short = text.slice(0, REFUSAL_CHARS_MAX);
     const same = refusals.findIndex((one) => one.text === short);
     if (same >= 0) refusals.splice(same, 1);
@@ -91,15 +96,15 @@ export class Figures {
     if (refusals.length > REFUSALS_MAX) refusals.shift();
   }
 
-  /** Counts of spans that have passed are emptied. */
-  #turn(counts: Counts): void {
+  /** DomainCounts of spans that have passed are emptied. */
+  #turn(counts: DomainCounts): void {
     const span = Math.floor(this.#options.clock.now() / SPAN_MS);
     for (let past = Math.max(counts.span + 1, span - SPANS + 1); past <= span; past++)
       counts.delivered[past % SPANS] = 0;
     counts.span = span;
   }
 
-  #of(domain: string): Counts {
+  #of(domain: string): DomainCounts {
     let counts = this.#domains.get(domain);
     if (!counts) {
       if (this.#domains.size >= DOMAINS_MAX) this.#forgetIdle();
@@ -126,7 +131,7 @@ export class Figures {
     );
     active.sort((a, b) => b.inFlight + b.perMinute - (a.inFlight + a.perMinute));
     this.#hasNews = active.some(({ inFlight, perMinute }) => inFlight + perMinute > 0);
-    const published: Published = { at: clock.now(), domains: active.slice(0, PUBLISHED_MAX) };
+    const published: WorkerFigures = { at: clock.now(), domains: active.slice(0, PUBLISHED_MAX) };
     // while Redis is away nobody can read them either
     await redis.hset(keyspace.figures(), worker, JSON.stringify(published)).catch(() => {});
     await redis.pexpire(keyspace.figures(), LIVES_MS).catch(() => {});
@@ -137,7 +142,7 @@ export class Figures {
 export async function readFigures(redis: RedisClient, now: number): Promise<Map<string, DomainFigures>> {
   const sums = new Map<string, DomainFigures>();
   for (const text of Object.values(await redis.hgetall(keyspace.figures()))) {
-    const { at, domains } = JSON.parse(text) as Published;
+    const { at, domains } = JSON.parse(text) as WorkerFigures;
     const isFresh = now - at < FRESH_MS_MAX;
     for (const one of domains) {
       const sum = sums.get(one.domain) ?? { domain: one.domain, inFlight: 0, perMinute: 0, refusals: [] };

@@ -83,7 +83,7 @@ test("connections, messages over each, and messages a second, for two workers to
   });
   const ids = await send(120, "a.test");
   const others = await send(200, "b.test");
-  await expect.poll(() => settledAll(others), { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => settledAll(others), { timeout: 40_000 }).toBe(true);
   expect(receiver.takenAt.length).toBeLessThan(120);
   await expect.poll(() => settledAll(ids), { timeout: 40_000 }).toBe(true);
   expect(receiver.takenAt).toHaveLength(120);
@@ -92,7 +92,7 @@ test("connections, messages over each, and messages a second, for two workers to
   expect(receiver.mostWithin(1_000)).toBeLessThanOrEqual(21);
   expect(other.ledger.mails).toHaveLength(200);
   for (const id of ids.slice(0, 20)) expect((await read(id)).attempts).toBe(1);
-}, 90_000);
+}, 180_000);
 
 test("mail beyond the rate waits for its turn, without an attempt, and says why and until when", async () => {
   const receiver = new Receiver();
@@ -103,7 +103,7 @@ test("mail beyond the rate waits for its turn, without an attempt, and says why 
     .poll(
       async () => (await Promise.all(ids.map(read))).filter(({ status }) => status === "deferred").length,
       {
-        timeout: 20_000,
+        timeout: 40_000,
       },
     )
     .toBeGreaterThan(20);
@@ -123,7 +123,7 @@ test("mail beyond the rate waits for its turn, without an attempt, and says why 
   await expect.poll(() => receiver.takenAt.length, { timeout: 40_000 }).toBeGreaterThan(25);
   expect(receiver.mostWithin(10_000)).toBeLessThanOrEqual(11);
   expect(others).toHaveLength(20);
-}, 90_000);
+}, 180_000);
 
 test("a provider's receivers are counted together; the busy one leaves room to the others", async () => {
   world.name({
@@ -150,7 +150,7 @@ test("a provider's receivers are counted together; the busy one leaves room to t
   await expect.poll(() => settledAll(second), { timeout: 30_000 }).toBe(true);
   await expect.poll(() => settledAll(first), { timeout: 40_000 }).toBe(true);
   expect(most).toBe(1);
-}, 90_000);
+}, 180_000);
 
 test("a rule requires TLS of a receiver, which gets nothing without it", async () => {
   world.name({ "tls.test": { addresses: ["127.1.0.7"] } });
@@ -160,14 +160,14 @@ test("a rule requires TLS of a receiver, which gets nothing without it", async (
   await startWorkers(1, { rules: [{ match: { domain: ["tls.test"] }, tls: "required" }] });
   const [id] = await send(1, "tls.test");
   const others = await send(1, "b.test");
-  await expect.poll(() => settledAll(others), { timeout: 20_000 }).toBe(true);
-  await expect.poll(async () => (await read(id as string)).status, { timeout: 20_000 }).toBe("deferred");
+  await expect.poll(() => settledAll(others), { timeout: 40_000 }).toBe(true);
+  await expect.poll(async () => (await read(id as string)).status, { timeout: 40_000 }).toBe("deferred");
   expect((await read(id as string)).reason).toContain("does not offer STARTTLS");
   expect(receiver.takenAt).toEqual([]);
   // that is an operator's matter
   await expect.poll(() => workers[0]?.complaints.length, { timeout: 5_000 }).toBe(1);
   await workers.pop()?.stop();
-}, 60_000);
+}, 120_000);
 
 test("a smarthost is one receiver, and `queue` shows what goes where", async () => {
   const file = join(folder, "smarthost.json");
@@ -179,11 +179,11 @@ test("a smarthost is one receiver, and `queue` shows what goes where", async () 
   expect((arrived.at(-1) as number) - (arrived[0] as number)).toBeGreaterThan(2_500);
   type View = { sending: { domain: string; in_flight: number; delivered_per_minute: number }[] };
   await expect
-    .poll(async () => (await shell.json<View>("queue")).sending, { timeout: 20_000 })
+    .poll(async () => (await shell.json<View>("queue")).sending, { timeout: 40_000 })
     .toEqual(
       expect.arrayContaining([
         expect.objectContaining({ domain: "c.test", in_flight: 0, delivered_per_minute: 20 }),
         expect.objectContaining({ domain: "d.test", in_flight: 0, delivered_per_minute: 20 }),
       ]),
     );
-}, 90_000);
+}, 180_000);

@@ -73,7 +73,7 @@ const send = async (to: string, by = ws): Promise<string> =>
   (await by.client.post<{ id: string }>("/emails", mail({ to }))).body.id;
 const read = async (id: string, by = ws) => (await by.client.get<Read>(`/emails/${id}`)).body;
 const becomes = (id: string, expected: object, by = ws) =>
-  expect.poll(() => read(id, by), { timeout: 20_000 }).toMatchObject(expected);
+  expect.poll(() => read(id, by), { timeout: 40_000 }).toMatchObject(expected);
 const holds = async () => (await shell.json<View>("queue")).holds;
 
 test("mail leaves from the addresses of its workspace's pool, in turn", async () => {
@@ -90,7 +90,7 @@ test("mail leaves from the addresses of its workspace's pool, in turn", async ()
   for (let n = 0; n < 4; n++) await becomes(await send(`${n}@a.test`), { status: "delivered" });
   expect(receiver.from.slice(1).sort()).toEqual(["127.0.0.11", "127.0.0.11", "127.0.0.12", "127.0.0.12"]);
   expect(worker.complaints).toEqual([]);
-}, 60_000);
+}, 120_000);
 
 test("a new address sends what its warm-up allows; the rest leaves from the others, or waits", async () => {
   const receiver = await receiverAt("127.1.0.1");
@@ -119,10 +119,10 @@ test("a new address sends what its warm-up allows; the rest leaves from the othe
         });
         return receiver.from.at(-1);
       },
-      { timeout: 20_000 },
+      { timeout: 40_000 },
     )
     .toBe("127.0.0.13");
-}, 60_000);
+}, 120_000);
 
 test("a reply suspends its domain for a while, and nothing else", async () => {
   const [receiver, other] = [await receiverAt("127.1.0.1"), await receiverAt("127.1.0.2")];
@@ -146,7 +146,7 @@ test("a reply suspends its domain for a while, and nothing else", async () => {
   receiver.answer = () => null;
   await shell.json("queue", "resume", "a.test");
   await becomes(held, { status: "delivered" });
-}, 60_000);
+}, 120_000);
 
 test("a reply makes mail leave from another source address", async () => {
   const receiver = await receiverAt("127.1.0.1");
@@ -162,12 +162,12 @@ test("a reply makes mail leave from another source address", async () => {
         await becomes(id, { status: expect.stringMatching(/^(delivered|deferred)$/) });
         return holds();
       },
-      { timeout: 20_000 },
+      { timeout: 40_000 },
     )
     .toMatchObject([{ destination: "a.test", source: "a", kind: "suspended" }]);
   for (let n = 0; n < 4; n++) await becomes(await send(`${n}@a.test`), { status: "delivered", attempts: 1 });
   expect(new Set(receiver.from)).toEqual(new Set(["127.0.0.12"]));
-}, 60_000);
+}, 120_000);
 
 test("a reply slows its domain down, which gets connections of its own", async () => {
   const receiver = await receiverAt("127.1.0.1");
@@ -196,12 +196,12 @@ test("a reply slows its domain down, which gets connections of its own", async (
       async () =>
         (await Promise.all(ids.map((id) => read(id)))).filter(({ status }) => status === "deferred").length,
       {
-        timeout: 20_000,
+        timeout: 40_000,
       },
     )
     .toBeGreaterThanOrEqual(2);
   for (let n = 0; n < 5; n++) await becomes(await send(`${n}@same.test`), { status: "delivered" });
-}, 60_000);
+}, 120_000);
 
 test("a changed file takes effect; a bad one is complained about, and the last good one stays, also after a restart", async () => {
   await receiverAt("127.1.0.1");
@@ -216,7 +216,7 @@ test("a changed file takes effect; a bad one is complained about, and the last g
     await becomes(id, { status: expect.stringMatching(/^(delivered|deferred)$/) });
     return (await read(id)).reason?.includes("1 message an hour") ?? false;
   };
-  await expect.poll(isLimited, { timeout: 20_000 }).toBe(true);
+  await expect.poll(isLimited, { timeout: 40_000 }).toBe(true);
   expect(worker.complaints).toEqual([]);
   write('{"rules": [{"match": {}, "conections": 5}]}');
   await expect.poll(() => worker.complaints.length, { timeout: 10_000 }).toBe(1);
@@ -234,11 +234,11 @@ test("a changed file takes effect; a bad one is complained about, and the last g
   expect(await isLimited()).toBe(true);
   await becomes(await send("one@b.test"), { status: "deferred" });
   expect((await shell.postrider("doctor")).out).toContain("shaping file");
-}, 90_000);
+}, 180_000);
 
 test("without any good file mail is delivered all the same", async () => {
   await receiverAt("127.1.0.1");
   await startWorker("[]");
   expect(worker.complaints[0]?.err?.message).toContain("No limits are in force.");
   await becomes(await send("one@a.test"), { status: "delivered" });
-}, 60_000);
+}, 120_000);
