@@ -87,9 +87,7 @@ export function directCourier(settings: DirectSettings, shaping: Shaping, parts:
     },
     shaping,
     mailsMax: settings.deliveryConcurrency,
-    counter: isCounted
-      ? new TlsCounter({ ...parts, sql, asksForReports, sourceIp: settings.directSourceAddress })
-      : null,
+    counter: isCounted ? new TlsCounter({ ...parts, sql, asksForReports }) : null,
     onClose: () => {
       policies?.stop();
       dane?.stop();

@@ -7,6 +7,7 @@
  * seconds at most.
  */
 import { type Clock, DAY_MS } from "../clock.ts";
+import { isPublic } from "../networks.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { addTlsSessions, type TlsSessions } from "../record/transport/tlssessions.ts";
 import type { Phase, Reply } from "../smtp/reply.ts";
@@ -19,8 +20,6 @@ export type TlsCounterParts = {
   clock: Clock;
   /** Whether a domain asks for reports; null: DNS gave no answer. */
   asksForReports(domain: string): Promise<boolean | null>;
-  /** Ours, where a certain one is used. */
-  sourceIp: string | null;
   onFault(error: unknown): void;
 };
 
@@ -86,15 +85,16 @@ export class TlsCounter {
   }
 
   #add(domain: string, judged: SecurityFinding, { via }: Reply): void {
-    const { clock, sourceIp } = this.#parts;
-    const day = Math.floor(clock.now() / DAY_MS);
+    const day = Math.floor(this.#parts.clock.now() / DAY_MS);
+    const localIp = via?.localIp ?? "";
     const one = {
       day,
       domain,
       ...judged,
       mxHost: via?.host ?? "",
       mxIp: via?.ip ?? "",
-      sourceIp: sourceIp ?? "",
+      // behind a translation it is not the one that the receiver saw
+      sourceIp: isPublic(localIp) ? localIp : "",
     };
     const key = Object.values(one).join(" ");
     const known = this.#counts.get(key);

@@ -275,7 +275,8 @@ export class Conversation {
   async #open(): Promise<void> {
     const { tls, credentials, host } = this.peer;
     await this.#event("connect");
-    this.#via = viaOf({ ...this.#via, ip: this.#socket.remoteAddress ?? this.#via.ip });
+    const { remoteAddress, localAddress: localIp = null } = this.#socket;
+    this.#via = viaOf({ ...this.#via, ip: remoteAddress ?? this.#via.ip }, { localIp });
     if (tls === "implicit") await this.#secure();
     await this.#greeting();
     await this.#hello();
@@ -341,7 +342,9 @@ export class Conversation {
     await this.#event("secureConnect");
     this.#isSecure = true;
     const doubt = this.#doubt(secured);
-    this.#via = viaOf({ ...this.#via, tls: secured.getProtocol(), isVerified: doubt === null }, doubt);
+    const { localIp } = this.#via;
+    const via = { ...this.#via, tls: secured.getProtocol(), isVerified: doubt === null };
+    this.#via = viaOf(via, { doubt, localIp });
     if (doubt === "TLSA_MISMATCH")
       throw new Halt(this.#about("TLSA_MISMATCH", `the certificate of ${host} is not in its TLSA records`));
   }

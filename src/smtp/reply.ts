@@ -47,10 +47,15 @@ export type Via = Readonly<Connection> & {
   readonly text: string;
   /** Why its certificate does not hold, as a code of TLS. */
   readonly doubt: string | null;
+  /** Ours; null: there was no connection. */
+  readonly localIp: string | null;
 };
 
-export function viaOf(connection: Connection, doubt: string | null = null): Via {
-  return { ...connection, text: connectionText(connection), doubt };
+export function viaOf(
+  connection: Connection,
+  { doubt = null, localIp = null }: Partial<Pick<Via, "doubt" | "localIp">> = {},
+): Via {
+  return { ...connection, text: connectionText(connection), doubt, localIp };
 }
 
 /** Reasons other than a reply or a network error. */

@@ -12,7 +12,8 @@ import { isHostName } from "./web.ts";
 export type ReportTaker = { kind: "mail"; address: string } | { kind: "web"; host: string; path: string };
 
 const RECORD_CHARS_MAX = 4_096;
-const TARGETS_MAX = 5;
+/** Whoever is named gets a report for each domain that names them: a domain cannot name many. */
+const TARGETS_MAX = 2;
 const FAILURES_MAX = 100;
 const POLICIES_MAX = 20;
 const TEXT_CHARS_MAX = 200;

@@ -120,7 +120,6 @@ export class World {
         ? new TlsCounter({
             sql,
             clock: this.clock,
-            sourceIp: null,
             asksForReports: async (domain) =>
               (await resolver.resolveTxt(`_smtp._tls.${domain}`).catch(() => [])).length > 0,
             onFault: fail,

@@ -41,7 +41,15 @@ for (const pipelining of [true, false]) {
       enhanced: "5.1.1",
       text: "550 5.1.1 no such user",
       error: null,
-      via: { host: "127.0.0.1", ip: "127.0.0.1", tls: null, isVerified: false, text: "127.0.0.1 127.0.0.1" },
+      via: {
+        host: "127.0.0.1",
+        ip: "127.0.0.1",
+        tls: null,
+        isVerified: false,
+        text: "127.0.0.1 127.0.0.1",
+        doubt: null,
+        localIp: "127.0.0.1",
+      },
       tookMs: expect.any(Number),
     });
     const [mail] = await sink.ledger.received(1);
