@@ -84,10 +84,12 @@ export class DnsClient {
       socket.on("message", (message) => {
         if (isAnswerTo(message, question)) end(message);
       });
-      // connected: the system hears nobody else
-      socket.connect(port, address, () => {
+      // with a listener and no callback, what keeps it from connecting is an error event
+      socket.on("connect", () => {
         if (!isOver) socket.send(question);
       });
+      // connected: the system hears nobody else
+      socket.connect(port, address);
     });
   }
 

@@ -86,17 +86,15 @@ export class Web {
     const lookup: LookupFunction = (_, { all }, done) =>
       all ? done(null, known) : done(null, known[0]?.address as string, known[0]?.family);
     return new Promise((resolve) => {
-      const signal = AbortSignal.timeout(Math.max(1, Math.ceil(ms)));
       const end = (answer: WebAnswer) => {
+        clearTimeout(timer);
         resolve(answer);
         asking.destroy();
       };
+      // some ends make no event of the request, such as that by another protocol (101)
+      const timer = setTimeout(() => end(failed(`${host} did not answer in time`)), ms);
       const fail = (error: NodeJS.ErrnoException) =>
-        end(
-          signal.aborted
-            ? failed(`${host} did not answer in time`)
-            : { ...failed(`${host}: ${error.message}`), isCertificate: isAboutCertificate(error) },
-        );
+        end({ ...failed(`${host}: ${error.message}`), isCertificate: isAboutCertificate(error) });
       const asking = request(
         {
           host,
@@ -107,7 +105,6 @@ export class Web {
           servername: host,
           lookup,
           agent: false,
-          signal,
           maxHeaderSize: HEADER_BYTES_MAX,
           rejectUnauthorized: true,
           ...(secureContext && { secureContext }),

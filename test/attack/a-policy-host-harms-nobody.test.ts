@@ -67,6 +67,10 @@ const ANSWERS: readonly (readonly [string, Handle])[] = [
     "serves ten thousand hosts",
     (_, r) => r.writeHead(200, plain).end(policy() + "mx: a.test\n".repeat(5_000)),
   ],
+  [
+    "switches to another protocol",
+    (_, r) => r.socket?.write("HTTP/1.1 101 Other\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"),
+  ],
   ["serves noise", (_, r) => r.writeHead(200, plain).end(Buffer.alloc(60_000, 0xff))],
 ];
 
@@ -128,8 +132,12 @@ test.each([
   expect(served.asked).toEqual([]);
 });
 
-test("reading the worst policy holds the loop for less than 50 ms", async () => {
-  served.answer = (_, r) => r.writeHead(200, plain).end(`${policy()}${"mx: *.a.test\n".repeat(4_900)}`);
+test.each([
+  ["many hosts", "mx: *.a.test\n".repeat(4_900)],
+  ["a field with many spaces", `x: y${" ".repeat(60_000)}z\n`],
+  ["a line of spaces", `${" ".repeat(60_000)}z\n`],
+])("reading a policy with %s holds the loop for less than 50 ms", async (_, more) => {
+  served.answer = (_, r) => r.writeHead(200, plain).end(`${policy()}${more}`);
   const { policies } = world.courier();
   expect(await heldBy(() => policies.of("a.test"), 50)).toBeLessThan(50);
 });

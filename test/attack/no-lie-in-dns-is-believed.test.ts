@@ -188,6 +188,11 @@ test("a resolver that is not there is a failure", async () => {
   await new Promise((resolve) => idle.close(resolve));
 });
 
+test("a resolver that nothing can be sent to is a failure", async () => {
+  const barred = new DnsClient({ address: "255.255.255.255", port }, TIMEOUT_MS);
+  expect(await barred.ask(NAME, "TLSA")).toMatchObject({ kind: "failed", isRefused: false });
+});
+
 test("the largest answer holds the loop for less than 50 ms", async () => {
   overUdp = (question) => [answer(question, [], { flags: 0x8380 | AD })];
   const long = Buffer.concat([
