@@ -32,6 +32,13 @@ test.each([
   expect(named.filter((name) => !known.includes(name) && !NOT_OURS.test(name))).toEqual([]);
 });
 
+test("every setting can be given to Compose in .env", () => {
+  const named = settingsNamed(COMPOSE);
+  const fixed = ["POSTRIDER_HOME", "PORT"]; // a container keeps nothing, and listens where Compose expects it
+  const missing = Object.values(SETTINGS).filter(({ env }) => !named.includes(env) && !fixed.includes(env));
+  expect(missing.map(({ env }) => env)).toEqual([]);
+});
+
 test.each([
   ["docker-compose.yml", COMPOSE],
   ["ops/kubernetes/postrider.yaml", KUBERNETES],
