@@ -38,7 +38,7 @@ const AMPLE: Overrides = {
   cap_day: 2_000_000_000,
 };
 
-export type RoleName = "api" | "deliver" | "automate" | "inbound" | "submission" | "keeper";
+export type RoleName = "api" | "deliver" | "automate" | "inbound" | "submission" | "webhooks" | "keeper";
 export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
 export type Workspace = { id: string; handle: string; key: string };
 

@@ -51,6 +51,11 @@ const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] 
       over(look("direct", "CPU per thousand e-mails"), look("deliver", "CPU per thousand e-mails")),
   },
   {
+    name: "deliver with webhooks against deliver",
+    wanted: "at least 0.9",
+    of: (look) => over(look("webhooks", "e-mails"), look("deliver", "e-mails")),
+  },
+  {
     name: "accept against the floor of inserts",
     wanted: "at least 0.5",
     of: (look) => over(look("accept", "e-mails in batches"), look("floor", "rows by unnest")),

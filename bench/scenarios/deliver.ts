@@ -25,6 +25,8 @@ export type Delivered = {
   unanswered: number;
   metered: Metered;
   latency: [number, number][];
+  /** Of the api. */
+  url: string;
 };
 
 /** In what a scenario differs from `deliver`. */
@@ -64,7 +66,8 @@ export async function deliverRun(
   await endTelling();
   const acceptedPerSecond = (sent.perSecond * BATCH_EMAILS * mails) / (sent.requests * BATCH_EMAILS);
   const { failures: refused, unanswered, latency } = sent;
-  return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered: meter.stop(), latency };
+  const metered = meter.stop();
+  return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered, latency, url: api.url };
 }
 
 export async function delivered(bench: Bench): Promise<number> {

@@ -2,6 +2,7 @@
  * The life of a process with some roles, from its settings to its end: prints in one line why it cannot start, logs
  * JSON, stops in order on a signal or when its parent is gone, and never hangs while stopping.
  */
+import { setPriority } from "node:os";
 import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
@@ -12,6 +13,10 @@ import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
 /** Each role bounds its own end, in five seconds unless a delivery is still to be written. */
+/** Roles whose work may wait while the machine is busy: events are told later, and mail is sent now. */
+const YIELDING: readonly Role[] = ["webhooks"];
+const YIELDING_PRIORITY = 10;
+
 const STOP_MS_MAX = 30_000;
 const PARENT_GONE_MS_MAX = 3_500;
 
@@ -32,6 +37,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     const { serve } = await import("./serve.ts");
     survive(log);
     const serving = await serve(config, roles, log);
+    if (roles.every((role) => YIELDING.includes(role))) yieldToOthers(log);
     untilStopped(serving, log);
     const { port, inboundPort, submissionPort, submissionTlsPort } = serving;
     const ports = { port, inboundPort, submissionPort, submissionTlsPort };
@@ -44,6 +50,14 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     report({ kind: "failed", reason, status });
     process.stderr.write(`${reason}\n`);
     return status;
+  }
+}
+
+function yieldToOthers(log: pino.Logger): void {
+  try {
+    setPriority(YIELDING_PRIORITY);
+  } catch (error) {
+    log.warn({ err: error }, "the priority of this process could not be lowered");
   }
 }
 

@@ -63,9 +63,9 @@ export class WebhookWorker {
   #running: Promise<void> = Promise.resolve();
   #isRunning = false;
   #isStopped = false;
-  #lookedAt = 0;
-  #renewedAt = 0;
-  #sweptAt = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+  #sweptAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: WebhookWorkerParts) {
     this.#parts = parts;

@@ -52,7 +52,7 @@ export class Receiver {
     return this.heard.filter(({ event: { data } }) => data.email_id === id || data.id === id);
   }
 
-  until(what: (receiver: Receiver) => unknown, timeout = 15_000): Promise<void> {
+  until(what: (receiver: Receiver) => unknown, timeout = 30_000): Promise<void> {
     return expect.poll(() => what(this), { timeout, interval: 20 }).toBeTruthy();
   }
 

@@ -2,7 +2,7 @@ import { Resend } from "resend";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type Heard, openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -17,7 +17,10 @@ let created: Created;
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  engine = await startEngine(["api", "deliver", "webhooks"], { ...stage, settings: TO_LOOPBACK });
+  engine = await startEngine(["api", "deliver", "webhooks"], {
+    ...stage,
+    settings: { ...TO_LOOPBACK, ...PATIENT },
+  });
   workspace = await engine.workspace();
   const { status, body } = await workspace.client.post<Created>("/webhooks", { endpoint: receiver.url() });
   expect(status).toBe(201);

@@ -67,8 +67,10 @@ function insertCounted(sql: Sql, webhook: NewWebhook, most: number, now: Date): 
 /** Events of workspaces that have no webhook any more are written no longer, unless they keep a log. */
 export async function stopTelling(sql: Sql): Promise<void> {
   const idle = await sql`select from workspace where has_webhooks and webhooks = 0 limit 1`;
-  if (idle.length > 0)
-    await sql`update workspace set has_webhooks = false where has_webhooks and webhooks = 0`;
+  if (idle.length === 0) return;
+  // naming `logs_events` takes the locks that ending it needs
+  await sql`
+    update workspace set has_webhooks = false, logs_events = logs_events where has_webhooks and webhooks = 0`;
 }
 
 export async function findWebhook(sql: Sql, { workspaceId, id }: WebhookKey): Promise<Webhook | null> {
