@@ -1,8 +1,9 @@
 /**
  * The e-mail that tells the owners of a workspace that an endpoint takes no events, by the operator's sender. Its id
- * follows from the endpoint and the time since when it fails, so that two who write it write one.
+ * follows from the endpoint, the time since when it fails, and the day: two who write it on one day write one.
  */
 import { parseMailbox } from "../address.ts";
+import { DAY_MS } from "../clock.ts";
 import { derivedId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { NewEmail } from "../record/mail/emails.ts";
@@ -25,7 +26,7 @@ export type TellParts = {
 export async function tellOwners({ sql, from, write, onFault }: TellParts, now: number): Promise<void> {
   for (const troubled of await webhooksToTell(sql, new Date(now - TELL_AFTER_MS), TOLD_MAX))
     try {
-      const email = emailTo(troubled, from);
+      const email = emailTo(troubled, from, now);
       const { workspaceId, handle } = troubled;
       await write({ workspaceId, handle, bulk: false, emails: [email] });
       await noteTold(sql, troubled, email.id);
@@ -34,7 +35,7 @@ export async function tellOwners({ sql, from, write, onFault }: TellParts, now: 
     }
 }
 
-function emailTo(troubled: TroubledWebhook, from: string): NewEmail {
+function emailTo(troubled: TroubledWebhook, from: string, now: number): NewEmail {
   const { workspaceId, id } = troubled;
   const since = troubled.failingSince?.getTime() ?? 0;
   const owners = troubled.owners.filter((owner) => parseMailbox(owner) !== null);
@@ -43,7 +44,10 @@ function emailTo(troubled: TroubledWebhook, from: string): NewEmail {
   const plain = wordsTo(troubled);
   return {
     workspaceId,
-    id: derivedId(since, `webhook ${workspaceId} ${id} ${since} ${troubled.disabledFor ?? ""}`),
+    id: derivedId(
+      now - (now % DAY_MS),
+      `webhook ${workspaceId} ${id} ${since} ${troubled.disabledFor ?? ""}`,
+    ),
     keyId: null,
     bulk: false,
     head: headText,
