@@ -17,6 +17,11 @@ const ABSENT: readonly { path: string; what: string; instead: string }[] = [
     what: "Receiving e-mail is",
     instead: "It sends e-mail and does not receive any.",
   },
+  {
+    path: "emails/metrics",
+    what: "Metrics by the day are",
+    instead: "Count with `GET /usage`, or scrape the metrics of the operator.",
+  },
   { path: "emails/*/share", what: "Shared links are", instead: "Read the e-mail with `GET /emails/{id}`." },
   { path: "oauth", what: "OAuth is", instead: "Authenticate with an API key." },
   { path: "domains/claim", what: "Claims of domains are", instead: "Add the domain, and verify it by DNS." },
@@ -28,7 +33,7 @@ const ABSENT: readonly { path: string; what: string; instead: string }[] = [
   },
 ];
 /** Asked of every request: what has none of these words is let through at once. */
-const WORDS = /broadcasts|topics|inboxes|receiving|share|oauth|claim|imports|api-keys/;
+const WORDS = /broadcasts|topics|inboxes|receiving|metrics|share|oauth|claim|imports|api-keys/;
 const PARTS = ABSENT.map((one) => ({ ...one, segments: one.path.split("/") }));
 
 export function refuseAbsent(path: string): void {

@@ -17,6 +17,7 @@ import { audienceRoutes } from "./audiences.ts";
 import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
+import { definitionRoutes } from "./definitions.ts";
 import { domainRoutes } from "./domains.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventLogRoutes } from "./eventlog.ts";
@@ -153,6 +154,7 @@ export function routesOf(
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, reads, clock }),
+    ...definitionRoutes({ reads, clock }),
     ...logRoutes(reads),
     ...usageRoutes({ reads, clock }),
     ...automationRoutes({ reads, clock, apply: (...document) => applyDocument(reads, ...document) }),

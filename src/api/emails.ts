@@ -1,4 +1,5 @@
 /** /emails: send one or a batch, read, list, reschedule, cancel. */
+import { domainToUnicode } from "node:url";
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
@@ -9,7 +10,14 @@ import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
-import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
+import {
+  type EmailFilter,
+  type EmailRow,
+  findEmail,
+  listEmails,
+  searchEmails,
+  type WholeEmail,
+} from "../record/mail/read.ts";
 import { readAttempt } from "../rules/connection.ts";
 import { ENDINGS, type HistoryEntry, OPEN_STATUSES, type Shown } from "../rules/email.ts";
 import { reasonOf } from "../rules/reason.ts";
@@ -29,17 +37,28 @@ import {
   refuseUnsupported,
   SendEmail,
   type Sender,
+  SUBJECT_CHARS_MAX,
   type WrittenEmail,
 } from "./letter.ts";
 import { writeLetters } from "./mailmerge.ts";
 import { Misspelt, type Warning } from "./misspelt.ts";
-import { envelopeOf, LIST_QUERY, pageOf } from "./page.ts";
+import { envelopeOf, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
-import { iso } from "./time.ts";
+import { iso, parseInstant } from "./time.ts";
 
 const BATCH_MAX = 100;
+const TAG_CHARS_MAX = 256;
+const FILTER_QUERY = [
+  { name: "status", description: "as `status` of an e-mail" },
+  { name: "to", description: "an address in `to`, `cc` or `bcc`" },
+  { name: "subject", description: "the whole subject" },
+  { name: "tag", description: "`name:value`" },
+  { name: "api_key_id", description: "only e-mails sent with this key" },
+  { name: "since", description: "accepted then or later, RFC 3339" },
+  { name: "until", description: "accepted before, RFC 3339" },
+];
 const EMAIL_STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
 /** After so much work the event loop gets a turn. */
 const DRAFT_MS_MAX = 10;
@@ -151,9 +170,10 @@ export function emailRoutes(parts: EmailParts): Route[] {
       ...reads,
       method: "GET",
       path: "/api/v1/emails",
-      summary: "List e-mails, newest first",
+      summary:
+        "List e-mails, newest first; a filtered page may hold fewer than match: go on with `next_cursor`",
       answer: listOf(shape("EmailItem", emailFields)),
-      query: LIST_QUERY,
+      query: [...LIST_QUERY, ...FILTER_QUERY],
       handle: (call) => list(parts, call),
     },
     {
@@ -432,11 +452,68 @@ async function get({ reads, clock }: EmailParts, { caller, params }: Call): Prom
 }
 
 async function list({ reads, clock }: EmailParts, { caller, query }: Call): Promise<Answer> {
-  const page = pageOf(query);
-  const keyId = allows(caller.permissions, "full") ? null : caller.keyId;
+  const page = pageOf(query, FILTER_NAMES);
+  const ownKey = allows(caller.permissions, "full") ? null : caller.keyId;
+  const filter = filterOf(query, ownKey);
   const now = clock.now();
-  const { rows, isMore } = await listEmails(reads, caller.workspaceId, keyId, page);
-  return { status: 200, body: envelopeOf(rows, isMore, page, (email) => show(email, null, now)) };
+  const { workspaceId } = caller;
+  const shown = (email: EmailRow) => show(email, null, now);
+  if (Object.values(filter).every((one) => one === null)) {
+    const { rows, isMore } = await listEmails(reads, workspaceId, page);
+    return { status: 200, body: envelopeOf(rows, isMore, page, shown) };
+  }
+  // a key that asks for the mail of another gets nothing, as it is shown only its own
+  if (ownKey !== null && filter.keyId !== ownKey)
+    return { status: 200, body: envelopeOf([], false, page, shown) };
+  const { rows, isMore, next } = await searchEmails(reads, workspaceId, filter, page);
+  return { status: 200, body: envelopeOf(rows, isMore, page, shown, next) };
+}
+
+const FILTER_NAMES = FILTER_QUERY.map(({ name }) => name);
+
+function filterOf(query: URLSearchParams, ownKey: string | null): EmailFilter {
+  const keyId = textIn(query, "api_key_id", 36);
+  if (keyId !== null && !isUuid(keyId)) throw refuse("invalid_parameter", "`api_key_id` must be a UUID.");
+  return {
+    keyId: keyId?.toLowerCase() ?? ownKey,
+    status: oneOf(query, "status", EMAIL_STATUSES),
+    recipient: recipientIn(query),
+    subject: textIn(query, "subject", SUBJECT_CHARS_MAX),
+    tag: tagIn(query),
+    since: timeIn(query, "since"),
+    until: timeIn(query, "until"),
+  };
+}
+
+/** As it was asked for and as it is known: a domain may be written in two alphabets. */
+function recipientIn(query: URLSearchParams): string[] | null {
+  const known = identityIn(query, "to");
+  const asked = query.get("to")?.replaceAll(" ", "+").toLowerCase();
+  if (known === null || asked === undefined) return null;
+  const at = known.lastIndexOf("@") + 1;
+  const spelt = known.slice(0, at) + domainToUnicode(known.slice(at));
+  return [...new Set([known, asked, spelt])].map((address) => JSON.stringify(address).slice(1, -1));
+}
+
+function tagIn(query: URLSearchParams): EmailFilter["tag"] {
+  const text = textIn(query, "tag", 2 * TAG_CHARS_MAX + 1);
+  if (text === null) return null;
+  const [name = "", value, ...rest] = text.split(":");
+  if (name === "" || value === undefined || rest.length > 0)
+    throw refuse("invalid_parameter", "`tag` must be `name:value`.");
+  return { name, value };
+}
+
+function timeIn(query: URLSearchParams, name: string): Date | null {
+  const text = query.get(name);
+  if (text === null) return null;
+  const at = parseInstant(text.replaceAll(" ", "+"));
+  if (at === null)
+    throw refuse(
+      "invalid_parameter",
+      `\`${name}\` must be an RFC 3339 time, such as \`2026-11-20T20:00:00Z\`.`,
+    );
+  return new Date(at);
 }
 
 async function patch({ reads, clock }: EmailParts, { caller, params, body }: Call): Promise<Answer> {

@@ -4,6 +4,7 @@
  */
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";
+import { allows } from "../admission/permissions.ts";
 import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newEventId } from "../ids.ts";
@@ -15,6 +16,8 @@ import { jsonbBytes } from "../rules/jsonb.ts";
 import { patterned } from "../schemafault.ts";
 import { visibleAudience } from "./audiences.ts";
 import { checker, missingField } from "./check.ts";
+import { defineEvent, EventDefined } from "./definitions.ts";
+import { lacks } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { refuse } from "./problem.ts";
@@ -75,10 +78,12 @@ export function eventRoutes(parts: EventParts): Route[] {
       ...shared,
       method: "POST",
       path: "/api/v1/events",
-      summary: "Track an event and start automations",
+      summary: "Track an event and start automations; with `schema`, define one as the official client does",
       request: TrackEvent,
-      answer: EventTracked,
-      handle: (call) => track(parts, call),
+      alsoReads: ["schema"],
+      alsoSucceeds: [201],
+      answer: Type.Union([EventTracked, EventDefined]),
+      handle: (call) => (isDefinition(call) ? defineEvent(parts, call) : track(parts, call)),
     },
     {
       ...shared,
@@ -90,6 +95,12 @@ export function eventRoutes(parts: EventParts): Route[] {
       handle: (call) => send(parts, call),
     },
   ];
+}
+
+function isDefinition({ caller, body }: Call): boolean {
+  const isOne = isFields(body) && "schema" in body && !("audience_id" in body);
+  if (isOne && !allows(caller.permissions, "full")) throw lacks("full");
+  return isOne;
 }
 
 async function track(parts: EventParts, call: Call): Promise<Answer> {
@@ -211,7 +222,11 @@ function jsonOf(given: Record<string, unknown> | undefined, field: string): stri
   return properties;
 }
 
+function isFields(body: Json | undefined): body is { [name: string]: Json } {
+  return body !== null && typeof body === "object" && !Array.isArray(body);
+}
+
 function object(body: Json): Json {
-  if (body !== null && typeof body === "object" && !Array.isArray(body)) return body;
+  if (isFields(body)) return body;
   throw refuse("validation_error", "An event must be a JSON object.");
 }

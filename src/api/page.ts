@@ -63,12 +63,13 @@ export function envelope<Row extends { id: string }>(
   return envelopeOf(rows.slice(0, page.limit), rows.length > page.limit, page, show);
 }
 
-/** A page read backwards comes in ascending order. */
+/** A page read backwards comes in ascending order. `next`: where to go on, if that is not the last item. */
 export function envelopeOf<Row extends { id: string }>(
   rows: readonly Row[],
   isMore: boolean,
   page: Page,
   show: (row: Row) => unknown,
+  next: string | null = null,
 ): string {
   const items = page.before === null ? rows : [...rows].reverse();
   const last = items.at(-1);
@@ -76,7 +77,7 @@ export function envelopeOf<Row extends { id: string }>(
     object: "list",
     data: items.map(show),
     has_more: isMore,
-    next_cursor: isMore && last ? last.id : null,
+    next_cursor: isMore ? (next ?? last?.id ?? null) : null,
   });
 }
 

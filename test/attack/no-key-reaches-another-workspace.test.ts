@@ -24,6 +24,8 @@ type Things = {
   suppressed: string;
   attachment: string;
   automation: string;
+  definition: string;
+  property: string;
   domain: string;
   log: string;
   webhook: string;
@@ -35,10 +37,15 @@ type Things = {
 const MARK = "none of your business";
 const IN_AN_HOUR = new Date(Date.now() + 3_600_000).toISOString();
 
+/** A list takes any id as a position: with the rest only the keys that may do everything try. */
+const CURSORS_OF_EVERY_KEY = 8;
+
 /** What a parameter of a path may name, by the part of the API it stands in. */
 const IDS: Record<string, (things: Things) => string[]> = {
   "emails {id}": ({ email }) => [email],
   "emails {attachment_id}": ({ attachment }) => [attachment],
+  "events {id_or_name}": ({ definition }) => [definition],
+  "contact-properties {id_or_key}": ({ property }) => [property],
   "automations {id}": ({ automation }) => [automation],
   "automations {run_id}": ({ contact }) => [contact],
   "domains {id}": ({ domain }) => [domain],
@@ -98,6 +105,15 @@ const BODIES: Record<string, Bodies> = {
   "DELETE /contacts/{email_or_id}/segments/{id}": NONE,
   "GET /emails/{id}/attachments": NONE,
   "GET /emails/{id}/attachments/{attachment_id}": NONE,
+  "GET /events": NONE,
+  "GET /events/{id_or_name}": NONE,
+  "PATCH /events/{id_or_name}": () => [{ schema: null }],
+  "DELETE /events/{id_or_name}": NONE,
+  "GET /contact-properties": NONE,
+  "POST /contact-properties": () => [{ key: "no key", type: "string" }],
+  "GET /contact-properties/{id_or_key}": NONE,
+  "PATCH /contact-properties/{id_or_key}": () => [{ fallback_value: "mine" }],
+  "DELETE /contact-properties/{id_or_key}": NONE,
   "GET /automations": NONE,
   "POST /automations": ({ audience }) => [
     { name: "A", audience_id: audience, event: "signed.up", steps: [] },
@@ -304,11 +320,11 @@ function pathsOf({ method, path }: Route, of: Things): Path[] {
 }
 
 function cursorsOf({ path }: Path, of: Things): Path[] {
-  return Object.values(of).flatMap((id) =>
+  return Object.values(of).flatMap((id, n) =>
     ["cursor", "after", "before"].map((name) => ({
       path: `${path}?${name}=${encodeURIComponent(id)}`,
       names: true,
-      isOdd: name === "after" || !isUuid(id),
+      isOdd: name === "after" || !isUuid(id) || n >= CURSORS_OF_EVERY_KEY,
     })),
   );
 }
@@ -375,6 +391,12 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
     event: "e",
     steps: [],
   });
+  const definition = await made("POST", "/events", { name: `event.${hex}`, schema: { [mark]: "string" } });
+  const property = await made("POST", "/contact-properties", {
+    key: `p${hex}`,
+    type: "string",
+    fallback_value: mark,
+  });
   const domain = await made("POST", "/domains", { name: `${hex}.example.com` });
   const log = await firstLogged(client);
   const template = await made("PUT", `/templates/${externalId}`, { html: `<p>${mark}</p>` });
@@ -384,7 +406,7 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
   const event = `${email}_10`;
   return {
     ...{ workspace, audience, contact, address, email, attachment, template, externalId },
-    ...{ suppression, suppressed, domain, log, automation, webhook, event },
+    ...{ suppression, suppressed, domain, log, automation, definition, property, webhook, event },
   };
 }
 

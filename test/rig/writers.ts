@@ -134,6 +134,11 @@ import {
   noteCapUse,
   saveDecision,
 } from "../../src/record/workspaces/caps.ts";
+import {
+  deleteDefinition,
+  insertDefinition,
+  updateDefinition,
+} from "../../src/record/workspaces/definitions.ts";
 import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/workspaces/domainkeys.ts";
 import {
   forgetDomain,
@@ -402,6 +407,21 @@ export const WRITERS: readonly Writer[] = [
     const keys = rows.some(ws.emails).map(({ id }) => ({ workspaceId: ws.id, emailId: id }));
     return sql.begin((tx) => holdDue(tx, keys));
   }),
+  writer("workspaces/definitions.ts insertDefinition", ({ sql }, rows) =>
+    insertDefinition(
+      sql,
+      rows.workspace().id,
+      "event",
+      { id: newId(rows.now), name: rows.pick(["a", "b"]), content: {} },
+      rows.date,
+    ),
+  ),
+  writer("workspaces/definitions.ts updateDefinition", ({ sql }, rows) =>
+    updateDefinition(sql, rows.workspace().id, randomUUID(), {}, rows.date),
+  ),
+  writer("workspaces/definitions.ts deleteDefinition", ({ sql }, rows) =>
+    deleteDefinition(sql, rows.workspace().id, randomUUID()),
+  ),
   writer("workspaces/domains.ts noteSeen", ({ sql }, rows) =>
     noteSeen(sql, { workspaceId: rows.workspace().id, domain: DOMAIN }, { [DOMAIN]: "verified" }, rows.date),
   ),

@@ -12,6 +12,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
+const HELD_BY_EMAILS = ["status", "to", "subject", "tag", "api_key_id", "since", "until"];
+
 type List = { object: "list"; data: { id: string }[]; has_more: boolean; next_cursor: string | null };
 
 /** Newest first, as lists show them. */
@@ -132,6 +134,7 @@ test("no list ignores a filter: that would answer with everything", async () => 
   };
   for (const list of lists) {
     for (const [name, value] of Object.entries(filters)) {
+      if (list === "/emails" && HELD_BY_EMAILS.includes(name)) continue;
       if (ofContacts.includes(list) && ["status", "tag", "email"].includes(name)) continue;
       const query = new URLSearchParams({ limit: "2", [name]: String(value) });
       const { body } = await ws.client.get<Refusal>(`${list}?${query}`);

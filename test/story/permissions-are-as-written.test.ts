@@ -239,6 +239,26 @@ const CONTACTS: Record<string, Row> = {
   },
 };
 
+function property() {
+  return { key: fresh("key").replaceAll("-", "_"), type: "string" };
+}
+
+function ofDefinitions(route: string, made: () => [string, object], change: object): Record<string, Row> {
+  const row = (method: string): [string, Row] => [
+    `${method} ${route}`,
+    {
+      needs: [],
+      status: 200,
+      ask: async ({ full }) => {
+        const [path, body] = made();
+        const { id } = (await full.post<{ id: string }>(path, body)).body;
+        return { path: `${path}/${id}`, body: method === "PATCH" ? change : undefined };
+      },
+    },
+  ];
+  return Object.fromEntries(["GET", "PATCH", "DELETE"].map(row));
+}
+
 function ofAutomations(method: string, below: string, body?: unknown, status = 200): Record<string, Row> {
   const ask = async (world: World) => ({ path: `/automations/${await automation(world)}${below}`, body });
   return { [`${method} /automations/{id}${below}`]: { needs: [], status, elsewhere: "not found", ask } };
@@ -258,6 +278,17 @@ const MANAGING: Record<string, Row> = {
       return { path: `/emails/${id}/attachments/${attachmentId(id, 0)}` };
     },
   },
+  "GET /events": { needs: [], status: 200, ask: () => ({ path: "/events" }) },
+  ...ofDefinitions("/events/{id_or_name}", () => ["/events", { name: fresh("event"), schema: null }], {
+    schema: null,
+  }),
+  "GET /contact-properties": { needs: [], status: 200, ask: () => ({ path: "/contact-properties" }) },
+  "POST /contact-properties": {
+    needs: [],
+    status: 201,
+    ask: () => ({ path: "/contact-properties", body: property() }),
+  },
+  ...ofDefinitions("/contact-properties/{id_or_key}", () => ["/contact-properties", property()], {}),
   "GET /automations": { needs: [], status: 200, ask: () => ({ path: "/automations" }) },
   "POST /automations": {
     needs: [],

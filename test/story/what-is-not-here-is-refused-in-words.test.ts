@@ -22,6 +22,7 @@ test.each([
   ["GET", "/emails/receiving"],
   ["GET", `/emails/receiving/${ID}/attachments/${ID}`],
   ["POST", `/emails/${ID}/share`],
+  ["GET", "/emails/metrics?granularity=daily"],
   ["DELETE", `/oauth/grants/${ID}`],
   ["POST", "/domains/claim"],
   ["POST", `/domains/${ID}/claim/verify`],

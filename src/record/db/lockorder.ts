@@ -62,6 +62,7 @@ export const LOCK_ORDER = [
   "tls_report_out", // the plan before its counts go
   "tls_sessions",
   "tls_report_in",
+  "definition", // each row alone
   "request", // only ever inserted
   "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
