@@ -1,6 +1,6 @@
 /**
  * submission: mail over SMTP on 20 kept connections, with STARTTLS and a login each, accepted and committed; then the same
- * mail by the same client to Postfix, without TLS and without a login, which takes it and keeps it in its queue.
+ * mail by the same client to Postfix, without TLS and without a login, which brings it to the sink meanwhile, as in peers.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -9,7 +9,7 @@ import { freePort } from "../../src/embedded/port.ts";
 import { figure } from "../figure.ts";
 import { finishedMessage } from "../letter.ts";
 import type { Bench } from "../machine.ts";
-import { costFigures, cpuSeconds } from "../meter.ts";
+import { costFigures, cpuSeconds, Meter } from "../meter.ts";
 import { NotHere } from "../peers/peer.ts";
 import { postfix } from "../peers/postfix.ts";
 import type { Scenario } from "../scenario.ts";
@@ -56,11 +56,15 @@ async function againstPostfix(bench: Bench, message: Buffer, seconds: number, ou
     if (peer.intake.kind !== "smtp") throw new Error("Postfix takes mail by SMTP only");
     const { port } = peer.intake;
     await load(port, message, { mails: WARMUP_MAILS }, null);
+    const meter = new Meter(peer.processes, []);
+    bench.endings.add(() => meter.end());
     const theirs = await load(port, message, { seconds }, null);
+    const metered = meter.stop();
     await peer.stop();
     const figures = [
       figure("Postfix: mails accepted", theirs, "/s"),
       figure("against Postfix", ours / theirs, "x", "at least 10"),
+      ...costFigures(metered, theirs * seconds, "Postfix: "),
     ];
     return { figures, skipped: [] };
   } catch (error) {

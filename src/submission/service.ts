@@ -51,6 +51,9 @@ export type SubmissionServiceParts = {
 
 /** The login counts as the first request; one that was left to wait does not. */
 const ADMITTED_MS_MAX = 1_000;
+/** RFC 4954 */
+const GIVEN_UP = "*";
+const NO_LOGIN = fault("501 5.7.0 the login was given up");
 const NO_KEY = {
   status: 401,
   name: "invalid_api_key",
@@ -96,7 +99,7 @@ export class SubmissionService implements SmtpService {
       case "PLAIN":
         return initial === undefined ? asking("", (line) => this.#plain(line)) : this.#plain(initial);
       case "LOGIN":
-        return initial === undefined ? asking("Username:", () => this.#password()) : this.#password();
+        return initial === undefined ? asking("Username:", (line) => this.#user(line)) : this.#user(initial);
       default:
         return fault("504 5.5.4 AUTH PLAIN or AUTH LOGIN");
     }
@@ -162,7 +165,9 @@ export class SubmissionService implements SmtpService {
     this.#recipients = [];
   }
 
-  #password(): SmtpAnswer {
+  /** Any will do. */
+  #user(line: string): SmtpAnswer {
+    if (line === GIVEN_UP) return NO_LOGIN;
     return asking("Password:", (line) => this.#key(line, base64(line)));
   }
 
@@ -172,7 +177,7 @@ export class SubmissionService implements SmtpService {
   }
 
   #key(line: string, key: string): Deferrable<SmtpAnswer> {
-    if (line === "*") return fault("501 5.7.0 the login was given up");
+    if (line === GIVEN_UP) return NO_LOGIN;
     const { remote, failures, door } = this.#parts;
     if (!failures.hasRoom(remote)) return last("421 4.7.0 too many logins failed, try again later");
     const bearer = door.readKey(key);

@@ -121,6 +121,8 @@ test("odd logins are refused, and nothing else is taken for one", async () => {
   const client = kept(await secured(tlsPort));
   expect(await client.say("AUTH CRAM-MD5")).toMatch(/^504/);
   expect(await client.say("AUTH LOGIN")).toBe("334 VXNlcm5hbWU6");
+  expect(await client.say("*")).toMatch(/^501/);
+  expect(await client.say("AUTH LOGIN")).toBe("334 VXNlcm5hbWU6");
   expect(await client.say("MAIL FROM:<a@example.com>")).toBe("334 UGFzc3dvcmQ6");
   expect(await client.say("*")).toMatch(/^501/);
   expect(await client.say("AUTH PLAIN")).toMatch(/^334/);
