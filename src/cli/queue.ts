@@ -38,7 +38,11 @@ export function queueCommand(): Command {
   );
   command.option("--json", "print JSON").action((options: OutputOptions) =>
     withContext(async ({ sql, redis, clock }) => {
-      const [view, figures] = await Promise.all([viewQueue(sql), readFigures(redis, clock.now())]);
+      const [view, figures] = await Promise.all([
+        viewQueue(sql),
+        // what is stuck shows without Redis, too
+        readFigures(redis, clock.now()).catch(() => new Map<string, DomainFigures>()),
+      ]);
       const shown = { ...view, sending: sendingNow(figures) };
       say(options, shown, text(shown));
     }),
