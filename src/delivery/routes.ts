@@ -137,13 +137,9 @@ export class Routes {
     const isImplicit = all.length === 1 && all[0]?.host === domain;
     const [sts, dane] = await asked;
     if ("phase" in sts) return { value: sts, keepMs: UNREAD_KEEP_MS, isFailure: true };
-    if (dane.kind === "failed") return daneFailed(domain, dane.why);
-    const named = all.filter(({ host }) => isHostName(host));
-    const permitted = named.filter(({ host }) => isPermitted(sts, host));
-    if (named.length > 0 && permitted.length === 0) return notInPolicy(domain);
-    const proven = permitted.filter(({ host }) => daneOfHost(dane, host).kind !== "failed");
-    if (permitted.length > 0 && proven.length === 0) return daneFailed(domain, whyFailed(dane, permitted));
-    const hosts = this.#inOrder(proven);
+    const permitted = permittedHosts(domain, all, sts, dane);
+    if (!Array.isArray(permitted)) return permitted;
+    const hosts = this.#inOrder(permitted);
     const found = await Promise.all(hosts.map(({ host }) => this.#hosts.learn(host)));
     const stops = hosts.flatMap((mx, n) =>
       stopsAt(mx, found[n] as FoundAddresses, stronger(needOf(sts), daneNeed(dane, mx.host))),
@@ -232,6 +228,22 @@ const NEEDS = {
 
 function needOf({ policy }: StsFound): TlsNeed | null {
   return policy ? NEEDS[policy.mode] : null;
+}
+
+/** The hosts that may get mail of the domain, or why none may. */
+function permittedHosts(
+  domain: string,
+  all: readonly Mx[],
+  sts: StsFound,
+  dane: DaneFound,
+): Mx[] | Learnt<Reply> {
+  if (dane.kind === "failed") return daneFailed(domain, dane.why);
+  const named = all.filter(({ host }) => isHostName(host));
+  const permitted = named.filter(({ host }) => isPermitted(sts, host));
+  if (named.length > 0 && permitted.length === 0) return notInPolicy(domain);
+  const proven = permitted.filter(({ host }) => daneOfHost(dane, host).kind !== "failed");
+  if (permitted.length > 0 && proven.length === 0) return daneFailed(domain, whyFailed(dane, permitted));
+  return proven;
 }
 
 /** A host that signed MX records do not name was put there by somebody else. */

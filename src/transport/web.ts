@@ -39,6 +39,8 @@ export type WebAnswer =
   /** `isCertificate`: the host proved to be nobody we know. */
   | { kind: "failed"; isCertificate: boolean; why: string };
 
+/** Of one answer, each of which is compared with our own addresses. */
+const ADDRESSES_READ_MAX = 64;
 const ADDRESSES_MAX = 4;
 const HEADER_BYTES_MAX = 16_384;
 const HOST_CHARS_MAX = 253;
@@ -71,7 +73,7 @@ export class Web {
     const { dns, families, mayCarryTo } = this.#options;
     const ask = (family: 4 | 6) => (family === 4 ? dns.resolve4(host) : dns.resolve6(host)).catch(() => []);
     const all = (await Promise.all(families.map(ask))).flat().filter((address) => isIP(address) !== 0);
-    const allowed = all.slice(0, 64).filter(mayCarryTo).slice(0, ADDRESSES_MAX);
+    const allowed = all.slice(0, ADDRESSES_READ_MAX).filter(mayCarryTo).slice(0, ADDRESSES_MAX);
     if (all.length === 0) return failed(`${host} has no address`);
     return allowed.length > 0 ? allowed : failed(`${host} leads to addresses that are not public`);
   }
