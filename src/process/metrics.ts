@@ -10,6 +10,7 @@ import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Clock } from "../clock.ts";
 import { overdueRuns } from "../record/automations/runs.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { webhookFigures } from "../record/outbox/webhooks.ts";
 import { busiestCaps, totalWaiting } from "../record/workspaces/caps.ts";
 
 const WORKSPACES_SHOWN = 50;
@@ -89,12 +90,16 @@ function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise
   const held = gauge("workspaces_waiting", "Workspaces with mail that waits");
   const overdue = gauge("runs_overdue", `Runs whose time has come, counted up to ${OVERDUE_COUNTED_MAX}`);
   const lag = gauge("runs_overdue_seconds", "How long the first of them has been due");
+  const behind = gauge("webhook_events_behind", "Events that enabled webhooks have not been sent yet");
+  const failing = gauge("webhooks_failing", "Enabled webhooks that take no events now");
+  const disabled = gauge("webhooks_disabled", "Webhooks that were disabled because they took none");
   return async () => {
     const now = clock.now();
-    const [rows, total, runs] = await Promise.all([
+    const [rows, total, runs, webhooks] = await Promise.all([
       busiestCaps(sql, now, WORKSPACES_SHOWN),
       totalWaiting(sql),
       overdueRuns(sql, new Date(now), OVERDUE_COUNTED_MAX),
+      webhookFigures(sql),
     ]);
     for (const one of [cap, used, waiting, oldest]) one.reset();
     for (const row of rows) {
@@ -108,6 +113,9 @@ function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise
     allWaiting.set(total.waiting);
     held.set(total.workspaces);
     overdue.set(runs.count);
+    behind.set(webhooks.behind);
+    failing.set(webhooks.failing);
+    disabled.set(webhooks.disabled);
     lag.set(runs.since ? (now - runs.since.getTime()) / 1_000 : 0);
   };
 }

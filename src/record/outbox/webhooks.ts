@@ -149,6 +149,19 @@ export async function deleteWebhook(sql: Sql, { workspaceId, id }: WebhookKey): 
   });
 }
 
+export type WebhookFigures = { failing: number; disabled: number; behind: number };
+
+/** Of all workspaces that are not suspended. `behind`: events that enabled endpoints have not been sent, of any type. */
+export async function webhookFigures(sql: Sql): Promise<WebhookFigures> {
+  const [row] = await sql<WebhookFigures[]>`
+    select count(*) filter (where w.status = 'enabled' and w.failing_since is not null)::int as failing,
+      count(*) filter (where w.disabled_for is not null)::int as disabled,
+      coalesce(sum(greatest(0, s.last - w.cursor)) filter (where w.status = 'enabled'), 0)::float8 as behind
+    from webhook w join workspace p on p.id = w.workspace_id and p.suspended_at is null
+    left join event_sequence s on s.workspace_id = w.workspace_id`;
+  return row ?? { failing: 0, disabled: 0, behind: 0 };
+}
+
 /** Rows of events that failed for good, and for whom nobody has asked again. */
 export async function dropOldDeliveries(tx: Tx, before: Date, most: number): Promise<number> {
   const dropped = await tx`
