@@ -57,6 +57,8 @@ const FAREWELL_MS = 1_000;
 /** Counts are not worth a slow end. */
 const COUNTER_CLOSE_MS = 500;
 const SHAPES_MAX = 20_000;
+/** Until a file may name another, or its first day may have come. */
+const NO_SOURCE_MS = 60_000;
 
 /** The courier that the settings describe. Throws with words for the operator. */
 export function directCourier(settings: DirectSettings, shaping: Shaping, parts: ReceiverParts): Direct {
@@ -343,11 +345,14 @@ export class Direct implements Courier {
   }
 }
 
-const NO_SOURCE = troubleOf(
-  "session",
-  "LIMITED",
-  "no source address of its pool may send there yet: see `sources` and `pools` in the shaping file",
-);
+const NO_SOURCE: Reply = {
+  ...troubleOf(
+    "session",
+    "LIMITED",
+    "no source address of its pool may send there yet: see `sources` and `pools` in the shaping file",
+  ),
+  retryMs: NO_SOURCE_MS,
+};
 const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
 

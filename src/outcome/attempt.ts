@@ -37,6 +37,7 @@ export type AttemptTime = { beganAt: number; at: number; shown: string };
 export type Attempted = { note: Note; complaints: readonly string[] };
 
 const UNSENT_RETRY_MS = 5_000;
+const TURN_MS_MIN = 500;
 const EVENT_OF = { delivered: "delivered", deferred: "delivery_delayed", bounced: "bounced" } as const;
 const MARK_OF = { delivered: "d", deferred: OPEN_MARK, bounced: "b" } as const;
 const BOUNCE_COUNT = {
@@ -107,7 +108,7 @@ function nextAtAfter(
   const retryMs = reply?.retryMs ?? 0;
   // one that was given a turn comes then; others come in a while, so that they do not come all the time
   const isTurn = reply?.error === "LIMITED" || reply?.error === "SUSPENDED";
-  return at + (isTurn ? retryMs : Math.max(UNSENT_RETRY_MS * (1 + random()), retryMs));
+  return at + (isTurn ? Math.max(TURN_MS_MIN, retryMs) : Math.max(UNSENT_RETRY_MS * (1 + random()), retryMs));
 }
 
 /** The first of these that may go. */
