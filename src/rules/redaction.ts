@@ -7,9 +7,12 @@ import { identity, parseMailbox } from "../address.ts";
 import { withoutConnection } from "./connection.ts";
 import { endingOf, type Head, type HistoryEntry, isOpen, OPEN_MARK } from "./email.ts";
 
+/** Of the addresses that stand for erased ones. */
+export const ERASED_DOMAIN = "erased.invalid";
+
 /** A mail's recipients stay as many and as different as its marks: the letters count them in order. */
 function erasedAddress(n: number): string {
-  return n === 0 ? "erased@erased.invalid" : `erased-${n + 1}@erased.invalid`;
+  return `${n === 0 ? "erased" : `erased-${n + 1}`}@${ERASED_DOMAIN}`;
 }
 
 export type RedactableEmail = {

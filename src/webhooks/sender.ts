@@ -27,6 +27,8 @@ const CONNECTIONS_FIRST = 4;
 const EVENTS_PER_CONNECTION = 12;
 /** An event that has been in hand longer gets a row of its own, so that the cursor may pass it. */
 const HOLDS_UP_MS = 100;
+/** What was erased meanwhile is not sent: contents that were read longer ago are read again. */
+const CONTENTS_MS_MAX = 10_000;
 const GONE = 410;
 
 export type SenderParts = PosterParts & {
@@ -42,7 +44,8 @@ type EventInHand = {
   stream: Stream | null;
   tries: number;
   hasRow: boolean;
-  /** By the monotonic clock; null: it has not been sent. */
+  /** Both by the monotonic clock; null: it has not been sent. */
+  readAt: number;
   sentAt: number | null;
 };
 
@@ -87,13 +90,13 @@ export class EndpointSender {
   #main: Stream;
   #replay: Stream | null = null;
   readonly #ready: EventInHand[] = [];
-  /** By e-mail or contact: what waits until the one before has been taken. */
+  /** By e-mail or contact: the one that is ready or under way, and those that wait until it has been taken. */
   readonly #queues = new Map<string, EventInHand[]>();
   readonly #inHand = new Set<number>();
   /** Of what these are, an event was not taken, and that is not written down yet. */
   #blocked = new Set<string>();
   #rows = new Map<number, DeliveryRow>();
-  #done: number[] = [];
+  #done = new Set<number>();
   #freed: string[] = [];
   #attempts: WebhookAttempt[] = [];
   #missed = 0;
@@ -182,6 +185,7 @@ export class EndpointSender {
       this.#replay = new Stream(held.replay.cursor, held.replay);
     if (held.updatedAt.getTime() === before.updatedAt.getTime()) return;
     this.#signatures = new Signatures(this.#parts.sealer.open(held, held.secrets));
+    this.#isGone = false;
     if (held.failures === 0) this.#recover(this.#failures > 0);
     else this.#retryAt = held.retryAt?.getTime() ?? null;
     if (held.endpoint === before.endpoint) return;
@@ -192,10 +196,10 @@ export class EndpointSender {
   /** Nothing new is sent; what is under way is waited for. */
   close(): void {
     this.#isClosed = true;
-    for (const one of [...this.#ready, ...[...this.#queues.values()].flat()])
-      this.#inHand.delete(one.event.sequence);
+    for (const one of this.#ready) this.#inHand.delete(one.event.sequence);
     this.#ready.length = 0;
-    for (const queue of this.#queues.values()) queue.length = 0;
+    for (const queue of this.#queues.values())
+      for (const one of queue.splice(1)) this.#inHand.delete(one.event.sequence);
   }
 
   /** After what is under way. */
@@ -208,7 +212,7 @@ export class EndpointSender {
   takeSpan(stream: Stream, events: readonly SpanEvent[], scannedTo: number, missed: number): void {
     if (this.#isClosed) return;
     for (const event of events) {
-      const one: EventInHand = { event, stream, tries: 0, hasRow: false, sentAt: null };
+      const one = { event, stream, tries: 0, hasRow: false, readAt: performance.now(), sentAt: null };
       if (this.#inHand.has(event.sequence)) continue;
       if (event.isBehind || this.#blocked.has(event.subjectId)) this.#setAside(one, null);
       else {
@@ -226,9 +230,17 @@ export class EndpointSender {
   takeDue(events: readonly DueEvent[]): void {
     if (this.#isClosed) return;
     for (const event of events)
-      if (!this.#inHand.has(event.sequence))
-        this.#take({ event, stream: null, tries: event.tries, hasRow: true, sentAt: null });
+      if (!this.#inHand.has(event.sequence) && !this.#isUnsaved(event))
+        this.#take({
+          ...{ event, stream: null, tries: event.tries, hasRow: true },
+          ...{ readAt: performance.now(), sentAt: null },
+        });
     this.#pump();
+  }
+
+  /** Its row was read as it was before this. */
+  #isUnsaved({ sequence }: DueEvent): boolean {
+    return this.#done.has(sequence) || this.#rows.has(sequence);
   }
 
   /** The log no longer holds what was next. */
@@ -255,16 +267,17 @@ export class EndpointSender {
         failingSince: this.#failingSince,
         retryAt: this.#retryAt,
         isGone: this.#isGone,
+        updatedAt: this.#held.updatedAt,
         isBack: this.#isBack,
         replay: replay && { id: replay.replayId as string, cursor: replay.cursor, isOver: replay.isOver },
       },
       rows: [...this.#rows.values()],
-      done: this.#done.map((sequence) => ({ ...key, sequence })),
+      done: [...this.#done].map((sequence) => ({ ...key, sequence })),
       freed: this.#freed.map((subjectId) => ({ ...key, subjectId })),
       attempts: this.#attempts,
     };
     this.#rows = new Map();
-    this.#done = [];
+    this.#done = new Set();
     this.#freed = [];
     this.#attempts = [];
     this.#blocked = new Set();
@@ -280,7 +293,7 @@ export class EndpointSender {
     const queue = this.#queues.get(one.event.subjectId);
     if (queue) queue.push(one);
     else {
-      this.#queues.set(one.event.subjectId, []);
+      this.#queues.set(one.event.subjectId, [one]);
       this.#ready.push(one);
     }
   }
@@ -289,6 +302,10 @@ export class EndpointSender {
     while (this.#running < this.#limit && !this.#isClosed) {
       const one = this.#ready.shift();
       if (!one) return;
+      if (performance.now() - one.readAt > CONTENTS_MS_MAX) {
+        this.#readAnew(one);
+        continue;
+      }
       this.#running++;
       void this.#send(one);
     }
@@ -298,6 +315,7 @@ export class EndpointSender {
     const { event } = one;
     one.sentAt = performance.now();
     const at = this.#parts.now();
+    const poster = this.#poster;
     const result = await this.#post(event, at);
     this.#running--;
     this.#attempts.push({
@@ -310,10 +328,13 @@ export class EndpointSender {
       error: result.error,
       response: result.response,
       subjectId: event.subjectId,
+      type: event.type,
     });
     this.#isDirty = true;
     this.idleSince = performance.now();
     if (result.error === null) this.#delivered(one);
+    // what is answered at its former URL says nothing about an endpoint
+    else if (poster !== this.#poster) this.#readAnew(one);
     else this.#refused(one, result);
     this.#pump();
     this.#parts.onChange();
@@ -387,10 +408,16 @@ export class EndpointSender {
     }
   }
 
+  #readAnew(one: EventInHand): void {
+    this.#letGo(one);
+    this.#setAside(one, this.#parts.now());
+    this.#holdBack(one.event.subjectId);
+  }
+
   /** Of one that was not taken, what follows waits for it in the record. */
   #holdBack(subjectId: string): void {
     this.#blocked.add(subjectId);
-    for (const one of this.#queues.get(subjectId) ?? []) {
+    for (const one of this.#queues.get(subjectId)?.slice(1) ?? []) {
       this.#letGo(one);
       this.#setAside(one, null);
     }
@@ -399,7 +426,8 @@ export class EndpointSender {
 
   #next(subjectId: string): void {
     const queue = this.#queues.get(subjectId);
-    const next = queue?.shift();
+    queue?.shift();
+    const next = queue?.[0];
     if (next) this.#ready.unshift(next);
     else this.#queues.delete(subjectId);
   }
@@ -420,7 +448,7 @@ export class EndpointSender {
 
   #finishRow({ event }: EventInHand): void {
     this.#rows.delete(event.sequence);
-    this.#done.push(event.sequence);
+    this.#done.add(event.sequence);
     this.#freed.push(event.subjectId);
   }
 
@@ -430,13 +458,12 @@ export class EndpointSender {
     const later = this.#parts.now() + 2 * POST_MS_MAX;
     for (const stream of [this.#main, this.#replay])
       for (const one of stream?.open.values() ?? []) {
-        const isFirst = one.sentAt !== null;
-        if (isFirst && (one.sentAt as number) > before) break;
-        const isQueued = this.#queues.get(one.event.subjectId)?.includes(one) ?? false;
-        if (!isFirst && !isQueued) break;
+        const [first] = this.#queues.get(one.event.subjectId) ?? [];
+        if (one.sentAt === null ? one === first || !first?.hasRow : one.sentAt > before) break;
         one.hasRow = true;
         stream?.open.delete(one.event.sequence);
-        this.#setAside(one, isFirst ? later : null);
+        // the row of the first lets that of the next go
+        this.#setAside(one, one === first ? later : null);
       }
   }
 

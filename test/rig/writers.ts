@@ -837,7 +837,8 @@ function webhookReport(rows: SharedRows): Report {
     progress: keys.map((key) => ({
       ...key,
       ...{ cursor: 1, missed: 0, failures: 0, deliveredAt: rows.now, failingSince: null, retryAt: null },
-      ...{ isGone: false, isBack: true, replay: { id: key.id, cursor: 1, isOver: rows.chance(0.5) } },
+      ...{ isGone: false, isBack: true, updatedAt: rows.date },
+      ...{ replay: { id: key.id, cursor: 1, isOver: rows.chance(0.5) } },
     })),
     rows: keys.map((key) => ({
       ...key,
@@ -851,8 +852,8 @@ function webhookReport(rows: SharedRows): Report {
     freed: keys.map((key) => ({ ...key, subjectId })),
     attempts: keys.map((key) => ({
       ...key,
-      ...{ attemptId: newId(rows.now), sequence: 5, at: rows.now, status: 200, ms: 5 },
-      ...{ error: null, response: null, subjectId },
+      ...{ attemptId: newId(rows.now), sequence: 5, at: rows.now, status: 500, ms: 5, type: event.type },
+      ...{ error: null, response: "no", subjectId },
     })),
   };
 }

@@ -5,6 +5,8 @@
  * Promises: up to the cursor of an endpoint every event is delivered, unwanted, missed for want of the log, or has a
  * row in `webhook_delivery`. A worker that dies repeats what it had not written yet, under the same ids.
  */
+import { ERASED_DOMAIN } from "../../rules/redaction.ts";
+import { TEST_TYPE } from "../../rules/webhook.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { contentsOf, type EventRow, joinedTo } from "./outbox.ts";
@@ -96,7 +98,7 @@ export type SpanEvent = EventRow & {
 /** The end of what was looked through; `missed`: events that the log does not hold any more. */
 export type SpanEnd = { place: number; scannedTo: number; missed: number };
 
-/** The next events of some spans that their endpoints want, oldest first. */
+/** The next events of some spans that their endpoints want, oldest first. A test has a row, and only its endpoint gets it. */
 export async function readSpans(
   sql: Sql,
   spans: readonly Span[],
@@ -108,7 +110,8 @@ export async function readSpans(
         ${spans.map((s) => s.after)}::float8[], ${spans.map((s) => s.last)}::float8[], ${spans.map((s) => s.most)}::int[]
       ) as s(place, workspace_id, webhook_id, after, last, most)
     ), scanned as (
-      select s.place, s.webhook_id, s.after, s.most, o.*, w.events is null or o.type = any(w.events) as is_wanted
+      select s.place, s.webhook_id, s.after, s.most, o.*,
+        o.type <> ${TEST_TYPE} and (w.events is null or o.type = any(w.events)) as is_wanted
       from span s join webhook w on w.workspace_id = s.workspace_id and w.id = s.webhook_id
       cross join lateral (
         select * from outbox o where o.workspace_id = s.workspace_id and o.sequence > s.after::bigint
@@ -192,6 +195,8 @@ export type WebhookProgress = WebhookKey & {
   failingSince: number | null;
   retryAt: number | null;
   isGone: boolean;
+  /** As the endpoint was known. How it fared before its owner changed it is not written. */
+  updatedAt: Date;
   /** It takes events again: what waits for another try is due. */
   isBack: boolean;
   replay: { id: string; cursor: number; isOver: boolean } | null;
@@ -216,6 +221,7 @@ export type WebhookAttempt = WebhookKey & {
   error: string | null;
   response: string | null;
   subjectId: string;
+  type: string;
 };
 
 export type Report = {
@@ -259,19 +265,20 @@ async function saveProgress(
   const rows = await tx<{ id: string }[]>`
     with ${heldBy(tx, token, progress)}
     update webhook w set cursor = greatest(w.cursor, g.cursor::bigint), missed = w.missed + g.missed::bigint,
-      failures = g.failures, delivered_at = coalesce(to_timestamp(g.delivered_at), w.delivered_at),
-      failing_since = case when g.failing_since is null then null
-        else coalesce(w.failing_since, to_timestamp(g.failing_since)) end,
-      told_by = case when g.failing_since is not null or g.is_gone then w.told_by end,
-      retry_at = to_timestamp(g.retry_at),
-      status = case when g.is_gone then 'disabled' else w.status end,
-      disabled_for = case when g.is_gone then 'gone' else w.disabled_for end
+      delivered_at = coalesce(to_timestamp(g.delivered_at), w.delivered_at),
+      failures = case when w.updated_at <> g.updated_at then w.failures else g.failures end,
+      failing_since = case when w.updated_at <> g.updated_at then w.failing_since
+        when g.failing_since is null then null else coalesce(w.failing_since, to_timestamp(g.failing_since)) end,
+      told_by = case when w.updated_at <> g.updated_at or g.failing_since is not null or g.is_gone then w.told_by end,
+      retry_at = case when w.updated_at <> g.updated_at then w.retry_at else to_timestamp(g.retry_at) end,
+      status = case when w.updated_at = g.updated_at and g.is_gone then 'disabled' else w.status end,
+      disabled_for = case when w.updated_at = g.updated_at and g.is_gone then 'gone' else w.disabled_for end
     from held h join unnest(
       ${of((p) => p.id)}::uuid[], ${of((p) => p.cursor)}::float8[], ${of((p) => p.missed)}::float8[],
       ${of((p) => p.failures)}::int[], ${of((p) => seconds(p.deliveredAt))}::float8[],
       ${of((p) => seconds(p.failingSince))}::float8[], ${of((p) => seconds(p.retryAt))}::float8[],
-      ${plainArray(of((p) => p.isGone))}::bool[]
-    ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone) on g.id = h.id
+      ${plainArray(of((p) => p.isGone))}::bool[], ${of((p) => p.updatedAt.toISOString())}::timestamptz[]
+    ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at) on g.id = h.id
     where w.workspace_id = h.workspace_id and w.id = h.id
     returning w.id`;
   const replays = progress.flatMap(({ workspaceId, id, replay }) =>
@@ -352,17 +359,26 @@ function letAllGo(tx: Tx, back: readonly WebhookKey[], now: Date) {
     where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.due_at > ${now}`;
 }
 
+/** Of whom was erased while the endpoint was answering, its answer is not kept: it may repeat what it was sent. */
 function insertAttempts(tx: Tx, attempts: readonly WebhookAttempt[]) {
   const of = <T>(pick: (one: WebhookAttempt) => T): T[] => attempts.map(pick);
   return tx`
     insert into webhook_attempt (workspace_id, webhook_id, id, sequence, at, status, ms, error, response, subject_id)
-    select workspace_id, webhook_id, id, sequence::bigint, to_timestamp(at), status, ms, error, response,
-      case when response is not null then subject_id end
+    select a.workspace_id, webhook_id, a.id, sequence::bigint, to_timestamp(at), status, ms, error, k.response,
+      case when k.response is not null then subject_id end
     from unnest(${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.id)}::uuid[], ${of((a) => a.attemptId)}::uuid[],
         ${of((a) => a.sequence)}::float8[], ${of((a) => a.at / 1_000)}::float8[], ${of((a) => a.status)}::int[],
         ${of((a) => a.ms)}::int[], ${of((a) => a.error)}::text[], ${of((a) => a.response)}::text[],
-        ${of((a) => a.subjectId)}::uuid[])
-      as a(workspace_id, webhook_id, id, sequence, at, status, ms, error, response, subject_id)`;
+        ${of((a) => a.subjectId)}::uuid[], ${of((a) => a.type)}::text[])
+      as a(workspace_id, webhook_id, id, sequence, at, status, ms, error, response, subject_id, type)
+    cross join lateral (select case
+      when a.response is null then null
+      when a.type like 'contact.%' and not exists (
+        select from contact c where c.workspace_id = a.workspace_id and c.id = a.subject_id) then null
+      when a.type like 'email.%' and exists (
+        select from email e where e.workspace_id = a.workspace_id and e.id = a.subject_id
+          and position(${`@${ERASED_DOMAIN}`} in e.head::text) > 0) then null
+      else a.response end as response) k`;
 }
 
 /** An endpoint whose owner is to be told, and whom mail reaches; `mailId`: of the e-mail that told of it before. */

@@ -1,4 +1,5 @@
 /** What endpoints were sent, for their owners to see, and what they are to be sent again. */
+import { TEST_TYPE } from "../../rules/webhook.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
 import { contentsOf, type EventRow, joinedTo } from "./outbox.ts";
@@ -107,6 +108,7 @@ export async function replayEvent(sql: Sql, key: WebhookKey, sequence: number, n
       insert into webhook_delivery (workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail, due_at)
       select ${key.workspaceId}, ${key.id}, sequence, at, type, subject_id, entry, detail, ${FIRST}
       from outbox where workspace_id = ${key.workspaceId} and sequence = ${sequence}
+        and (type <> ${TEST_TYPE} or subject_id = ${key.id})
       on conflict (workspace_id, webhook_id, sequence) do update set tries = 0, failed_at = null, due_at = excluded.due_at
       returning 1`;
     return rows.length > 0;

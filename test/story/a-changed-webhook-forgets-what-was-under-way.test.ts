@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import type { ServerResponse } from "node:http";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
+import { MovableClock } from "../rig/clock.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
+import type { TestWorkspace } from "../rig/workspace.ts";
+
+const MINUTE_MS = 60_000;
+
+let stage: Stage;
+let engine: Engine;
+let receiver: Receiver;
+const clock = new MovableClock(Date.now());
+beforeAll(async () => {
+  stage = await openStage();
+  receiver = await openReceiver();
+  const settings = { ...TO_LOOPBACK, ...PATIENT };
+  engine = await startEngine(["api", "webhooks"], { ...stage, clock, settings });
+});
+afterEach(() => {
+  receiver.answerWith = (_, response) => response.end("ok");
+});
+afterAll(async () => {
+  await engine.stop();
+  await receiver.close();
+  await stage.close();
+  expect(engine.complaints).toEqual([]);
+});
+
+/** A workspace with an endpoint that is being sent an event, and has not answered. */
+async function asked(
+  failures = 0,
+): Promise<{ workspace: TestWorkspace; id: string; response: ServerResponse }> {
+  const workspace = await engine.workspace();
+  const path = `/${randomUUID()}`;
+  const { body } = await workspace.client.post<{ id: string }>("/webhooks", { endpoint: receiver.url(path) });
+  await engine.sql`update webhook set failures = ${failures} where id = ${body.id}`;
+  const held = new Promise<ServerResponse>((resolve) => {
+    receiver.answerWith = (_, response) => resolve(response);
+  });
+  await engine.sql`
+    insert into outbox (workspace_id, at, type, subject_id)
+    values (${workspace.id}, now(), 'email.sent', ${newId(Date.now())})`;
+  return { workspace, id: body.id, response: await held };
+}
+
+const attemptsOf = (id: string) => engine.sql`select status from webhook_attempt where webhook_id = ${id}`;
+
+test("the 410 of its former URL does not disable it", async () => {
+  const { workspace, id, response } = await asked();
+  const moved = `/${randomUUID()}`;
+  await workspace.client.call("PATCH", `/webhooks/${id}`, { endpoint: receiver.url(moved) });
+  receiver.answerWith = (_, answer) => answer.end("ok");
+  response.writeHead(410).end();
+  await expect.poll(() => attemptsOf(id)).toHaveLength(1);
+  clock.advance(MINUTE_MS);
+  await receiver.until(() => receiver.heard.some(({ path }) => path === moved));
+  expect((await workspace.client.get(`/webhooks/${id}`)).body).toMatchObject({
+    status: "enabled",
+    disabled_for: null,
+  });
+});
+
+test("enabled again it is not left in peace for what it was asked before", async () => {
+  const { workspace, id, response } = await asked(50);
+  await workspace.client.call("PATCH", `/webhooks/${id}`, { status: "enabled" });
+  receiver.answerWith = (_, answer) => answer.end("ok");
+  response.writeHead(500).end();
+  await expect.poll(() => attemptsOf(id)).toHaveLength(1);
+  expect((await workspace.client.get(`/webhooks/${id}`)).body).toMatchObject({
+    failures: 0,
+    failing_since: null,
+    next_attempt_at: null,
+  });
+});

@@ -1,0 +1,123 @@
+import type { ServerResponse } from "node:http";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { newId } from "../../src/ids.ts";
+import type { HeldWebhook, SpanEvent } from "../../src/record/outbox/dispatch.ts";
+import { egressRules } from "../../src/webhooks/endpoint.ts";
+import { newSecret, SecretSealer } from "../../src/webhooks/secret.ts";
+import { EndpointSender, type Stream } from "../../src/webhooks/sender.ts";
+import { openReceiver, type Receiver } from "../rig/hookreceiver.ts";
+
+const RULES = egressRules([{ address: "127.0.0.0", prefix: 8 }]);
+const NO_DNS = { resolve4: () => Promise.reject(), resolve6: () => Promise.reject() } as never;
+
+let receiver: Receiver;
+const senders: EndpointSender[] = [];
+beforeAll(async () => {
+  receiver = await openReceiver();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+afterAll(async () => {
+  for (const sender of senders) sender.end();
+  await receiver.close();
+});
+
+function senderTo(receiver: Receiver, replay: HeldWebhook["replay"] = null): EndpointSender {
+  const key = { workspaceId: newId(0), id: newId(0) };
+  const sealer = new SecretSealer("a secret of this test, long enough");
+  const held: HeldWebhook = {
+    ...key,
+    endpoint: receiver.url(),
+    secrets: sealer.seal(key, [{ secret: newSecret(), until: null }]),
+    ...{ events: null, cursor: 10, failures: 0, retryAt: null, updatedAt: new Date(0), isOpen: true, replay },
+  };
+  const sender = new EndpointSender(held, {
+    ...{ sealer, rules: RULES, dns: NO_DNS },
+    ...{ now: () => Date.now(), random: () => 0, onChange: () => {} },
+  });
+  senders.push(sender);
+  return sender;
+}
+
+function eventOf(subjectId: string, sequence: number): SpanEvent {
+  const nothing = { email: null, contact: null, domain: null, cap: null, entry: null, detail: null };
+  const what = { type: "email.sent", at: new Date(0), subjectId, sequence };
+  return { ...nothing, ...what, place: 0, isWanted: true, isBehind: false };
+}
+
+/** What is sent from now on is answered by the test. */
+function answers(): ServerResponse[] {
+  const open: ServerResponse[] = [];
+  receiver.answerWith = (_, response) => open.push(response);
+  return open;
+}
+
+test("what waits behind an event that has no row gets none either: nothing would let it go", async () => {
+  const sender = senderTo(receiver, { id: newId(0), cursor: 4, last: 5 });
+  const open = answers();
+  const [main, replayed] = sender.spans.map(({ stream }) => stream) as [Stream, Stream];
+  const subject = newId(0);
+  sender.takeSpan(replayed, [eventOf(subject, 5)], 5, 0);
+  sender.takeSpan(main, [eventOf(subject, 11)], 11, 0);
+  expect(sender.report()).toMatchObject({ rows: [], progress: { cursor: 10 } });
+  await expect.poll(() => open).toHaveLength(1);
+  // its owner disables it now
+  sender.close();
+  open[0]?.end("ok");
+  await expect.poll(() => sender.isSending).toBe(false);
+  expect(sender.report()).toMatchObject({ rows: [], freed: [], progress: { cursor: 10 } });
+});
+
+test("of one e-mail, what follows an event with a row has one too, which the first lets go", async () => {
+  const sender = senderTo(receiver);
+  const open = answers();
+  const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
+  const subject = newId(0);
+  sender.takeSpan(stream, [eventOf(subject, 11), eventOf(subject, 12)], 12, 0);
+  await expect.poll(() => open).toHaveLength(1);
+  const later = performance.now() + 200;
+  vi.spyOn(performance, "now").mockImplementation(() => later);
+  const report = sender.report();
+  expect(report?.rows).toMatchObject([
+    { sequence: 11, dueAt: expect.any(Number) },
+    { sequence: 12, dueAt: null },
+  ]);
+  expect(report?.progress.cursor).toBe(12);
+  open[0]?.end("ok");
+  await expect.poll(() => open).toHaveLength(2);
+  expect(sender.report()).toMatchObject({ done: [{ sequence: 11 }], freed: [{ subjectId: subject }] });
+  open[1]?.end("ok");
+});
+
+test("contents that were read long ago are read again before they are sent", async () => {
+  const sender = senderTo(receiver);
+  const open = answers();
+  const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
+  const events = Array.from({ length: 6 }, (_, n) => eventOf(newId(n), 11 + n));
+  sender.takeSpan(stream, events, 16, 0);
+  // as many as it has connections
+  await expect.poll(() => open).toHaveLength(4);
+  const later = performance.now() + 11_000;
+  vi.spyOn(performance, "now").mockImplementation(() => later);
+  open[0]?.end("ok");
+  await expect.poll(() => sender.inHand).toBe(3);
+  expect(sender.report()?.rows.filter(({ sequence }) => sequence > 14)).toMatchObject([
+    { sequence: 15, tries: 0, dueAt: expect.any(Number) },
+    { sequence: 16, tries: 0, dueAt: expect.any(Number) },
+  ]);
+  expect(open).toHaveLength(4);
+});
+
+test("a row that was read before its event was taken does not send it again", async () => {
+  const sender = senderTo(receiver);
+  const open = answers();
+  const due = { ...eventOf(newId(0), 9), webhookId: sender.key.id, tries: 1 };
+  sender.takeDue([due]);
+  await expect.poll(() => open).toHaveLength(1);
+  open[0]?.end("ok");
+  await expect.poll(() => sender.inHand).toBe(0);
+  sender.takeDue([due]);
+  expect(sender.inHand).toBe(0);
+  expect(sender.report()).toMatchObject({ done: [{ sequence: 9 }] });
+});
