@@ -194,10 +194,10 @@ export class Destination implements Roommate {
   follow({ learntAt, stops }: MailRoute): void {
     if (learntAt <= this.#learntAt) return;
     this.#learntAt = learntAt;
-    const known = new Map(this.#hosts.map((host) => [host.address, host]));
+    const known = new Map(this.#hosts.map((host) => [placeOf(host), host]));
     const fresh = { conversations: 0, badUntil: 0, openUntil: 0 };
     this.#hosts = reachableFrom(this.source, stops).map((stop) => ({
-      ...(known.get(stop.address) ?? fresh),
+      ...(known.get(placeOf(stop)) ?? fresh),
       ...stop,
     }));
   }
@@ -293,10 +293,10 @@ export class Destination implements Roommate {
   }
 
   /** One conversation less; with its host, if DNS still names it. */
-  #leave({ address }: Peer): Host | null {
+  #leave(peer: Peer): Host | null {
     this.#sockets.free++;
     this.limited.closed();
-    const host = this.#hosts.find((one) => one.address === address);
+    const host = this.#hosts.find((one) => placeOf(one) === placeOf(peer));
     if (!host) return null;
     host.conversations = Math.max(0, host.conversations - 1);
     return host;
@@ -377,6 +377,11 @@ const NEED_OF: Record<TlsWish, TlsNeed | null> = {
 export function reachableFrom({ address }: SourceAddress, stops: readonly Stop[]): readonly Stop[] {
   const family = address === null ? 0 : isIP(address);
   return family === 0 ? stops : stops.filter((stop) => isIP(stop.address) === family);
+}
+
+/** Hosts of several names may have one address. */
+function placeOf({ host, address }: Pick<Peer, "host" | "address">): string {
+  return `${host} ${address}`;
 }
 
 function isTaken({ phase, code }: Reply): boolean {

@@ -39,7 +39,7 @@ export type Stop = {
   readonly need: TlsNeed | null;
 };
 export type MailRoute = {
-  /** A digest of the MX set and of what its hosts must prove: the same for all domains that have both. */
+  /** A digest of the MX set, of the hosts in it that may be used, and of what these must prove: the same for all domains that have all three. */
   readonly name: string;
   /** The whole set. */
   readonly hosts: readonly string[];
@@ -150,7 +150,10 @@ export class Routes {
         ...found.flatMap((one) => (one.kind === "addresses" ? one.keepMs : [])),
       );
       const learntAt = this.#options.now();
-      const value = { name: nameOf(all, stops), hosts: all.map(({ host }) => host), learntAt, stops, sts };
+      const needs = permitted.map(
+        (mx) => `${mx.host} ${JSON.stringify(stronger(needOf(sts), daneNeed(dane, mx.host)))}`,
+      );
+      const value = { name: nameOf(all, needs), hosts: all.map(({ host }) => host), learntAt, stops, sts };
       return { value, keepMs, isFailure: false };
     }
     return whyNone(domain, found, isImplicit);
@@ -332,9 +335,9 @@ function dnsFailed(domain: string, failure: DnsFailure, why: string): Learnt<Rep
   };
 }
 
-function nameOf(all: readonly Mx[], stops: readonly Stop[]): string {
+/** Whatever has been learnt of addresses: what is allowed and what is needed decide whose mail may share a connection. */
+function nameOf(all: readonly Mx[], needs: readonly string[]): string {
   const set = all.map(({ host, rank }) => `${rank} ${host}`).sort();
-  const needs = new Set(stops.flatMap(({ host, need }) => (need ? [`${host} ${JSON.stringify(need)}`] : [])));
   return createHash("sha256")
     .update(JSON.stringify([set, [...needs].sort()]))
     .digest("base64");

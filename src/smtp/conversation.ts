@@ -319,7 +319,8 @@ export class Conversation {
     const { code, wire } = await this.#ask("tls", "STARTTLS");
     if (code !== 220) throw new Halt(this.#said("tls", code, wire));
     // what arrived with the 220 was unencrypted and must not be read as if it had come over TLS
-    if (this.#input !== "") throw new Halt(this.#about("GARBLED", "more came before the TLS handshake"));
+    if (this.#input !== "" || this.#reply !== "")
+      throw new Halt(this.#about("GARBLED", "more came before the TLS handshake"));
     await this.#secure();
     await this.#hello();
   }

@@ -71,6 +71,26 @@ test.each([421, 554])("a host that greets with %i is passed over, too", async (g
   expect(inShort(await other.send("two@a.test"))).toEqual([`greeting ${greetingCode}`]);
 });
 
+test("hosts that share an address are tried once each, also when it refuses", async () => {
+  world.name({
+    "a.test": {
+      mx: [
+        [10, "first.test"],
+        [20, "second.test"],
+      ],
+    },
+    "first.test": { addresses: ["127.1.0.1"] },
+    "second.test": { addresses: ["127.1.0.1"] },
+  });
+  const peer = await world.peerAt("127.1.0.1", async (talk) => {
+    talk.say("554 not here");
+    await talk.gone();
+  });
+  const { send } = world.courier();
+  expect(inShort(await send("one@a.test"))).toEqual(["greeting 554"]);
+  expect(peer.talks).toHaveLength(2);
+});
+
 test("hosts of equal preference share the mail", async () => {
   const hosts = [1, 2, 3, 4];
   world.name({ "a.test": { mx: hosts.map((n) => [10, `mx${n}.test`] as const) } });

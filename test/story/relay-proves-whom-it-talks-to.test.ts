@@ -107,16 +107,19 @@ describe("STARTTLS", () => {
     expect(await sendTo(deaf, { host: "localhost" })).toMatchObject({ code: 250 });
   });
 
-  test("answered together with something else is an attack", async () => {
-    const injecting: Script = async (talk) => {
-      await talk.hello("PIPELINING", "STARTTLS");
-      await talk.hear("STARTTLS");
-      talk.mutter("220 go on\r\n250 AUTH PLA");
-      await talk.gone();
-    };
-    const reply = await sendTo(injecting, { host: ELSEWHERE, ca: CERTIFICATE });
-    expect(reply).toMatchObject({ phase: "tls", error: "GARBLED" });
-  });
+  test.each(["250 AUTH PLA", "250 AUTH PLAIN\r\n", "250-AUTH PLAIN\r\n"])(
+    "answered together with %j is an attack",
+    async (more) => {
+      const injecting: Script = async (talk) => {
+        await talk.hello("PIPELINING", "STARTTLS");
+        await talk.hear("STARTTLS");
+        talk.mutter(`220 go on\r\n${more}`);
+        await talk.gone();
+      };
+      const reply = await sendTo(injecting, { host: ELSEWHERE, ca: CERTIFICATE });
+      expect(reply).toMatchObject({ phase: "tls", error: "GARBLED" });
+    },
+  );
 
   test("that never ends, breaks or is no TLS is bounded", async () => {
     const halting: Script = async (talk) => {
