@@ -23,11 +23,17 @@ export function reportTargetsIn(records: readonly string[]): ReportTaker[] {
   const ours = records.filter((text) => /^v=TLSRPTv1\s*;/.test(text));
   if (ours.length !== 1) return [];
   const fields = (ours[0] as string).slice(0, RECORD_CHARS_MAX).split(";");
-  const rua = fields.map((field) => /^\s*rua\s*=\s*(\S.*?)\s*$/.exec(field)?.[1]).find(Boolean) ?? "";
+  const rua = fields.map(ruaIn).find((value) => value !== "") ?? "";
   return rua
     .split(",")
     .slice(0, TARGETS_MAX)
     .flatMap((uri) => targetIn(uri.trim()) ?? []);
+}
+
+/** No expression over the whole field: whoever writes it could make the search slow. */
+function ruaIn(field: string): string {
+  const equals = field.indexOf("=");
+  return field.slice(0, Math.max(0, equals)).trim() === "rua" ? field.slice(equals + 1).trim() : "";
 }
 
 function targetIn(uri: string): ReportTaker | null {
