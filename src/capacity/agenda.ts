@@ -29,6 +29,10 @@ export class Agenda {
     this.#first[bin] = this.#next.length - 1;
   }
 
+  has(bin: number): boolean {
+    return this.#first[bin] !== NONE;
+  }
+
   /** `sent` and `arrived` are bins: of the attempt, and of the mail's arrival. */
   each(
     bin: number,

@@ -134,10 +134,9 @@ export function evaluate(
   const at = latest === today ? now : Date.parse(latest);
   const turned = turnDays({ policy, plan, days, override, now }, state, latest);
   const watched = watchOn(turned.state, days, at);
-  const harm = findHarm(policy, watchOf(policy, watched), days, at);
-  const judged = harm ? applyHarm(policy, watched, days, harm, at) : null;
-  let next = judged?.state ?? watched;
-  const reasons = [...turned.reasons, ...(judged?.reasons ?? [])];
+  const { harm, ...judged } = judgeHarm(policy, watched, days, at);
+  let next = judged.state;
+  const reasons = [...turned.reasons, ...judged.reasons];
 
   const capHour = hourOf(policy, next.capDay);
   if (capHour !== next.capHour) {
@@ -148,7 +147,7 @@ export function evaluate(
     next.capDay !== state.capDay || next.capHour !== state.capHour || next.level !== state.level;
   if (changed) next = { ...next, changedAt: now };
   const reason = reasons.length > 0 ? reasons.join(" ") : "Nothing changed.";
-  return { state: next, changed, reason, harm: judged ? harm : null };
+  return { state: next, changed, reason, harm };
 }
 
 /** What counts as evidence, and how much error the windows over it may make. */
@@ -356,6 +355,21 @@ function decay(policy: Policy, state: CapState, reasons: string[]): CapState {
   if (capDay === state.capDay) return state;
   reasons.push(`Decayed from ${state.capDay} to ${capDay} a day: no mail for ${state.idleDays} days.`);
   return { ...state, capDay };
+}
+
+/** A freeze makes less error suffice for the next step: what that proves is done at once, not at the next look. */
+function judgeHarm(
+  policy: Policy,
+  state: CapState,
+  days: readonly DayCounts[],
+  now: number,
+): PolicyStep & { harm: Harm | null } {
+  const found = findHarm(policy, watchOf(policy, state), days, now);
+  const step = found && applyHarm(policy, state, days, found, now);
+  if (!step) return { state, reasons: [], harm: null };
+  if (step.state.level !== "frozen" || state.level === "frozen") return { ...step, harm: found };
+  const next = judgeHarm(policy, step.state, days, now);
+  return next.harm === null ? { ...step, harm: found } : next;
 }
 
 function applyHarm(

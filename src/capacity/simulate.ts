@@ -529,6 +529,7 @@ function answer(world: World, bin: number, stream: number, arrived: number, coun
 
 /** What is heard now of earlier mail counts on the day of its send. */
 function hear(world: World, bin: number): void {
+  if (!world.agenda.has(bin)) return;
   world.agenda.each(bin, (kind, sent, stream, arrived, count) => {
     if (kind === "answer") return answer(world, bin, stream, arrived, count);
     const day = world.run.days[Math.floor(sent / BINS_PER_DAY)] as SimulatedDay;

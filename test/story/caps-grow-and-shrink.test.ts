@@ -63,7 +63,7 @@ test("a day that used its cap in good health lets it grow, once, whoever judges 
 
 test("bounces freeze, then leave only transactional mail, then shrink; the reasons are on record", async () => {
   const ws = await api.workspace();
-  await tally(ws, { attempted: 400, delivered: 360, hardBounced: 40 });
+  await tally(ws, { attempted: 1000, delivered: 920, hardBounced: 80 });
   await judge();
   await tally(ws, { attempted: 100, delivered: 60, hardBounced: 40 });
   await judge();

@@ -20,7 +20,8 @@ const HOUR_MS = 3_600_000;
 /** So many hours ago a window of an hour starts at most; the windows of days go on from there. */
 const HOURS_MAX = 24;
 const DAYS_OF_BUDGET = 30;
-const WINDOWS_OF_DAYS_SHARE = 0.25;
+const LONG_WINDOW_SHARE = 0.8;
+const WINDOWS_OF_DAYS_SHARE = 0.35;
 const WINDOWS_OF_HOURS_SHARE = 0.25;
 
 export type Rates = { bounce: Sample; complaint: Sample };
@@ -201,8 +202,8 @@ function sampleOf(events: number, of: number): Sample {
 type VisitWindow = (measure: Measure, events: number, of: number, error: number, since: number) => void;
 
 /**
- * The windows over which harm is looked for, with the error that each may make. The long one has a month's error at
- * once, since a new workspace is the likeliest to be bad; those of days and hours share half of it every month. Those of
+ * The windows over which harm is looked for, with the error that each may make. The long one has most of a month's
+ * error at once, since a new workspace is the likeliest to be bad; those of days and hours share 60% of it every month. Those of
  * hours count only what is known at once: of a late bounce or a complaint nobody says in which hour its mail was sent.
  */
 function eachWindow(
@@ -252,7 +253,7 @@ function eachWindow(
     } else bounced += counts.bounced;
     const isLong = isYoung && (n === 0 || (days[n - 1] as DayCounts).day < since);
     if (!isLong && today - number >= policy.window_days) continue;
-    const error = isLong ? watch.error : errorOfDay;
+    const error = isLong ? watch.error * LONG_WINDOW_SHARE : errorOfDay;
     visit("bounce", bounced, trials(tried, answered), error, number * DAY_MS);
     visit("complaint", complained, fblDelivered, error, number * DAY_MS);
   }
