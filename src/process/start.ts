@@ -12,7 +12,7 @@ import { Home, type ReadyInfo } from "../embedded/home.ts";
 import type { ChildReport, StoresReport } from "../embedded/parent.ts";
 import { freePort, isPortFree } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
-import { ROLES, type Role } from "../rules/roles.ts";
+import type { Role } from "../rules/roles.ts";
 
 /** Where reports go in development: a name that nobody can own. */
 const BOUNCE_DOMAIN = "bounces.postrider.test";
@@ -31,6 +31,20 @@ const ROLE_STOP_MS_MAX = 5_000;
 /** It may still have to write what was delivered. */
 const DELIVER_STOP_MS_MAX = 28_000;
 const STORES_STOP_MS_MAX = 3_000;
+
+/** The api is first. What has little to do shares a process: each takes 100 MB and a second of a core to start. */
+const PROCESSES: readonly (readonly Role[])[] = [
+  ["api"],
+  ["deliver"],
+  ["automate"],
+  ["keeper"],
+  ["inbound", "submission", "webhooks"],
+];
+
+/** Of the process, for its log and its file in the home folder. */
+function nameOf(roles: readonly Role[]): string {
+  return roles.join("+");
+}
 
 class Root {
   readonly #config: Config;
@@ -65,7 +79,7 @@ class Root {
         this.#env[name] = String(await freePort(name === "INBOUND_PORT" ? inboundHost : submissionHost));
 
     say("Starting the engine");
-    const urls = Object.assign({}, ...(await Promise.all(ROLES.map((role) => this.#startRole(role)))));
+    const urls = Object.assign({}, ...(await Promise.all(PROCESSES.map((roles) => this.#startRoles(roles)))));
     const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
     const demo = await demoWorkspace({
       databaseUrl: DATABASE_URL as string,
@@ -103,8 +117,9 @@ class Root {
     const end = (name: string, msMax: number) => this.#children.get(name)?.end(msMax);
     const api = end("api", ROLE_STOP_MS_MAX);
     await Promise.race([api, after(API_HEAD_START_MS)]);
-    const msMax = (role: Role) => (role === "deliver" ? DELIVER_STOP_MS_MAX : ROLE_STOP_MS_MAX);
-    await Promise.all([api, ...ROLES.slice(1).map((role) => end(role, msMax(role)))]);
+    const others = PROCESSES.slice(1).map(nameOf);
+    const msMax = (name: string) => (name === "deliver" ? DELIVER_STOP_MS_MAX : ROLE_STOP_MS_MAX);
+    await Promise.all([api, ...others.map((name) => end(name, msMax(name)))]);
     await end("stores", STORES_STOP_MS_MAX);
     // the next start deals with what cannot be ended
     await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${reasonOf(error)}\n`));
@@ -138,40 +153,41 @@ class Root {
   }
 
   /** Its first start must succeed; after that it is restarted. Returns where it listens. */
-  async #startRole(role: Role): Promise<Partial<ListeningUrls>> {
-    const child = this.#spawnRole(role);
+  async #startRoles(roles: readonly Role[]): Promise<Partial<ListeningUrls>> {
+    const child = this.#spawnRoles(roles);
     const report = await child.started;
-    this.#keep(role, child).catch((error: unknown) => this.fail(reasonOf(error)));
-    if (role === "api") return { base_url: await this.#apiAnswers(report) };
-    if (report.kind !== "ready") return {};
+    this.#keep(roles, child).catch((error: unknown) => this.fail(reasonOf(error)));
+    if (roles.includes("api")) return { base_url: await this.#apiAnswers(report) };
+    if (report.kind !== "ready" || !roles.includes("inbound")) return {};
     const { inboundHost, submissionHost } = this.#config;
     const url = (scheme: string, host: string, port: number | null) =>
       port === null ? null : `${scheme}://${reachable(host)}:${port}`;
-    if (role === "inbound") return { inbound_url: url("smtp", inboundHost, report.inboundPort) };
-    if (role !== "submission") return {};
     return {
+      inbound_url: url("smtp", inboundHost, report.inboundPort),
       submission_url: url("smtp", submissionHost, report.submissionPort),
       submission_tls_url: url("smtps", submissionHost, report.submissionTlsPort),
     };
   }
 
-  async #keep(role: Role, first: Child): Promise<void> {
+  async #keep(roles: readonly Role[], first: Child): Promise<void> {
+    const name = nameOf(roles);
+    const isApi = roles.includes("api");
     let deaths: number[] = [];
     for (let child = first; ; ) {
       const why = await child.ended;
       if (this.#isStopping) return;
-      if (role === "api") this.#home.withdraw();
+      if (isApi) this.#home.withdraw();
       const now = performance.now();
       deaths = [...deaths.filter((at) => now - at < DEATHS_WITHIN_MS), now];
       if (deaths.length > DEATHS_MAX) {
-        this.fail(`The ${role} process keeps ending (${why}). See ${this.#home.logFile(role)}`);
+        this.fail(`The ${name} process keeps ending (${why}). See ${this.#home.logFile(name)}`);
         return;
       }
-      say(`The ${role} process ended (${why}). Starting it again`);
+      say(`The ${name} process ended (${why}). Starting it again`);
       await after(RESTART_MS_MIN * 2 ** deaths.length);
       if (this.#isStopping) return;
-      child = this.#spawnRole(role);
-      if (role === "api") this.#announceAgain(child);
+      child = this.#spawnRoles(roles);
+      if (isApi) this.#announceAgain(child);
     }
   }
 
@@ -201,8 +217,8 @@ class Root {
     }
   }
 
-  #spawnRole(role: Role): Child {
-    return this.#spawn(role, "../cli/postrider.js", ["serve", "--role", role], this.#env);
+  #spawnRoles(roles: readonly Role[]): Child {
+    return this.#spawn(nameOf(roles), "../cli/postrider.js", ["serve", "--role", roles.join()], this.#env);
   }
 
   #spawn(name: string, script: string, args: string[], env: Record<string, string>): Child {
