@@ -268,3 +268,8 @@ function importsIn(text: string): string[] {
   );
   return [...statements].map(([, from, bare]) => from ?? (bare as string));
 }
+
+test("migrations are numbered without holes, and no two alike", () => {
+  const numbers = readdirSync(join(ROOT, "src/record/migrations")).map((name) => Number(name.slice(0, 4)));
+  expect(numbers.sort((a, b) => a - b)).toEqual(numbers.map((_, n) => n + 1));
+});

@@ -138,10 +138,10 @@ async function rename({ reads }: AudienceParts, { object }: Name, call: Call): P
   return { status: 200, body: JSON.stringify({ object, id }) };
 }
 
-/** Done is done: to delete what is not there is no mistake, as callers of the official client expect. */
 async function remove({ reads, clock }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
   const id = visibleAudience(call.caller, audienceId(call.params));
-  await deleteAudience(reads, call.caller.workspaceId, id, new Date(clock.now()));
+  if (!(await deleteAudience(reads, call.caller.workspaceId, id, new Date(clock.now()))))
+    throw unknownAudience();
   return { status: 200, body: JSON.stringify({ object, id, deleted: true }) };
 }
 
