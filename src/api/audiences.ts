@@ -121,9 +121,8 @@ async function get({ reads }: AudienceParts, { object }: Name, { caller, params 
 }
 
 async function create({ reads, clock }: AudienceParts, { object }: Name, call: Call): Promise<Answer> {
-  const { workspaceId, audienceIds } = call.caller;
-  if (audienceIds !== null)
-    throw refuse("restricted_api_key", "This API key is limited to certain audiences and cannot create one.");
+  const { workspaceId } = call.caller;
+  refuseLimited(call.caller, "create one");
   const { name, double_opt_in: doubleOptIn = false } = checkNew(call.body);
   const now = clock.now();
   const id = newId(now);
@@ -149,6 +148,12 @@ export function audienceId(params: readonly string[]): string {
   const id = params[0] ?? "";
   if (!isUuid(id)) throw refuse("invalid_parameter", "The `id` of an audience must be a UUID.");
   return id.toLowerCase();
+}
+
+/** For what concerns all audiences. */
+export function refuseLimited({ audienceIds }: Caller, what: string): void {
+  if (audienceIds !== null)
+    throw refuse("restricted_api_key", `This API key is limited to certain audiences and cannot ${what}.`);
 }
 
 /** An audience that the key may not see is answered 404, as if it did not exist, without asking a store. */

@@ -3,6 +3,7 @@ import Type from "typebox";
 import type { Sql } from "../record/db/connect.ts";
 import { type EventRow, readEvents } from "../record/outbox/outbox.ts";
 import { eventId, shownEvent } from "../webhooks/payload.ts";
+import { refuseLimited } from "./audiences.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { Count, inner, Named, shape, Text, Time } from "./shapes.ts";
@@ -35,6 +36,7 @@ export function eventLogRoutes(reads: Sql): Route[] {
 }
 
 async function read(reads: Sql, { caller, query }: Call): Promise<Answer> {
+  refuseLimited(caller, "read the event log, which tells of all contacts");
   const after = wholeOf(query, "after", 0, 0, Number.MAX_SAFE_INTEGER);
   const limit = wholeOf(query, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX);
   const { events, isMore } = await readEvents(reads, caller.workspaceId, after, limit);

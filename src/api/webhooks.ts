@@ -29,6 +29,7 @@ import { type EgressRules, egressRules, readEndpoint } from "../webhooks/endpoin
 import { addEndpoint, eventsFault, rotateSecrets, sendTest, WEBHOOKS_MAX } from "../webhooks/owner.ts";
 import { eventId, sequenceOf, shownEvent } from "../webhooks/payload.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
+import { refuseLimited } from "./audiences.ts";
 import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
@@ -150,7 +151,10 @@ export function webhookRoutes({ reads, clock, serverSecret, networksAllowed }: W
     more: Pick<Route, "answer" | "request" | "query">,
   ): Route => ({
     ...{ method, path, permissions, success, summary, ...more },
-    handle: (call) => handle(parts(), call),
+    handle: (call) => {
+      refuseLimited(call.caller, "manage webhooks, which are told of all contacts");
+      return handle(parts(), call);
+    },
   });
   return [
     route(["GET", PATH, 200], "List webhooks, newest first", list, {
