@@ -23,8 +23,10 @@ import { iso } from "./time.ts";
 
 const LINK_LIVES_MS = HOUR_MS;
 export const ATTACHMENTS_PATH = "/attachments/";
-/** Held in memory while they are sent to somebody. */
+/** Held in memory until the last byte has left: at most so many, at most some of one workspace, and not for ever. */
 const DOWNLOADS_MAX = 8;
+const DOWNLOADS_OF_ONE_MAX = 3;
+const DOWNLOAD_MS_MAX = 2 * 60_000;
 
 export type AttachmentParts = { reads: Sql; clock: Clock; links: Links };
 type NamedAttachment = AttachmentRef & { id: string; place: number };
@@ -138,26 +140,34 @@ const HEADERS = {
 
 /** What a link leads to. */
 export function attachmentPage({ reads, clock, links }: AttachmentParts) {
-  let underWay = 0;
+  /** By their exchanges: of which workspaces. */
+  const underWay = new Map<Exchange, string>();
   return async (exchange: Exchange): Promise<Answer> => {
     const target = links.readAttachment(exchange.path.slice(ATTACHMENTS_PATH.length));
-    if (!target || target.until < clock.now() || exchange.method !== "GET") return gone();
-    if (underWay >= DOWNLOADS_MAX)
+    if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
+    const { workspaceId, emailId, place } = target;
+    const ofOne = [...underWay.values()].filter((id) => id === workspaceId).length;
+    if (underWay.size >= DOWNLOADS_MAX || ofOne >= DOWNLOADS_OF_ONE_MAX)
       return refused("service_unavailable", "Too many downloads. Try again in 1 second.");
-    underWay++;
-    try {
-      const found = await attachmentsOf(reads, target.workspaceId, target.emailId);
-      const ref = found?.attachments[target.place];
-      const content = ref && (await readAttachment(reads, target.workspaceId, ref));
-      if (!ref || !content) return gone();
-      return {
-        status: 200,
-        body: content,
-        headers: { ...HEADERS, "Content-Disposition": disposition(ref.filename) },
-      };
-    } finally {
-      underWay--;
-    }
+    const over = () => {
+      clearTimeout(timer);
+      underWay.delete(exchange);
+    };
+    const timer = setTimeout(() => {
+      over();
+      exchange.cutOff();
+    }, DOWNLOAD_MS_MAX);
+    underWay.set(exchange, workspaceId);
+    exchange.onSent = over;
+    const found = await attachmentsOf(reads, workspaceId, emailId);
+    const ref = found?.attachments[place];
+    const content = ref && (await readAttachment(reads, workspaceId, ref));
+    if (!ref || !content) return gone();
+    return {
+      status: 200,
+      body: content,
+      headers: { ...HEADERS, "Content-Disposition": disposition(ref.filename) },
+    };
   };
 }
 

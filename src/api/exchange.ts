@@ -65,6 +65,8 @@ export class Exchange {
   status = 0;
   onEnd: (() => void) | null = null;
   onGone: (() => void) | null = null;
+  /** The answer has left this process, or nobody waits for it any more. */
+  onSent: (() => void) | null = null;
 
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
@@ -141,13 +143,10 @@ export class Exchange {
   }
 
   #answerNow(status: number, body: string | Buffer, headers: Headers): void {
-    const res = this.#res;
-    const isLarge = body.length > ANSWER_IN_ONE_BYTES;
-    res.cork(() => {
+    this.#res.cork(() => {
       this.#writeHead(status, headers);
-      if (this.method === "HEAD") res.end();
-      else if (isLarge) this.#endLarge(typeof body === "string" ? Buffer.from(body) : body);
-      else res.end(body);
+      if (body.length > ANSWER_IN_ONE_BYTES && this.method !== "HEAD") this.#endLarge(body);
+      else this.#endSmall(body, false);
     });
     this.#ended();
   }
@@ -156,13 +155,21 @@ export class Exchange {
     if (this.#isGone) return;
     this.#res.cork(() => {
       this.#writeHead(status, headers);
-      this.#res.end(this.method === "HEAD" ? undefined : body, true);
+      // behind such a request the library closes the connection itself
+      if (typeof body !== "string" && body.length > ANSWER_IN_ONE_BYTES && !this.hasBody)
+        this.#endLarge(body);
+      else this.#endSmall(body, true);
     });
     this.#ended();
   }
 
   get isGone(): boolean {
     return this.#isGone;
+  }
+
+  /** Of an answer that is sent too slowly. */
+  cutOff(): void {
+    if (!this.#isGone) this.#res.close();
   }
 
   #writeHead(status: number, headers: Headers): void {
@@ -174,17 +181,33 @@ export class Exchange {
     for (const name in headers) res.writeHeader(name, headers[name] as string);
   }
 
+  #endSmall(body: string | Buffer, isLast: boolean): void {
+    this.#res.end(this.method === "HEAD" ? undefined : body, isLast);
+    this.#sent();
+  }
+
   /** A large answer is written in pieces: one large write to a slow reader may lose bytes in this version. */
-  #endLarge(body: Buffer): void {
+  #endLarge(body: string | Buffer): void {
     const res = this.#res;
-    const total = body.byteLength;
-    const [, isDone] = res.tryEnd(body, total);
-    if (isDone) return;
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    const total = bytes.byteLength;
+    const [, isDone] = res.tryEnd(bytes, total);
+    if (isDone) {
+      this.#sent();
+      return;
+    }
     res.onWritable((offset) => {
       if (this.#isGone) return true;
-      const [hasRoom] = res.tryEnd(body.subarray(offset), total);
+      const [hasRoom, isOver] = res.tryEnd(bytes.subarray(offset), total);
+      if (isOver) this.#sent();
       return hasRoom;
     });
+  }
+
+  #sent(): void {
+    const onSent = this.onSent;
+    this.onSent = null;
+    onSent?.();
   }
 
   #answerAndDrain(status: number, body: string | Buffer, headers: Headers): void {
@@ -207,6 +230,7 @@ export class Exchange {
     clearTimeout(this.#draining.timer);
     this.#draining = null;
     this.#res.cork(() => this.#res.end(undefined, this.head.isLast || !this.#isComplete));
+    this.#sent();
     this.#ended();
   }
 
@@ -269,6 +293,7 @@ export class Exchange {
     this.#finish({ kind: "gone" });
     this.onGone?.();
     this.#ended();
+    this.#sent();
   }
 
   /** The body is no longer needed: its bytes are free for others. */
