@@ -51,6 +51,8 @@ local due, granted, at_once = {}, messages, 1e9
 for span, every, burst in string.gmatch(spacings, '(%d+):([%d.]+):(%d+)') do
   every, burst = tonumber(every), tonumber(burst)
   local next_at = math.max(tonumber(redis.call('HGET', room, 'd:' .. span)) or now, now)
+  -- what was granted under a slower rate is paid for by waiting once under this one
+  next_at = math.min(next_at, now + burst * every)
   local can = math.max(0, math.floor((now + (burst - 1) * every - next_at) / every) + 1)
   at_once = math.min(at_once, can)
   due[#due + 1] = { span = span, every = every, burst = burst, next_at = next_at }

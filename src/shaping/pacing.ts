@@ -34,15 +34,20 @@ export function takeTurns(
 ): { granted: number; waitMs: number } {
   let granted = wanted;
   for (const { ms, everyMs, burst } of spacings) {
-    const next = Math.max(due.get(ms) ?? now, now);
+    const next = nextDue(due.get(ms), everyMs * burst, now);
     const room = Math.floor((now + (burst - 1) * everyMs - next) / everyMs) + 1;
     granted = Math.min(granted, Math.max(0, room));
   }
   let waitMs = 0;
   for (const { ms, everyMs, burst } of spacings) {
-    const next = Math.max(due.get(ms) ?? now, now) + granted * everyMs;
+    const next = nextDue(due.get(ms), everyMs * burst, now) + granted * everyMs;
     due.set(ms, next);
     waitMs = Math.max(waitMs, next - (burst - 1) * everyMs - now);
   }
   return { granted, waitMs };
+}
+
+/** What was granted under a slower rate is paid for by waiting once under this one. */
+function nextDue(known: number | undefined, burstMs: number, now: number): number {
+  return Math.min(Math.max(known ?? now, now), now + burstMs);
 }

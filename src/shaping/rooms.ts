@@ -228,6 +228,8 @@ export class Room {
   turnMs(before: number): number {
     if (this.#now.spacings.length === 0) return 0;
     const now = this.#options.now();
+    // the limit may have been raised since, and nobody who is sent away for long would find out
+    if (now - this.#learntAt >= RENEW_MS) this.renew();
     const behind = before - this.#messages - this.#spareAt(now);
     return behind < 0 ? 0 : Math.max(0, this.#askMessagesAt - now) + behind * this.everyMs;
   }
@@ -296,7 +298,7 @@ export class Room {
     Object.assign(this.fleet, { workers, rank });
     this.#spare = spare;
     this.#learntAt = now;
-    if (messages > 0 || waitMs > 0) this.#askMessagesAt = now + Math.max(waitMs, this.#gatherMs());
+    this.#askMessagesAt = now + (messages > 0 || waitMs > 0 ? Math.max(waitMs, this.#gatherMs()) : 0);
     if (granted > 0) {
       this.#messages += granted;
       this.#messagesUntil = now + GRANT_MS;

@@ -39,6 +39,15 @@ test("no span of a limit's length holds more than the limit, however messages ar
   );
 });
 
+test("when a rate is raised, nobody waits for the turn that the slower one gave", () => {
+  const due: DueTimes = new Map();
+  const limit = { most: 10, ms: 3_600_000 };
+  expect(takeTurns(due, [spacingOf(limit, 0.01)], 1, 0).waitMs).toBeGreaterThan((30 * limit.ms) / 4);
+  const usual = spacingOf(limit);
+  const { granted, waitMs } = takeTurns(due, [usual], 1, 1_000);
+  expect([granted, waitMs]).toEqual([0, usual.everyMs]);
+});
+
 test("who asks all the time gets nearly all of the limit", () => {
   for (const [most, ms] of [
     [1, 1_000],

@@ -90,3 +90,15 @@ test("messages are asked for in advance, not one by one", async () => {
   expect(sent).toBe(50);
   expect(asked - before).toBeLessThanOrEqual(6);
 });
+
+test("a turn that is far is asked for again, since the limit may have been raised", async () => {
+  await settled();
+  const room = enter({ connections: 0, spacings: [spacingOf({ most: 60, ms: 60_000 })] });
+  answer = [0, 0, 3_600_000, 1, 0, 0];
+  room.waitMs(now);
+  await vi.waitFor(() => expect(room.turnMs(0)).toBeGreaterThan(3_000_000));
+  answer = [0, 0, 0, 1, 0, 5];
+  now += 3_000;
+  room.turnMs(0);
+  await vi.waitFor(() => expect(room.waitMs(now)).toBeLessThan(1_000));
+});
