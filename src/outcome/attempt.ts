@@ -71,6 +71,8 @@ export function attempted(
   const status = endingOf(result.marks) ?? "deferred";
   const isOpen = status === "deferred";
   const firstOpen = recipients[result.marks.indexOf(OPEN_MARK)];
+  const holding = isOpen && !result.wasOpenTried ? soonest(result.unsent) : null;
+  const held = holding?.reply.heldBy === undefined ? null : holding;
   const { marks, events, places, counts, hardBounces, softBounces, wasTried, complaints } = result;
   return {
     complaints,
@@ -84,8 +86,9 @@ export function attempted(
       events,
       places,
       nextAt: isOpen ? nextAtAfter(result, email.attempts, time.at, rules) : null,
-      heldBy: isOpen && !result.wasOpenTried ? (soonest(result.unsent)?.heldBy ?? null) : null,
-      domain: isOpen ? (firstOpen?.domain ?? null) : null,
+      heldBy: held?.reply.heldBy ?? null,
+      // whoever ends what waits for a destination means these recipients
+      domain: isOpen ? (held?.domain ?? firstOpen?.domain ?? null) : null,
       reply: isOpen ? (outcomes.at(-1)?.reply.text ?? null) : null,
       counts: wasTried ? counts : {},
       hardBounces,
@@ -104,7 +107,7 @@ function nextAtAfter(
   // where nobody lets us in, asking every few seconds for each mail helps no one and may get us barred
   if (wasOpenTried || complaints.length > 0)
     return nextAttempt(retrySchedule, attempts + (wasTried ? 1 : 0), random(), at);
-  const reply = soonest(unsent);
+  const reply = soonest(unsent)?.reply;
   const retryMs = reply?.retryMs ?? 0;
   // one that was given a turn comes then; others come in a while, so that they do not come all the time
   const isTurn = reply?.error === "LIMITED" || reply?.error === "SUSPENDED";
@@ -112,9 +115,9 @@ function nextAtAfter(
 }
 
 /** The first of these that may go. */
-function soonest(unsent: readonly Reply[]): Reply | null {
-  return unsent.reduce<Reply | null>(
-    (first, one) => (first === null || (one.retryMs ?? 0) < (first.retryMs ?? 0) ? one : first),
+function soonest(unsent: readonly UnsentTo[]): UnsentTo | null {
+  return unsent.reduce<UnsentTo | null>(
+    (first, one) => (first === null || (one.reply.retryMs ?? 0) < (first.reply.retryMs ?? 0) ? one : first),
     null,
   );
 }
@@ -122,6 +125,9 @@ function soonest(unsent: readonly Reply[]): Reply | null {
 /** What nearly every attempt has: sharing it is cheaper than an empty list for each. */
 const NOBODY: readonly Bounced[] = [];
 const NOTHING: readonly string[] = [];
+
+/** The recipient's domain, and why nothing was sent there. */
+type UnsentTo = { reply: Reply; domain: string };
 
 /** Gathered recipient by recipient. */
 class Result {
@@ -131,7 +137,7 @@ class Result {
   wasTried = false;
   /** Of those that are still open. */
   wasOpenTried = false;
-  readonly unsent: Reply[] = [];
+  readonly unsent: UnsentTo[] = [];
   readonly counts: Partial<TallyCounts> = {};
   readonly events: HistoryEntry[] = [];
   readonly places: number[] = [];
@@ -153,7 +159,7 @@ class Result {
     if (concernsOperator(outcome)) this.complaints = [...this.complaints, outcome.reply.text];
     if (outcome.kind === "unsent") {
       this.marks += OPEN_MARK;
-      this.unsent.push(outcome.reply);
+      this.unsent.push({ reply: outcome.reply, domain });
       return;
     }
     this.wasTried = true;

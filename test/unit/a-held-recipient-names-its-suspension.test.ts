@@ -38,6 +38,7 @@ test("it waits for the suspension that ends first, without an attempt", () => {
     attemptedAt: null,
     nextAt: NOW + 10 * MINUTE_MS,
     heldBy: "b.test",
+    domain: "b.test",
     events: [],
     counts: {},
   });
