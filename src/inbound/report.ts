@@ -26,6 +26,8 @@ export type ReadReport =
   | { kind: "ignored"; reason: string };
 
 const FATES_MAX = 100;
+/** Of fields in a status part: one about the message, one for each recipient, and empty ones. */
+const GROUPS_MAX = 500;
 const TEXT_CHARS_MAX = 500;
 const PATHS_MAX = 10;
 const HEADER_TEXT_CHARS_MAX = 65_536;
@@ -58,7 +60,8 @@ function firstOf(parts: readonly Part[], types: readonly string[]): Part | null 
 function fatesIn(text: string): Fate[] {
   const fates: Fate[] = [];
   let remote: string | null = null;
-  for (let at = 0; at < text.length && fates.length < FATES_MAX; ) {
+  let at = 0;
+  for (let n = 0; n < GROUPS_MAX && at < text.length && fates.length < FATES_MAX; n++) {
     const { fields, end } = readFields(text, at);
     at = end;
     if (fields.has("reporting-mta")) remote ??= hostIn(field(fields, "reporting-mta"));

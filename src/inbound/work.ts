@@ -30,6 +30,8 @@ const READ_MS_MAX = 10;
 const AGAIN_MS_MIN = 250;
 const AGAIN_MS_MAX = 15 * 60_000;
 const GIVEN_UP_MS = 7 * 86_400_000;
+/** Of a name that may be below one of ours. Twenty of a hundred labels fit into a report of some bytes. */
+const LABELS_MAX = 10;
 /** How long the marks of workspaces are believed to be all. */
 const MARKS_MS = 30_000;
 
@@ -149,11 +151,11 @@ export class ReportWorker {
       await turn();
     }
     const all = read.flatMap(({ heard }) => (typeof heard === "string" ? [] : heard));
-    const names = [...new Set(all.flatMap(({ domain }) => upwards(domain)))];
+    const names = [...new Set(all.flatMap(({ domain }) => namesAbove(domain)))];
     const owned = new Set(names.length > 0 ? (await ownersOf(tx, names)).map(({ domain }) => domain) : []);
     const { bounceDomain, clock } = this.#parts;
     if (bounceDomain !== null) owned.add(bounceDomain);
-    const isOurs = ({ domain }: HeardTlsReport) => upwards(domain).some((name) => owned.has(name));
+    const isOurs = ({ domain }: HeardTlsReport) => namesAbove(domain).some((name) => owned.has(name));
     await insertTlsReports(tx, all.filter(isOurs), new Date(clock.now()));
     return read.map(({ report, heard }) => {
       if (typeof heard === "string") return endOf(report, `ignored: ${heard}`);
@@ -231,6 +233,11 @@ export class ReportWorker {
     this.#marksAt = performance.now();
     return this.#marks.get(mark) ?? null;
   }
+}
+
+/** The name itself and those above it, one of which may be ours. */
+function namesAbove(domain: string): string[] {
+  return upwards(domain.split(".").slice(-LABELS_MAX).join("."));
 }
 
 function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {

@@ -106,13 +106,18 @@ export class ReportSender {
     const now = clock.now();
     if (now - this.#plannedAt >= PLAN_EVERY_MS) await this.#plan(now);
     const due = await takeTlsReports(sql, new Date(now), new Date(now + CLAIM_MS), REPORTS_MAX);
-    for (const one of due)
-      try {
-        await this.#send(one, now);
-      } catch (error) {
-        onFault(error);
-        await this.#again(one, now, error instanceof Error ? error.message : String(error));
-      }
+    // together, so that those of a silent host do not outlast the claim of the others
+    const sent = await Promise.allSettled(due.map((one) => this.#sendOrPutOff(one, now)));
+    for (const one of sent) if (one.status === "rejected") onFault(one.reason);
+  }
+
+  async #sendOrPutOff(due: DueTlsReport, now: number): Promise<void> {
+    try {
+      await this.#send(due, now);
+    } catch (error) {
+      this.#parts.onFault(error);
+      await this.#again(due, now, error instanceof Error ? error.message : String(error));
+    }
   }
 
   async #plan(now: number): Promise<void> {

@@ -87,6 +87,7 @@ const BOMBS: [name: string, message: string][] = [
       "Final-Recipient: rfc822;a@x.example\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n".repeat(1_500),
     ),
   ],
+  ["empty groups", `Content-Type: message/delivery-status\n\n${"\n".repeat(125_000)}`],
   [
     "addresses",
     `From: mailer-daemon@x\nSubject: failure notice\n\nUser unknown\n${"a@b.cc ".repeat(17_000)}`,

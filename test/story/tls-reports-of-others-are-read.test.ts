@@ -100,6 +100,7 @@ test("it is kept once however often it comes, and shown", async () => {
 test.each([
   ["of the return paths", BOUNCE_DOMAIN],
   ["below one of ours", "mail.ours.test"],
+  ["twenty labels below one of ours", `${"a.".repeat(20)}ours.test`],
 ])("a domain %s is ours", async (_, domain) => {
   expect(await resultOf(mailOf(zipped(report(domain))))).toBe("kept");
 });
