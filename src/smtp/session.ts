@@ -144,7 +144,7 @@ export class SmtpSession {
   }
 
   #endIn(ms: number): NodeJS.Timeout {
-    const timer = setTimeout(() => this.close("421 4.4.2 the session took too long"), ms);
+    const timer = setTimeout(() => this.finish("421 4.4.2 the session took too long"), ms);
     return timer.unref();
   }
 

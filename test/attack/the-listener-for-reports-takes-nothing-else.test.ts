@@ -132,6 +132,32 @@ test("a command that ends with a line feed alone, or is endless, ends the connec
   }
 });
 
+test("who waits for an answer gets it, also when the session has lasted too long meanwhile", async () => {
+  await listener.stop();
+  const began = performance.now();
+  const brief = new ReportListener({
+    host: "127.0.0.1",
+    port: 0,
+    name: DOMAIN,
+    certificate,
+    feedbackAddresses: [FEEDBACK],
+    tlsReportAddresses: [],
+    paths: key,
+    clock,
+    busy: () => null,
+    // longer than the session may last
+    keep: () => expect.poll(() => performance.now(), { timeout: 10_000 }).toBeGreaterThan(began + 1_500),
+    onFault: (error) => {
+      throw error;
+    },
+    limits: { sessionMsMax: 1_000 },
+  });
+  expect((await handIn(await brief.listen(), somePath(), dsn({ recipient: "a@example.net" }))).at(-1)).toBe(
+    "250 2.0.0 kept",
+  );
+  await brief.stop();
+});
+
 test("what was said before the TLS handshake is not obeyed after it", async () => {
   const client = await opened();
   await client.say("EHLO a.example");
