@@ -25,6 +25,9 @@ const CONNECTIONS_MAX = 32;
 const CONNECTIONS_FIRST = 4;
 /** Events in hand for each connection: enough until the next are read. */
 const EVENTS_PER_CONNECTION = 12;
+/** Of addresses and subjects: one e-mail may have 50 KB of them, and an endpoint hundreds of events in hand. */
+const BYTES_IN_HAND_MAX = 512 * 1024;
+const EVENT_BYTES_MIN = 1_024;
 /** An event that has been in hand longer gets a row of its own, so that the cursor may pass it. */
 const HOLDS_UP_MS = 100;
 /** What was erased meanwhile is not sent: contents that were read longer ago are read again. */
@@ -92,7 +95,11 @@ export class EndpointSender {
   readonly #ready: EventInHand[] = [];
   /** By e-mail or contact: the one that is ready or under way, and those that wait until it has been taken. */
   readonly #queues = new Map<string, EventInHand[]>();
-  readonly #inHand = new Set<number>();
+  /** By sequence: about how many bytes of memory each takes. */
+  readonly #inHand = new Map<number, number>();
+  #bytesInHand = 0;
+  /** Of the largest of late. */
+  #eventBytes = EVENT_BYTES_MIN;
   /** Of what these are, an event was not taken, and that is not written down yet. */
   #blocked = new Set<string>();
   #rows = new Map<number, DeliveryRow>();
@@ -158,7 +165,8 @@ export class EndpointSender {
   get room(): number {
     if (this.#isClosed || this.#isPaused()) return 0;
     const most = this.#failures >= FAILURES_MAX ? 1 : this.#limit * EVENTS_PER_CONNECTION;
-    return Math.max(0, most - this.#inHand.size);
+    const fitting = Math.ceil((BYTES_IN_HAND_MAX - this.#bytesInHand) / this.#eventBytes);
+    return Math.max(0, Math.min(most - this.#inHand.size, fitting));
   }
 
   /** Of the log: its present, and a range that was asked for again. */
@@ -196,10 +204,9 @@ export class EndpointSender {
   /** Nothing new is sent; what is under way is waited for. */
   close(): void {
     this.#isClosed = true;
-    for (const one of this.#ready) this.#inHand.delete(one.event.sequence);
+    for (const one of this.#ready) this.#outOfHand(one.event);
     this.#ready.length = 0;
-    for (const queue of this.#queues.values())
-      for (const one of queue.splice(1)) this.#inHand.delete(one.event.sequence);
+    for (const queue of this.#queues.values()) for (const one of queue.splice(1)) this.#outOfHand(one.event);
   }
 
   /** After what is under way. */
@@ -289,7 +296,10 @@ export class EndpointSender {
   }
 
   #take(one: EventInHand): void {
-    this.#inHand.add(one.event.sequence);
+    const bytes = bytesOf(one.event);
+    this.#inHand.set(one.event.sequence, bytes);
+    this.#bytesInHand += bytes;
+    this.#eventBytes = Math.max(bytes, this.#eventBytes * 0.99);
     const queue = this.#queues.get(one.event.subjectId);
     if (queue) queue.push(one);
     else {
@@ -432,8 +442,13 @@ export class EndpointSender {
     else this.#queues.delete(subjectId);
   }
 
+  #outOfHand({ sequence }: Pick<SpanEvent, "sequence">): void {
+    this.#bytesInHand -= this.#inHand.get(sequence) ?? 0;
+    this.#inHand.delete(sequence);
+  }
+
   #letGo({ event, stream }: EventInHand): void {
-    this.#inHand.delete(event.sequence);
+    this.#outOfHand(event);
     stream?.open.delete(event.sequence);
   }
 
@@ -470,6 +485,15 @@ export class EndpointSender {
   #isPaused(): boolean {
     return this.#retryAt !== null && this.#retryAt > this.#parts.now();
   }
+}
+
+function bytesOf({ email }: Pick<SpanEvent, "email">): number {
+  if (!email) return EVENT_BYTES_MIN;
+  const { to, cc, bcc, reply_to, subject } = email.head;
+  return [...to, ...cc, ...bcc, ...reply_to, subject].reduce(
+    (bytes, text) => bytes + text.length,
+    EVENT_BYTES_MIN,
+  );
 }
 
 export type { Stream };

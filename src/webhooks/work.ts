@@ -26,6 +26,7 @@ import {
 import { numberEvents } from "../record/outbox/outbox.ts";
 import type { WebhookKey } from "../record/outbox/webhooks.ts";
 import { DISABLE_AFTER_MS, NOTICE_MS } from "../rules/webhook.ts";
+import { turn } from "../turn.ts";
 import { EndpointSender, type SenderParts, type SenderReport, type Stream } from "./sender.ts";
 
 const ENDPOINTS_MAX = 500;
@@ -42,6 +43,8 @@ const NUMBERED_MAX = 5_000;
 const SWEEP_EVERY_MS = 60_000;
 const DISABLED_MAX = 100;
 const FAULT_MS = 1_000;
+/** What else this process does has its turn after this time. */
+const TURN_MS_MAX = 5;
 
 export type WebhookWorkerParts = Omit<SenderParts, "onChange"> & {
   sql: Sql;
@@ -175,8 +178,10 @@ export class WebhookWorker {
     );
     if (wanted.length === 0) return;
     const due = await readDue(sql, wanted, new Date(now()));
-    for (const [id, events] of grouped(due, ({ webhookId }) => webhookId))
-      this.#senders.get(id)?.takeDue(events);
+    await inTurns(
+      grouped(due, ({ webhookId }) => webhookId),
+      ([id, events]) => this.#senders.get(id)?.takeDue(events),
+    );
   }
 
   async #readLog(): Promise<void> {
@@ -197,10 +202,10 @@ export class WebhookWorker {
       })),
     );
     const eventsOf = grouped(events, ({ place }) => place);
-    for (const { place: n, scannedTo, missed } of ends) {
+    await inTurns(ends, ({ place: n, scannedTo, missed }) => {
       const { sender, stream } = asked[n] as (typeof asked)[number];
       sender.takeSpan(stream, eventsOf.get(n) ?? [], scannedTo, missed);
-    }
+    });
     const found = new Set(ends.map(({ place }) => place));
     const silent = asked.filter((_, n) => !found.has(n));
     await this.#skipMissing(silent);
@@ -295,6 +300,17 @@ export class WebhookWorker {
   /** Something happened while the loop was at work. */
   #hasNews(): boolean {
     return [...this.#senders.values()].some((sender) => sender.hasNews);
+  }
+}
+
+/** To sign and to send takes some tenths of a millisecond for each event, and hundreds of endpoints may be told at once. */
+async function inTurns<T>(all: Iterable<T>, take: (one: T) => void): Promise<void> {
+  let began = performance.now();
+  for (const one of all) {
+    take(one);
+    if (performance.now() - began < TURN_MS_MAX) continue;
+    await turn();
+    began = performance.now();
   }
 }
 

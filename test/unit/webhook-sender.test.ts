@@ -121,3 +121,22 @@ test("a row that was read before its event was taken does not send it again", as
   expect(sender.inHand).toBe(0);
   expect(sender.report()).toMatchObject({ done: [{ sequence: 9 }] });
 });
+
+test("of events with very many addresses few are in hand", () => {
+  const sender = senderTo(receiver);
+  answers();
+  const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
+  const to = Array.from({ length: 50 }, () => "a".repeat(1_000));
+  const head = { from: "a@example.com", to, cc: [], bcc: [], reply_to: [], subject: "many" };
+  const email = { head, createdAt: new Date(0).toISOString(), entry: null, tags: null };
+  let sequence = 11;
+  const take = (count: number) => {
+    const events = Array.from({ length: count }, () => ({ ...eventOf(newId(sequence), sequence++), email }));
+    sender.takeSpan(stream, events, sequence - 1, 0);
+  };
+  expect(sender.room).toBe(48);
+  take(1);
+  take(sender.room);
+  expect(sender.inHand).toBeLessThan(15);
+  expect(sender.room).toBe(0);
+});
