@@ -2,7 +2,12 @@
 import { Command, InvalidArgumentError } from "commander";
 import { parseMailbox } from "../address.ts";
 import { type DomainFigures, readFigures } from "../delivery/figures.ts";
-import { loadShaping, resumeDestination, suspendDestination } from "../record/mail/destinations.ts";
+import {
+  listHolds,
+  loadShaping,
+  resumeDestination,
+  suspendDestination,
+} from "../record/mail/destinations.ts";
 import {
   bounceDeferred,
   cancelDeferred,
@@ -149,7 +154,9 @@ async function readDestination({ sql }: Context, text: string): Promise<string> 
   }
   const kept = await loadShaping(sql);
   const known = kept ? Object.keys(readShaping(kept.text).providers ?? {}) : [];
-  if (known.includes(name)) return name;
+  // one that the file does not name any more can be suspended all the same
+  if (known.includes(name) || (await listHolds(sql)).some(({ destination }) => destination === name))
+    return name;
   const names = known.length > 0 ? `Its providers are ${known.join(", ")}.` : "No shaping file names any.";
   throw new CommandError(`${text} is neither a domain nor a provider of the shaping file. ${names}`);
 }
