@@ -343,16 +343,21 @@ async function update(parts: AutomationParts, call: Call): Promise<Answer> {
   const written = partsOf(given);
   const found = await find(parts, call);
   const now = new Date(clock.now());
-  if (
-    name !== undefined &&
-    name !== found.name &&
-    !(await renameAutomation(reads, workspaceId, found.id, name, now))
-  )
-    throw taken(name);
   const audience = audience_id === undefined ? undefined : await audienceOf(parts, call, audience_id);
+  const rename = async (to: string) => {
+    if (!(await renameAutomation(reads, workspaceId, found.id, to, now))) throw taken(to);
+  };
+  const isRenamed = name !== undefined && name !== found.name;
+  // a document is kept under the name that its automation has
+  if (isRenamed) await rename(name);
   if (audience !== undefined || Object.keys(written).length > 0) {
     const document = { ...(found.document as Document), ...written, name: name ?? found.name };
-    await applied(parts, call, { ...document, ...(audience && { audience_id: audience }) }, found.state);
+    try {
+      await applied(parts, call, { ...document, ...(audience && { audience_id: audience }) }, found.state);
+    } catch (error) {
+      if (isRenamed) await rename(found.name);
+      throw error;
+    }
   }
   if (status !== undefined) await setAutomationState(reads, workspaceId, found.id, stateOf(status), now);
   return answer(200, found.id);

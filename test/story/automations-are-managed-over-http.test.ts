@@ -1,4 +1,5 @@
 /** Automations as the official client writes them, and as documents of this engine. */
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -20,6 +21,7 @@ afterAll(() => api.stop());
 type Run = { id: string; status: string; steps?: unknown[] };
 type Step = { key: string; type: string; config: Record<string, unknown> };
 type Whole = {
+  name: string;
   status: string;
   version: number;
   steps: Step[];
@@ -174,6 +176,23 @@ describe("an automation", () => {
       deleted: true,
     });
     expect((await ws.client.get(`/automations/${id}`)).status).toBe(404);
+  });
+
+  test("is not renamed by a change that is refused", async () => {
+    const id = await create(plain());
+    const { name } = await get(id);
+    for (const wrong of [
+      { steps: [{ wait: "soon" }] },
+      { audience_id: "x" },
+      { audience_id: randomUUID() },
+    ]) {
+      const changed = await ws.client.call("PATCH", `/automations/${id}`, {
+        name: `Never ${++made}`,
+        ...wrong,
+      });
+      expect(changed.status).toBeGreaterThanOrEqual(400);
+      expect(await get(id)).toMatchObject({ name, version: 1 });
+    }
   });
 
   test("of a name that is taken is refused", async () => {
