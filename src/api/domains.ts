@@ -32,6 +32,8 @@ const DOMAINS_MAX = 1_000;
 /** To make a key takes a core some tenths of a second: one after the other, and at most so many. */
 const KEYS_UNDER_WAY_MAX = 8;
 const CHECKS_UNDER_WAY_MAX = 16;
+/** Of one workspace, whose DNS may be made to answer slowly. */
+const CHECKS_OF_ONE_MAX = 4;
 /** Then the answer goes out, and DNS is asked on. */
 const CHECK_MS_MAX = 1_000;
 
@@ -159,7 +161,7 @@ class Domains {
   readonly #parts: DomainParts;
   #keysUnderWay = 0;
   #lastKey: Promise<unknown> = Promise.resolve();
-  readonly #checks = new Map<string, Promise<void>>();
+  readonly #checks = new Map<string, { workspaceId: string; check: Promise<void> }>();
 
   constructor(parts: DomainParts) {
     this.#parts = parts;
@@ -228,17 +230,19 @@ class Domains {
 
   /** One at a time for each domain: whoever asks meanwhile waits for the one under way. */
   #check(found: ShownDomain): Promise<void> {
-    const name = found.workspaceId + found.domain;
+    const { workspaceId } = found;
+    const name = workspaceId + found.domain;
     const known = this.#checks.get(name);
-    if (known) return known;
-    if (this.#checks.size >= CHECKS_UNDER_WAY_MAX)
+    if (known) return known.check;
+    const ofOne = [...this.#checks.values()].filter((one) => one.workspaceId === workspaceId).length;
+    if (this.#checks.size >= CHECKS_UNDER_WAY_MAX || ofOne >= CHECKS_OF_ONE_MAX)
       throw new Unavailable("capacity", "too many domains are being verified");
     const { reads, dns, clock, onRaised, onFault } = this.#parts;
     const check = verifyRecords(reads, dns, found, clock.now())
       .then(onRaised)
       .catch(onFault)
       .finally(() => this.#checks.delete(name));
-    this.#checks.set(name, check);
+    this.#checks.set(name, { workspaceId, check });
     return check;
   }
 
