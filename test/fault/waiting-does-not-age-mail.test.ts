@@ -3,6 +3,7 @@
  * not part of it.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { resumeDestination, suspendDestination } from "../../src/record/mail/destinations.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
@@ -52,6 +53,32 @@ test("mail that found the smarthost away for hours is tried again after its firs
   await stage.sink.ledger.replied("once-451@example.net", 1, PATIENCE_MS);
   await retried(ws, id);
 }, 60_000);
+
+test("mail whose destination was suspended for hours is tried again after its next 451", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
+  const id = await send(ws, "defer-451@shut.example");
+  await attempted(ws, id, 1);
+  await suspendDestination(
+    engine.sql,
+    { destination: "shut.example", until: null, reason: "a test" },
+    new Date(),
+  );
+  const isHeld = async () => {
+    clock.advance(2_000); // until its worker knows of it, it is tried
+    return (await engine.sql`select 1 from due where held_by is not null`).length === 1;
+  };
+  await expect.poll(isHeld, { timeout: PATIENCE_MS, interval: 500 }).toBe(true);
+  const before = (await email(ws, id)).attempts;
+  clock.advance(3 * HOUR_MS);
+  await resumeDestination(engine.sql, "shut.example");
+  await attempted(ws, id, before + 1);
+  expect((await email(ws, id)).status).toBe("deferred");
+}, 90_000);
+
+async function attempted(ws: TestWorkspace, id: string, times: number): Promise<void> {
+  const attempts = async () => (await email(ws, id)).attempts;
+  await expect.poll(attempts, { timeout: PATIENCE_MS }).toBeGreaterThanOrEqual(times);
+}
 
 /** It is deferred until its time comes, and then it is delivered. */
 async function retried(ws: TestWorkspace, id: string): Promise<void> {

@@ -73,7 +73,7 @@ export async function loadOpen(
     select e.id, e.head, e.bulk as "isBulk", e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
            round(date_part('epoch', case when e.sent_at is not null
-             then greatest(e.sent_at, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",
+             then greatest(e.sent_at, e.lives_from, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",
            b.html, b.plain, b.extra,
            case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end

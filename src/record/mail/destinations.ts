@@ -3,6 +3,8 @@
  * within seconds. Mail that waits for one names it in its due row, and is due again when it is over.
  */
 import type { Sql, Tx } from "../db/connect.ts";
+import { makeDue } from "./due.ts";
+import { type EmailKey, lockEmails } from "./emails.ts";
 
 export type DestinationHold = {
   /** A recipient domain, a provider of the shaping file, or `smarthost`. */
@@ -92,11 +94,11 @@ export async function dropEndedHolds(tx: Tx, now: Date, most: number): Promise<n
 }
 
 /**
- * Mail that waits for a destination that is not suspended any more is due. A walk over the index goes from one destination
- * to the next, however much waits for each.
+ * Mail that waits for a destination that is not suspended any more is due, and its lifetime begins anew: meanwhile it was
+ * not tried. A walk over the index goes from one destination to the next, however much waits for each.
  */
 export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<number> {
-  const released = await tx`
+  const found = await tx<EmailKey[]>`
     with recursive hop as (
       (select held_by from due where held_by is not null order by held_by limit 1)
       union all
@@ -105,13 +107,17 @@ export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<numb
     ), over as (
       select held_by from hop where held_by is not null
         and not exists (select from destination_hold s where s.destination = hop.held_by and s.kind = 'suspended')
-    ), free as materialized (
-      select d.workspace_id, d.email_id from due d
-      where d.held_by in (select held_by from over) limit ${most} for update of d skip locked
     )
-    update due d set at = least(d.at, ${now}), held_by = null from free
-    where d.workspace_id = free.workspace_id and d.email_id = free.email_id`;
-  return released.count;
+    select d.workspace_id as "workspaceId", d.email_id as "emailId" from due d
+    where d.held_by in (select held_by from over) limit ${most}`;
+  if (found.length === 0) return 0;
+  const locked = await lockEmails(tx, found, "skip");
+  const ids = locked.map(({ emailId }) => emailId);
+  await tx`
+    update email e set lives_from = ${now}
+    from unnest(${locked.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as l(workspace_id, id)
+    where e.workspace_id = l.workspace_id and e.id = l.id and e.id = any(${ids}::uuid[])`;
+  return makeDue(tx, locked, now);
 }
 
 export type KeptShaping = { text: string; readAt: Date };

@@ -36,7 +36,7 @@ export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<Ende
 }
 
 /** These are due now, as far as they are deferred. Hands back how many. */
-export async function makeDue(sql: Sql, keys: readonly EmailKey[], now: Date): Promise<number> {
+export async function makeDue(sql: Sql | Tx, keys: readonly EmailKey[], now: Date): Promise<number> {
   const made = await sql`
     with held as materialized (${lockDueRows(sql, keys)})
     update due d set at = ${now}, held_by = null from held
