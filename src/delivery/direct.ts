@@ -218,14 +218,15 @@ export class Direct implements Courier {
     this.#followShaping();
     const pool = shaping.poolOf(sender);
     let best: Destination | null = null;
-    let refusal: Reply = NO_SOURCE;
+    let refusal: Reply | null = null;
     for (let n = 0; n < pool.length; n++) {
       const source = pool[(this.#turn + n) % pool.length] as SourceAddress;
       if (!shaping.hasBegun(source) || reachableFrom(source, route.stops).length === 0) continue;
       const shape = this.#shapeOf(route, domain, source);
       const suspension = shaping.suspensionOf([domain, shape.provider], source.name);
       if (suspension) {
-        refusal = sooner(refusal, shaping.suspended(suspension));
+        const suspended = shaping.suspended(suspension);
+        refusal = refusal ? sooner(refusal, suspended) : suspended;
         continue;
       }
       const found = this.#destinationOf(route, source, shape.isOfDomain ? domain : null);
@@ -233,7 +234,7 @@ export class Direct implements Courier {
       if (best === null || found.limited.turnMs < best.limited.turnMs) best = found;
       if (best.limited.turnMs === 0) break;
     }
-    return best ?? refusal;
+    return best ?? refusal ?? NO_SOURCE;
   }
 
   #shapeOf(route: MailRoute, domain: string, source: SourceAddress): Shape {
