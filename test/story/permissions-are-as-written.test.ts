@@ -368,7 +368,7 @@ const EVENTS: Record<string, Row> = {
     status: 202,
     ask: async ({ own }) => ({ path: "/feedback", body: [{ email_id: await own(), type: "bounce" }] }),
   },
-  "GET /events/log": { needs: [], status: 200, ask: () => ({ path: "/events/log" }) },
+  "GET /events/log": { needs: [], status: 200, elsewhere: "refused", ask: () => ({ path: "/events/log" }) },
   "POST /events": {
     needs: ["events:write"],
     status: 202,
@@ -388,6 +388,7 @@ function webhookRow(status: number, below: string, body?: unknown): Row {
   return {
     needs: [],
     status,
+    elsewhere: "refused",
     ask: async ({ full }) => {
       const made = await full.post<{ id: string }>("/webhooks", ENDPOINT);
       return { path: `/webhooks/${made.body.id}${below}`, body };
@@ -397,8 +398,13 @@ function webhookRow(status: number, below: string, body?: unknown): Row {
 
 const UNKNOWN_EVENT = "/events/01a202b6-d627-7118-93d8-d108cb5b2494_1";
 const WEBHOOKS: Record<string, Row> = {
-  "GET /webhooks": { needs: [], status: 200, ask: () => ({ path: "/webhooks" }) },
-  "POST /webhooks": { needs: [], status: 201, ask: () => ({ path: "/webhooks", body: ENDPOINT }) },
+  "GET /webhooks": { needs: [], status: 200, elsewhere: "refused", ask: () => ({ path: "/webhooks" }) },
+  "POST /webhooks": {
+    needs: [],
+    status: 201,
+    elsewhere: "refused",
+    ask: () => ({ path: "/webhooks", body: ENDPOINT }),
+  },
   "GET /webhooks/{id}": webhookRow(200, ""),
   "PATCH /webhooks/{id}": webhookRow(200, "", { status: "disabled" }),
   "DELETE /webhooks/{id}": webhookRow(200, ""),
