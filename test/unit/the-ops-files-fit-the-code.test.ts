@@ -44,7 +44,7 @@ test.each([
   ["ops/kubernetes/postrider.yaml", KUBERNETES],
 ])("%s starts only roles that exist", (_, text) => {
   const started = [...text.matchAll(/--role, (\w+)\]/g)].map(([, role]) => role);
-  expect(started).toEqual(expect.arrayContaining(["api", "deliver", "automate", "keeper"]));
+  expect(started).toEqual(expect.arrayContaining(["api", "deliver", "automate", "webhooks", "keeper"]));
   expect(started.filter((role) => !(ROLES as readonly unknown[]).includes(role))).toEqual([]);
 });
 
