@@ -95,8 +95,8 @@ function tablesIn(text: string): Set<string> {
   return new Set(locksIn(text).map(({ table }) => table));
 }
 
-/** `waits`: when somebody else has locked the rows. Nobody has rows that are only now inserted. */
-export type Lock = { table: string; waits: boolean; isFresh: boolean };
+/** `waits`: when somebody else has locked the rows. Nobody has rows that are only now inserted. `isAll`: of a `for update`. */
+export type Lock = { table: string; waits: boolean; isFresh: boolean; isAll: boolean };
 
 const LOCKING = new RegExp(
   [
@@ -119,7 +119,8 @@ export function locksIn(source: string): Lock[] {
     const rest = text.slice(index, found[n + 1]?.index);
     const isFresh = inserted !== undefined && !/\bon conflict\b/.test(rest);
     const table = inserted ?? deleted ?? updated ?? selectedIn(text.slice(0, index), alias);
-    return { table, waits: !isFresh && !/^for [a-z ]*skip locked\b/.test(rest), isFresh };
+    const isAll = (inserted ?? deleted ?? updated) === undefined;
+    return { table, waits: !isFresh && !/^for [a-z ]*skip locked\b/.test(rest), isFresh, isAll };
   });
 }
 

@@ -6,6 +6,7 @@ import { openSink, type Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const FULL = "refuse-552@full.example";
+const FULL_AS_WELL = "refuse-552@full2.example";
 const SERIES = 3;
 const POLL = { timeout: 20_000, interval: 50 };
 
@@ -36,7 +37,8 @@ async function statusOfMail(): Promise<string> {
   return status();
 }
 
-const suppression = () => ws.client.get<{ reason: string; evidence: string }>(`/suppressions/${FULL}`);
+const suppression = (who = FULL) =>
+  ws.client.get<{ reason: string; evidence: string }>(`/suppressions/${who}`);
 
 test("the series suppresses with its last bounce, and an old bounce counts for none", async () => {
   expect(await statusOfMail()).toBe("bounced");
@@ -49,4 +51,10 @@ test("the series suppresses with its last bounce, and an old bounce counts for n
     evidence: expect.stringMatching(/^552/),
   });
   expect(await statusOfMail()).toBe("suppressed");
+});
+
+test("e-mails that bounce together count one by one", async () => {
+  const mails = Array.from({ length: SERIES }, () => mail({ to: FULL_AS_WELL }));
+  await ws.client.post("/emails/batch", mails);
+  await expect.poll(async () => (await suppression(FULL_AS_WELL)).status, POLL).toBe(200);
 });

@@ -7,6 +7,7 @@
  * 2. Rows of one table are locked in the order of their primary key, in one statement: `select ... order by ... for
  *    update`, or that as a materialized `with` in front of an update or delete. An update or delete alone locks in the
  *    order of its plan, which is any order. An upsert locks in the order of its input.
+ *    Who waits for rows of one table in two statements locks all of them before, or keeps to the order in both together.
  * 3. Rows that are `skip locked` may be locked in any order and at any time, since that waits for nobody; from then on
  *    they count as locked. Rows that are inserted under fresh ids may be inserted at any time: nobody else knows them.
  * 4. Rows of GUARDED tables are locked by nobody but holders of the named lock, except by statements that lock nothing

@@ -100,9 +100,8 @@ export async function settle(
     if (doubtful.length > 0) writes.push(releaseBags(tx, doubtful.map(bagOf)).execute());
     const now = new Date(latest(kept));
     if (wavering.length > 0) writes.push(insertSoftBounces(tx, wavering, now).execute());
-    if (gone.length > 0) writes.push(insertSuppressions(tx, gone, now).execute());
-    if (wavering.length > 0 && series !== null)
-      writes.push(insertSuppressions(tx, wavering, now, series).execute());
+    const doubtfully = series && wavering.length > 0 ? { series, who: wavering } : null;
+    if (gone.length > 0 || doubtfully) writes.push(insertSuppressions(tx, gone, now, doubtfully).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     await Promise.all(writes);

@@ -39,15 +39,18 @@ const UNDOING_WORKER = "undone";
 
 /** So many soft bounces within so many days. */
 export type SoftSeries = { bounces: number; days: number };
+/** Who is suppressed only if they have had that series by now. */
+export type Wavering = { series: SoftSeries; who: readonly NewSuppression[] };
 
-/** In the order of the hashes, as everybody locks them. `series`: only of addresses that have had it. */
+/** In one statement in the order of the hashes, as everybody locks them. */
 export function insertSuppressions(
   tx: Tx | Sql,
   given: readonly NewSuppression[],
   now: Date,
-  series: SoftSeries | null = null,
+  wavering: Wavering | null = null,
 ): Statement {
-  const added = inOrder(given);
+  const certain = new Set(given);
+  const added = inOrder([...given, ...(wavering?.who ?? [])]);
   const of = <T>(pick: (one: NewSuppression) => T): T[] => added.map(pick);
   return tx`
     insert into suppressed_address (workspace_id, id, address_hash, identity, email, scope, reason, evidence, email_id,
@@ -56,9 +59,11 @@ export function insertSuppressions(
     from unnest(${of((s) => s.workspaceId)}::uuid[], ${of((s) => s.id)}::uuid[], ${of((s) => s.hash.toString("hex"))}::text[],
                 ${of((s) => s.identity)}::text[], ${of((s) => s.email)}::text[], ${of((s) => s.scope)}::text[],
                 ${of((s) => s.reason)}::text[], ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
-                ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[])
-      as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day)
-    ${series === null ? tx`` : tx`where ${hasSeries(tx, series, now)}`}
+                ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[], ${of((s) => Number(certain.has(s)))}::int[])
+      with ordinality
+      as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day, certain, n)
+    ${wavering === null ? tx`` : tx`where certain = 1 or ${hasSeries(tx, wavering.series, now)}`}
+    order by n
     on conflict (workspace_id, address_hash, scope) where undone_at is null do nothing`;
 }
 
@@ -71,7 +76,7 @@ function hasSeries(tx: Tx | Sql, { bounces, days }: SoftSeries, now: Date) {
 
 /** One for each e-mail, whatever the number of its attempts. */
 export function insertSoftBounces(tx: Tx | Sql, given: readonly NewSuppression[], now: Date): Statement {
-  const bounced = inOrder(given).filter(({ emailId }) => emailId !== null);
+  const bounced = inOrder(given, ({ emailId }) => emailId ?? "").filter(({ emailId }) => emailId !== null);
   return tx`
     insert into soft_bounce (workspace_id, address_hash, email_id, at)
     select workspace_id, decode(hash, 'hex'), email_id, ${now}
@@ -92,9 +97,12 @@ export async function dropOldSoftBounces(tx: Tx, before: Date, most: number): Pr
   return dropped.count;
 }
 
-function inOrder(given: readonly NewSuppression[]): NewSuppression[] {
-  const name = ({ workspaceId, hash, scope }: NewSuppression) =>
-    `${workspaceId}${hash.toString("hex")}${scope}`;
+/** Each key once, in the order of the keys: the first that was given. `lastOf`: what ends a key. */
+function inOrder(
+  given: readonly NewSuppression[],
+  lastOf: (one: NewSuppression) => string = ({ scope }) => scope,
+): NewSuppression[] {
+  const name = (one: NewSuppression) => `${one.workspaceId}${one.hash.toString("hex")}${lastOf(one)}`;
   const each = new Map<string, NewSuppression>();
   for (const one of given) if (!each.has(name(one))) each.set(name(one), one);
   return [...each.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
