@@ -7,6 +7,7 @@
  * flood of real ones is answered 503 rather than passed on to Postgres.
  */
 import type { Clock } from "../clock.ts";
+import { Counter } from "../meter.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
 import { findKeyByHash, type KeyRecord } from "../record/workspaces/keys.ts";
@@ -47,6 +48,10 @@ export type Admission =
   | { kind: "admitted"; caller: Caller; rate: Rate }
   | { kind: "limited"; caller: Caller; rate: Rate; retryAfterSeconds: number }
   | { kind: "unknown key" };
+
+const ADMITTED = new Counter("postrider_admissions_total", "Keys that were asked for, by the answer", [
+  "answer",
+]);
 
 export const admitScript = loadScript(
   "admit",
@@ -93,6 +98,12 @@ export class Admitter {
   }
 
   async admit(bearer: Bearer): Promise<Admission> {
+    const admission = await this.#admit(bearer);
+    ADMITTED.add(1, admission.kind);
+    return admission;
+  }
+
+  async #admit(bearer: Bearer): Promise<Admission> {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const admission = await this.#ask(bearer);
       if (admission) return admission;

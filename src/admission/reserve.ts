@@ -5,6 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
+import { Counter } from "../meter.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
 import { type Account, readAccount } from "../record/workspaces/ledgers.ts";
@@ -43,6 +44,12 @@ type WaitingReservation = {
   resolve(grant: Grant): void;
   reject(error: unknown): void;
 };
+
+const RESERVED = new Counter(
+  "postrider_reservations_total",
+  "Reservations of quota and caps in Redis, by the answer",
+  ["answer"],
+);
 
 const reserveScript = loadScript(
   "reserve",
@@ -88,6 +95,12 @@ export class Reservations {
 
   /** `reload` brings the workspace's record back when Redis lost it since the request was admitted. */
   async reserve(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
+    const grant = await this.#reserve(asked, reload);
+    RESERVED.add(1, grant.kind);
+    return grant;
+  }
+
+  async #reserve(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
     for (let attempt = 0; attempt < 3; attempt++) {
       const reply = await this.#ask(asked);
       if (reply[0] === "ok")

@@ -163,6 +163,10 @@ export class Exchange {
     this.#ended();
   }
 
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
   get isGone(): boolean {
     return this.#isGone;
   }

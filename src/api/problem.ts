@@ -10,6 +10,8 @@ export type Problem = {
   message: string;
   details?: Record<string, string | number>;
   headers?: Record<string, string>;
+  /** What kept us from answering otherwise. */
+  lacking?: Lacking;
 };
 
 /** The table of errors: what each name is answered with. */
@@ -58,7 +60,7 @@ export function bodyOf({ status, name, message, details }: Problem): string {
 }
 
 export function unavailable(lacking: Lacking): Problem {
-  return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`);
+  return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`, { lacking });
 }
 export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),

@@ -4,6 +4,7 @@
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
+import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import { fateOf } from "../record/db/lost.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { Exchange } from "./exchange.ts";
@@ -19,6 +20,24 @@ import {
   unavailable,
 } from "./problem.ts";
 import type { Answer, Route } from "./routes.ts";
+
+const REQUESTS = new Counter("postrider_requests_total", "Requests that were answered", ["route", "status"]);
+const TOOK = new Histogram(
+  "postrider_request_seconds",
+  "From a request's head to the end of its answer",
+  SECONDS,
+  ["route"],
+);
+const REFUSED = new Counter(
+  "postrider_requests_refused_total",
+  "Requests that were refused, by the error's name",
+  ["error"],
+);
+const UNAVAILABLE = new Counter("postrider_requests_unavailable_total", "Answers 503, by what was missing", [
+  "reason",
+]);
+const GONE = new Counter("postrider_requests_gone_total", "Requests whose client had left before the answer");
+const IN_FLIGHT = new Gauge("postrider_requests_in_flight", "Requests that are being handled");
 
 const IN_FLIGHT_MAX = 10_000;
 const DRAIN_MS_MAX = 4_000;
@@ -58,6 +77,7 @@ export function startServer(
   let inFlight = 0;
   let isStopping = false;
   let onIdle: (() => void) | null = null;
+  const unfollow = IN_FLIGHT.follow(() => inFlight);
 
   // the version header names the library to everyone; its switch is missing from its types
   (uWS as unknown as { _cfg(option: string): void })._cfg("silent");
@@ -68,7 +88,9 @@ export function startServer(
     inFlight++;
     exchange.onEnd = () => {
       inFlight--;
-      parts.onAnswer(exchange, performance.now() - began);
+      const ms = performance.now() - began;
+      count(exchange, ms);
+      parts.onAnswer(exchange, ms);
       if (inFlight === 0) onIdle?.();
     };
     const { fault } = exchange.head;
@@ -111,8 +133,20 @@ export function startServer(
         };
       });
     }
+    unfollow();
     app.close();
   }
+}
+
+/** By the template of its route: paths hold ids. */
+function count({ method, route, status }: Exchange, ms: number): void {
+  if (status === 0) {
+    GONE.add(1);
+    return;
+  }
+  const name = route === null ? "none" : `${method} ${route}`;
+  REQUESTS.add(1, name, `${Math.floor(status / 100)}xx`);
+  TOOK.note(ms / 1_000, name);
 }
 
 async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
@@ -140,6 +174,10 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
 }
 
 function refuse(exchange: Exchange, found: Problem): void {
+  if (!exchange.hasAnswered) {
+    REFUSED.add(1, found.name);
+    if (found.lacking !== undefined) UNAVAILABLE.add(1, found.lacking);
+  }
   exchange.answer(found.status, bodyOf(found), found.headers);
 }
 

@@ -11,6 +11,7 @@
  */
 
 import { DAY_MS } from "../clock.ts";
+import { Counter, Histogram, SIZES } from "../meter.ts";
 import {
   type ClaimedRun,
   type ContactOfRun,
@@ -25,6 +26,13 @@ import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import { END, type Move, moveFrom } from "./advance.ts";
 import { type EffectParts, type EffectResult, Effects, type RunInHand } from "./effects.ts";
 import { Plans } from "./plans.ts";
+
+const STEPS = new Counter(
+  "postrider_automation_steps_total",
+  "Steps that runs have taken, by what became of the run",
+  ["step", "run"],
+);
+const TAKEN = new Histogram("postrider_automation_runs_taken", "Runs that were taken up together", SIZES);
 
 const RUNS_MAX = 500;
 /** Sets at work at once: while one waits for Postgres, the other is computed. */
@@ -78,6 +86,7 @@ export class Worker {
     const staleAt = now - retentionDays * DAY_MS;
     const found = await claimRuns(sql, { now, leaseMs: LEASE_MS, staleAt, most: RUNS_MAX });
     const claimed = found.filter(({ isHeld }) => !isHeld);
+    if (claimed.length > 0) TAKEN.note(claimed.length);
     const until = performance.now() + LEASE_USED_MS_MAX;
     const isRefused = await this.#lead(
       claimed.filter(({ claims }) => claims <= SHARED_CLAIMS_MAX),
@@ -143,6 +152,7 @@ export class Worker {
       moveOf(run, move, results.get(run) ?? null, at),
     );
     const moved = await moveRuns(sql, moves);
+    for (const [n, { to }] of moves.entries()) STEPS.add(1, steps[n]?.move.kind ?? "none", to.kind);
     const going = runsInHand.flatMap(({ run, ...rest }, n) => {
       const { to } = moves[n] as RunMove;
       if (to.kind !== "on" || !moved.has(run.id)) return [];

@@ -12,6 +12,8 @@ export interface Courier {
    * are given at once, the rest are answered as busy at once.
    */
   send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]>;
+  /** The group of the domain's receivers among the metrics. */
+  groupOf(domain: string): string;
   /** Whether anything may hold mail back. */
   readonly isShaped: boolean;
   /** Before a mail is composed: one reply per recipient when none of them gets mail for now; null: it may be sent. */

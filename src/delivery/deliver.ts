@@ -14,6 +14,7 @@ import { newId } from "../ids.ts";
 import { AT_ONCE_CHARS_MAX, compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
 import { Turns } from "../message/turns.ts";
+import { Gauge } from "../meter.ts";
 import { type AttemptRules, attempted } from "../outcome/attempt.ts";
 import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
@@ -34,6 +35,7 @@ import {
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
+import { SUPPRESSED } from "../record/mail/commit.ts";
 import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeping.ts";
 import type { Head } from "../rules/email.ts";
@@ -46,8 +48,18 @@ import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
 import type { Figures } from "./figures.ts";
 import type { Leases } from "./leases.ts";
+import { countOutcome } from "./outcomecounts.ts";
 import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
 import type { Signer } from "./signer.ts";
+
+const IN_FLIGHT = new Gauge("postrider_delivery_emails_in_flight", "E-mails in the hands of a worker");
+const LEASED = new Gauge("postrider_delivery_bags_leased", "Bags in the hands of a worker");
+const CONNECTIONS = new Gauge(
+  "postrider_delivery_connections",
+  "SMTP connections to receivers or the smarthost",
+  ["state"],
+);
+const WAITING = new Gauge("postrider_delivery_waiting", "E-mails of a worker that wait for a connection");
 
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
@@ -131,10 +143,25 @@ export class Deliverer {
   #sender: { text: string; mailbox: Mailbox | null } | null = null;
   #mark = { workspaceId: "", text: "" };
   #shown = { at: 0, text: "" };
+  readonly #unfollow: readonly (() => void)[];
 
   constructor(parts: DeliverParts) {
     this.#parts = parts;
-    this.#rules = { ...parts, carriesTo: parts.courier.carriesTo, random: Math.random };
+    const { courier } = parts;
+    this.#rules = {
+      ...parts,
+      carriesTo: courier.carriesTo,
+      random: Math.random,
+      onOutcome: (outcome, domain, isBulk) => countOutcome(courier.groupOf(domain), outcome, isBulk),
+    };
+    const { leases } = parts;
+    this.#unfollow = [
+      IN_FLIGHT.follow(() => this.#inFlight),
+      LEASED.follow(() => leases.count),
+      CONNECTIONS.follow(() => courier.figures.conversations - courier.figures.idle, "busy"),
+      CONNECTIONS.follow(() => courier.figures.idle, "idle"),
+      WAITING.follow(() => courier.figures.waiting),
+    ];
     warmUp();
   }
 
@@ -210,6 +237,7 @@ export class Deliverer {
     const addressed = waiting.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
     const barred = await findBarred(sql, hashOf, addressed);
     if (barred.size === 0) return emails;
+    for (const addresses of barred.values()) SUPPRESSED.add(addresses.length, "sent");
     const marksOf = await barOpen(sql, bag, barred, clock.given());
     return emails.flatMap((email) => {
       const marks = barred.has(email.id) ? marksOf.get(email.id) : email.marks;
@@ -251,6 +279,7 @@ export class Deliverer {
     await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();
     leases.close();
+    for (const unfollow of this.#unfollow) unfollow();
     if (held.length > 0)
       await atMost(releaseUntil - performance.now(), releaseBags(sql, held).catch(onFault));
   }

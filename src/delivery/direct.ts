@@ -57,6 +57,7 @@ const FAREWELL_MS = 1_000;
 /** Counts are not worth a slow end. */
 const COUNTER_CLOSE_MS = 500;
 const SHAPES_MAX = 20_000;
+const NO_GROUP = "other";
 /** Until a file may name another, or its first day may have come. */
 const NO_SOURCE_MS = 60_000;
 
@@ -110,6 +111,7 @@ export class Direct implements Courier {
   /** What the rules say, by receiver, domain and source address, under one version of them. */
   #shapes = new Map<string, Shape>();
   #version = 0;
+  #groups = new WeakMap<MailRoute, string>();
   #turn = 0;
   #asking = 0;
   #isClosing = false;
@@ -120,6 +122,17 @@ export class Direct implements Courier {
     const max = options.conversationsMax ?? CONVERSATIONS_MAX;
     this.#sockets = { max, free: max, users: () => this.#used.size };
     this.#destinationsMax = options.destinationsMax ?? DESTINATIONS_MAX;
+  }
+
+  groupOf(domain: string): string {
+    const route = this.#routes.known(domain);
+    if (!route || !("stops" in route)) return NO_GROUP;
+    let group = this.#groups.get(route);
+    if (group === undefined) {
+      group = this.#options.shaping.providerOf(route.hosts) ?? NO_GROUP;
+      this.#groups.set(route, group);
+    }
+    return group;
   }
 
   get isShaped(): boolean {
@@ -254,6 +267,7 @@ export class Direct implements Courier {
     if (shaping.version === this.#version) return;
     this.#version = shaping.version;
     this.#shapes.clear();
+    this.#groups = new WeakMap();
     for (const { limited } of this.#used) limited.follow();
   }
 

@@ -36,6 +36,10 @@ export class Leases {
     return held !== undefined && !held.isSuspended && performance.now() - held.renewedAt < FRESH_MS_MAX;
   }
 
+  get count(): number {
+    return this.#held.size;
+  }
+
   all(): HeldBag[] {
     return [...this.#held.values()].map(({ bag }) => bag);
   }

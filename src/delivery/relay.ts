@@ -71,6 +71,10 @@ export class Relay implements Courier, Roommate {
     this.#pool = new ConnectionPool(smarthost(options, this.#limited), options);
   }
 
+  groupOf(): string {
+    return SMARTHOST;
+  }
+
   get isShaped(): boolean {
     return !this.#options.shaping.isIdle;
   }

@@ -15,6 +15,7 @@ export type ServingPorts = {
   inboundPort: number | null;
   submissionPort: number | null;
   submissionTlsPort: number | null;
+  metricsPort: number | null;
 };
 
 /** What the process that holds the stores brought up. */

@@ -7,6 +7,7 @@
 import { atMost, type Clock } from "../clock.ts";
 import { upwards } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
+import { Counter } from "../meter.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import { applyReports, type Told } from "../record/mail/applyreports.ts";
@@ -21,6 +22,12 @@ import { turn } from "../turn.ts";
 import { complaintAbout, type Judged, judge } from "./judge.ts";
 import type { Complaint } from "./report.ts";
 import { readTlsMail } from "./tlsmail.ts";
+
+const APPLIED = new Counter(
+  "postrider_reports_total",
+  "Reports about mail by what they changed: bounced, complained, delayed, kept (of TLS), ignored",
+  ["result"],
+);
 
 /** Each may have 128 KB. */
 const REPORTS_MAX = 200;
@@ -100,11 +107,12 @@ export class ReportWorker {
   async #step(most: number): Promise<number> {
     const taken: DueReport[] = [];
     try {
-      await this.#parts.sql.begin(async (tx) => {
+      const { ends } = await this.#parts.sql.begin(async (tx) => {
         taken.length = 0; // a transaction that lost a deadlock is tried again
         taken.push(...(await takeReports(tx, most)));
-        if (taken.length > 0) await this.#apply(tx, taken);
+        return { ends: taken.length > 0 ? await this.#apply(tx, taken) : [] };
       });
+      count(ends);
     } catch (error) {
       if (!isFaultOfOne(error) || taken.length === 0) throw error;
       this.#parts.onFault(error);
@@ -117,14 +125,19 @@ export class ReportWorker {
   async #isolate(taken: readonly DueReport[]): Promise<void> {
     for (const report of taken)
       try {
-        await this.#parts.sql.begin((tx) => this.#apply(tx, [report]));
+        const { ends } = await this.#parts.sql.begin(async (tx) => ({
+          ends: await this.#apply(tx, [report]),
+        }));
+        count(ends);
       } catch (error) {
         if (!isFaultOfOne(error)) throw error;
-        await this.#parts.sql.begin((tx) => endReports(tx, [endOf(report, "ignored: it cannot be applied")]));
+        const ends = [endOf(report, "ignored: it cannot be applied")];
+        await this.#parts.sql.begin((tx) => endReports(tx, ends));
+        count(ends);
       }
   }
 
-  async #apply(tx: Tx, all: readonly DueReport[]): Promise<void> {
+  async #apply(tx: Tx, all: readonly DueReport[]): Promise<ReportEnd[]> {
     const { worker, hashOf, clock } = this.#parts;
     const ends: ReportEnd[] = [];
     const told: Told[] = [];
@@ -141,6 +154,7 @@ export class ReportWorker {
     for (const { reportId, result } of await applyReports(tx, { worker, hashOf, now: clock.now() }, told))
       ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
     await endReports(tx, ends);
+    return ends;
   }
 
   /** Reports of others about connections to us. */
@@ -233,6 +247,11 @@ export class ReportWorker {
     this.#marksAt = performance.now();
     return this.#marks.get(mark) ?? null;
   }
+}
+
+/** The first word of a result says what became of the report. */
+function count(ends: readonly ReportEnd[]): void {
+  for (const { result } of ends) if (result !== null) APPLIED.add(1, result.split(":", 1)[0] as string);
 }
 
 /** The name itself and those above it, one of which may be ours. */

@@ -13,6 +13,7 @@ import type { AskTxt } from "../domain/published.ts";
 import type { ReturnPathDns } from "../domain/returnpath.ts";
 import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
+import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BagQueue, Lining } from "../queue/bagqueue.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
 import { type EraseSizes, eraseSizes } from "../record/contacts/erasures.ts";
@@ -50,6 +51,17 @@ import { type Lease, underLease } from "./lease.ts";
 import { Retention, type RetentionDays } from "./retention.ts";
 import { Sight } from "./sight.ts";
 import { GRACE_MS, Strays } from "./strays.ts";
+
+const TOOK = new Histogram(
+  "postrider_keeper_tick_seconds",
+  "How long each tick of the keeper took",
+  SECONDS,
+  ["tick"],
+);
+const FAILED = new Counter("postrider_keeper_tick_errors_total", "Ticks of the keeper that failed", ["tick"]);
+const SINCE = new Gauge("postrider_keeper_tick_age_seconds", "Since a tick of this keeper last succeeded", [
+  "tick",
+]);
 
 const RELEASE_WORKSPACES_MAX = 200;
 const DOMAINS_MAX = 100;
@@ -107,7 +119,7 @@ export type KeeperParts = {
   onFault(error: unknown): void;
 };
 
-type Tick = { name: TickName; everyMs: number; run(): Promise<boolean> };
+type Tick = { name: TickName; everyMs: number; run(): Promise<boolean>; succeededAt?: number };
 
 export class Keeper {
   readonly #parts: KeeperParts;
@@ -119,6 +131,7 @@ export class Keeper {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   readonly #sight = new Sight();
+  readonly #unfollow: (() => void)[] = [];
   #isStopped = false;
   #auditAt = new Map<number, { workspaceId: string; id: string }>();
   #audits = 0;
@@ -152,13 +165,21 @@ export class Keeper {
   }
 
   start(): void {
-    for (const tick of this.#ticks) this.#after(0, tick);
+    const began = performance.now();
+    for (const tick of this.#ticks) {
+      tick.succeededAt = began;
+      this.#unfollow.push(
+        SINCE.follow(() => (performance.now() - (tick.succeededAt ?? began)) / 1_000, tick.name),
+      );
+      this.#after(0, tick);
+    }
   }
 
   /** Ticks are transactions: one that does not finish by the deadline is rolled back. */
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopped = true;
     for (const timer of this.#timers) clearTimeout(timer);
+    for (const unfollow of this.#unfollow) unfollow();
     await atMost(deadlineMs, Promise.all(this.#running));
   }
 
@@ -425,11 +446,15 @@ export class Keeper {
 
   async #run(tick: Tick): Promise<void> {
     let isMore = false;
+    const began = performance.now();
     try {
       isMore = await tick.run();
+      tick.succeededAt = performance.now();
     } catch (error) {
+      FAILED.add(1, tick.name);
       this.#parts.onFault(error);
     }
+    TOOK.note((performance.now() - began) / 1_000, tick.name);
     this.#after(isMore ? 0 : tick.everyMs, tick);
   }
 }

@@ -28,6 +28,8 @@ export type AttemptRules = {
   countsSoft: boolean;
   /** In [0, 1). */
   random(): number;
+  /** Is told of each recipient who was tried, or could not be. */
+  onOutcome(outcome: Outcome, domain: string, isBulk: boolean): void;
 };
 
 /** When the attempt began and ended, and how its end is shown. */
@@ -63,8 +65,14 @@ export function attempted(
   let answered = 0;
   for (let place = 0; place < email.marks.length; place++) {
     const mark = email.marks.charAt(place);
-    if (mark !== OPEN_MARK) result.keep(mark);
-    else result.add(outcomes[answered++] as Outcome, place, recipients[place] as Mailbox);
+    if (mark !== OPEN_MARK) {
+      result.keep(mark);
+      continue;
+    }
+    const outcome = outcomes[answered++] as Outcome;
+    const recipient = recipients[place] as Mailbox;
+    result.add(outcome, place, recipient);
+    rules.onOutcome(outcome, recipient.domain, email.isBulk);
   }
   // a retry is the same mail once more: rates are taken over recipients, each counted once
   if (email.attempts === 0) result.counts.attempted = answered;

@@ -4,12 +4,21 @@
  * open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
  */
 import { atMost } from "../clock.ts";
+import { Gauge, Histogram, SECONDS, SIZES } from "../meter.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { HeldBag } from "../record/mail/bagleases.ts";
 import { type Settled, settle } from "../record/mail/settle.ts";
 import type { SoftSeries } from "../record/mail/suppressions.ts";
 import { StepSize } from "../rules/stepsize.ts";
+
+const EMAILS = new Histogram(
+  "postrider_settle_emails",
+  "E-mails whose outcomes were written together",
+  SIZES,
+);
+const TOOK = new Histogram("postrider_settle_seconds", "How long each such write took", SECONDS);
+const OPEN = new Gauge("postrider_settle_queue", "Outcomes that are not written yet");
 
 const NOTES_OPEN_MAX = 2_000;
 const NOTE_AGE_MS_MAX = 1_000;
@@ -38,12 +47,14 @@ export class Settler {
   /** E-mails that somebody has received, as the record does not know yet. */
   #deliveries = 0;
   #onHealthy: (() => void)[] = [];
+  readonly #unfollow: () => void;
 
   constructor(sql: Sql, worker: string, onFault: (error: unknown) => void, series: SoftSeries | null = null) {
     this.#sql = sql;
     this.#series = series;
     this.#worker = worker;
     this.#onFault = onFault;
+    this.#unfollow = OPEN.follow(() => this.#notes.length + this.#inGroup);
   }
 
   note(note: Note): void {
@@ -88,6 +99,7 @@ export class Settler {
     const running = this.#running ?? Promise.resolve();
     await atMost(deadlineMs, running);
     if (this.#deliveries > 0) await atMost(deliveriesMs - deadlineMs, running);
+    this.#unfollow();
   }
 
   #isHealthy(): boolean {
@@ -148,8 +160,11 @@ export class Settler {
   async #settle(notes: readonly Note[], finished: readonly Finishing[]): Promise<void> {
     const bags = finished.flatMap(({ bag }) => (bag ? { bag, isDoubtful: this.#doubtful.has(bag) } : []));
     if (notes.length + bags.length === 0) return;
-    for (const { bag } of await settle(this.#sql, this.#worker, notes, bags, this.#series))
-      this.#doubtful.add(bag);
+    const began = performance.now();
+    const refused = await settle(this.#sql, this.#worker, notes, bags, this.#series);
+    TOOK.note((performance.now() - began) / 1_000);
+    EMAILS.note(notes.length);
+    for (const { bag } of refused) this.#doubtful.add(bag);
   }
 }
 

@@ -1,25 +1,38 @@
 /**
- * Metrics for Prometheus, on their own port. Read from Postgres on request, at most once a second; figures of single
- * workspaces are limited to the busiest. They name workspaces and their volume, so a token is required unless the
- * address is a loopback one.
+ * Metrics for Prometheus, on their own port: what this process has counted, and what the record says of all processes.
+ *
+ * A scrape costs the same whatever the backlog: counts of the record have limits, single workspaces are the busiest, and
+ * who asks again within a second gets the same answer. While Postgres does not answer, the process's own counts are told
+ * all the same. They name workspaces and their volume, so a token is required unless the address is a loopback one.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import { isIPv4 } from "node:net";
-import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { collectDefaultMetrics, Gauge, type MetricObjectWithValues, Registry } from "prom-client";
 import type { Clock } from "../clock.ts";
+import { allFamilies, type Distribution, type Family } from "../meter.ts";
 import { overdueRuns } from "../record/automations/runs.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { openFigures } from "../record/mail/figures.ts";
 import { webhookFigures } from "../record/outbox/webhooks.ts";
 import { busiestCaps, totalWaiting } from "../record/workspaces/caps.ts";
 
 const WORKSPACES_SHOWN = 50;
 const FRESH_MS = 1_000;
 const OVERDUE_COUNTED_MAX = 10_000;
+/** Processes of one `npm start` or `serve --processes` are asked for theirs. */
+const ASKED_MS_MAX = 5_000;
+const NAMES_BEGIN_WITH = "postrider_";
+
+type MetricSample = { metricName?: string; labels: Record<string, string | number>; value: number };
+/** As prom-client hands them out, and takes them to write text. */
+type MetricFamily = MetricObjectWithValues<MetricSample>;
 
 export type MetricsParts = {
   sql: Sql;
   clock: Clock;
+  /** In bytes; a limit of zero is none. */
+  redisMemory(): Promise<{ used: number; limit: number }>;
   host: string;
   port: number;
   /** null: no token is needed. */
@@ -27,45 +40,112 @@ export type MetricsParts = {
   onFault(error: unknown): void;
 };
 
-export async function startMetrics(parts: MetricsParts): Promise<{ port: number; stop(): Promise<void> }> {
+export type MetricsServer = { port: number; stop(): Promise<void> };
+
+export async function startMetrics(parts: MetricsParts): Promise<MetricsServer> {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics({ register: registry, prefix: NAMES_BEGIN_WITH });
+  for (const family of allFamilies()) registry.registerMetric(asMetric(family));
   const refresh = gauges(registry, parts);
+  return tellOn(parts, async () => {
+    await refresh();
+    return (await registry.getMetricsAsJSON()) as MetricFamily[];
+  });
+}
+
+/** Of several processes, each series under the name of its process. */
+export function startCollecting(
+  parts: Pick<MetricsParts, "host" | "port" | "token" | "onFault">,
+  processes: () => { name: string; metricsUrl: string }[],
+): Promise<MetricsServer> {
+  return tellOn(parts, async () => {
+    const told = await Promise.all(
+      processes().map(async ({ name, metricsUrl }) => {
+        try {
+          return { name, families: await ask(`${metricsUrl}.json`, parts.token) };
+        } catch {
+          return { name, families: [] }; // it is being started again
+        }
+      }),
+    );
+    const all = new Map<string, MetricFamily>();
+    for (const { name, families } of told)
+      for (const family of families) {
+        const values = family.values.map((one) => ({ ...one, labels: { ...one.labels, process: name } }));
+        const known = all.get(family.name);
+        if (known) known.values.push(...values);
+        else all.set(family.name, { ...family, values });
+      }
+    return [...all.values()];
+  });
+}
+
+async function ask(url: string, token: string | null): Promise<MetricFamily[]> {
+  const headers: Record<string, string> = token === null ? {} : { authorization: `Bearer ${token}` };
+  const response = await fetch(url, { headers, signal: AbortSignal.timeout(ASKED_MS_MAX) });
+  if (!response.ok) throw new Error(`${url} was answered ${response.status}`);
+  return (await response.json()) as MetricFamily[];
+}
+
+type ScrapeAnswer = { json: string; text: string };
+
+async function tellOn(
+  { host, port, token, onFault }: Pick<MetricsParts, "host" | "port" | "token" | "onFault">,
+  read: () => Promise<MetricFamily[]>,
+): Promise<MetricsServer> {
   let freshUntil = 0;
+  let told: Promise<ScrapeAnswer> | null = null;
+  const tell = (): Promise<ScrapeAnswer> => {
+    if (told === null || performance.now() >= freshUntil) {
+      freshUntil = Number.POSITIVE_INFINITY; // those who ask meanwhile get the answer that is being made
+      told = read().then(written);
+      const settle = () => {
+        freshUntil = performance.now() + FRESH_MS;
+      };
+      told.then(settle, settle);
+    }
+    return told;
+  };
   const server = createServer((request, response) => {
-    if (parts.token !== null && !isBearer(request.headers.authorization ?? "", parts.token)) {
+    const answer = { "/metrics": "text", "/metrics.json": "json" }[request.url ?? ""] as
+      | keyof ScrapeAnswer
+      | undefined;
+    if (token !== null && !isBearer(request.headers.authorization ?? "", token))
       response.writeHead(401, { "WWW-Authenticate": "Bearer" }).end();
-      return;
-    }
-    if (request.url !== "/metrics") {
-      response.writeHead(404).end();
-      return;
-    }
-    const isFresh = performance.now() < freshUntil;
-    if (!isFresh) freshUntil = performance.now() + FRESH_MS;
-    (isFresh ? Promise.resolve() : refresh())
-      .then(() => registry.metrics())
-      .then(
-        (text) => response.writeHead(200, { "Content-Type": registry.contentType }).end(text),
+    else if (answer === undefined) response.writeHead(404).end();
+    else
+      tell().then(
+        (all) => send(response, answer, all[answer]),
         (error) => {
-          parts.onFault(error);
+          onFault(error);
           response.writeHead(503).end();
         },
       );
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(parts.port, parts.host, resolve);
+    server.listen(port, host, resolve);
   });
   const address = server.address();
   return {
-    port: typeof address === "object" && address ? address.port : parts.port,
+    port: typeof address === "object" && address ? address.port : port,
     stop: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
       }),
   };
+}
+
+function send(response: ServerResponse, kind: keyof ScrapeAnswer, text: string): void {
+  const type = kind === "json" ? "application/json" : Registry.PROMETHEUS_CONTENT_TYPE;
+  response.writeHead(200, { "Content-Type": type }).end(text);
+}
+
+async function written(families: MetricFamily[]): Promise<ScrapeAnswer> {
+  const registry = new Registry();
+  for (const family of families) registry.registerMetric({ ...family, get: async () => family } as never);
+  return { json: JSON.stringify(families), text: await registry.metrics() };
 }
 
 /** Whether the address can be reached from this machine only. */
@@ -79,9 +159,48 @@ function isBearer(authorization: string, token: string): boolean {
   return timingSafeEqual(digest(authorization.replace(/^bearer +/i, "")), digest(token));
 }
 
-function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise<void> {
-  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Gauge({ name: `postrider_${name}`, help, labelNames, registers: [registry] });
+/** What prom-client asks of a metric, for a family that it does not count itself. */
+function asMetric(family: Family): never {
+  const { name, help, type } = family;
+  const get = async () => ({ name, help, type, aggregator: "sum", values: valuesOf(family) });
+  return { name, help, type, get } as never;
+}
+
+function valuesOf(family: Family): MetricSample[] {
+  const named = (values: readonly string[]) =>
+    Object.fromEntries(family.labels.map((label, n) => [label, values[n] ?? ""]));
+  if (family.type !== "histogram")
+    return [...family.read()].map(([labels, value]) => ({ labels: named(labels), value }));
+  return [...family.read()].flatMap(([labels, one]) =>
+    bucketsOf(family.name, family.bounds, named(labels), one),
+  );
+}
+
+function bucketsOf(
+  name: string,
+  bounds: readonly number[],
+  labels: Record<string, string>,
+  { counts, sum }: Distribution,
+): MetricSample[] {
+  let total = 0;
+  const buckets = [...bounds, "+Inf"].map((le, n) => {
+    total += counts[n] as number;
+    return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: total };
+  });
+  return [
+    ...buckets,
+    { metricName: `${name}_sum`, labels, value: sum },
+    { metricName: `${name}_count`, labels, value: total },
+  ];
+}
+
+function gauges(registry: Registry, { sql, clock, redisMemory, onFault }: MetricsParts): () => Promise<void> {
+  const ofRecord: Gauge<string>[] = [];
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => {
+    const one = new Gauge({ name: NAMES_BEGIN_WITH + name, help, labelNames, registers: [registry] });
+    ofRecord.push(one);
+    return one;
+  };
   const cap = gauge("cap", "Recipients that a workspace may send to, by window", ["workspace", "window"]);
   const used = gauge("cap_used", "Recipients granted today", ["workspace"]);
   const waiting = gauge("waiting", "E-mails that wait for a cap or the month", ["workspace"]);
@@ -93,22 +212,35 @@ function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise
   const behind = gauge("webhook_events_behind", "Events that enabled webhooks have not been sent yet");
   const failing = gauge("webhooks_failing", "Enabled webhooks that take no events now");
   const disabled = gauge("webhooks_disabled", "Webhooks that were disabled because they took none");
-  return async () => {
+  const bags = gauge("queue_bags", "Bags that are not finished, by shard, counted up to 100000", ["shard"]);
+  const age = gauge("queue_oldest_seconds", "How long ago the oldest of them was made", ["shard"]);
+  const due = gauge("emails_due", "E-mails that wait outside of bags, counted up to 100000", ["why"]);
+  const holds = gauge("suspensions", "Destinations that are suspended or slowed down", ["kind"]);
+  const memory = gauge("redis_memory_bytes", "Memory that Redis uses");
+  const memoryLimit = gauge("redis_memory_limit_bytes", "The most that it may use; 0: no limit");
+  const isReadable = gauge(
+    "stores_readable",
+    "1: the figures of all processes could be read from the stores",
+  );
+  const read = async () => {
     const now = clock.now();
-    const [rows, total, runs, webhooks] = await Promise.all([
+    const [rows, total, runs, webhooks, open, ofRedis] = await Promise.all([
       busiestCaps(sql, now, WORKSPACES_SHOWN),
       totalWaiting(sql),
       overdueRuns(sql, new Date(now), OVERDUE_COUNTED_MAX),
       webhookFigures(sql),
+      openFigures(sql),
+      redisMemory(),
     ]);
-    for (const one of [cap, used, waiting, oldest]) one.reset();
+    const secondsSince = (time: Date | null) =>
+      time === null ? 0 : Math.max(0, now - time.getTime()) / 1_000;
     for (const row of rows) {
       const workspace = row.workspaceId;
       cap.set({ workspace, window: "day" }, row.capDay);
       cap.set({ workspace, window: "hour" }, row.capHour);
       used.set({ workspace }, row.used);
       waiting.set({ workspace }, row.waiting);
-      oldest.set({ workspace }, row.oldest ? (now - row.oldest.getTime()) / 1_000 : 0);
+      oldest.set({ workspace }, secondsSince(row.oldest));
     }
     allWaiting.set(total.waiting);
     held.set(total.workspaces);
@@ -116,6 +248,24 @@ function gauges(registry: Registry, { sql, clock }: MetricsParts): () => Promise
     behind.set(webhooks.behind);
     failing.set(webhooks.failing);
     disabled.set(webhooks.disabled);
-    lag.set(runs.since ? (now - runs.since.getTime()) / 1_000 : 0);
+    lag.set(secondsSince(runs.since));
+    for (const { shard, count, oldest } of open.bags) {
+      bags.set({ shard }, count);
+      age.set({ shard }, secondsSince(oldest));
+    }
+    for (const { why, count } of open.due) due.set({ why }, count);
+    for (const { kind, count } of open.holds) holds.set({ kind }, count);
+    memory.set(ofRedis.used);
+    memoryLimit.set(ofRedis.limit);
+  };
+  return async () => {
+    for (const one of ofRecord) one.reset();
+    try {
+      await read();
+      isReadable.set(1);
+    } catch (error) {
+      onFault(error);
+      isReadable.set(0);
+    }
   };
 }

@@ -39,8 +39,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     const serving = await serve(config, roles, log);
     if (roles.every((role) => YIELDING.includes(role))) yieldToOthers(log);
     untilStopped(serving, log);
-    const { port, inboundPort, submissionPort, submissionTlsPort } = serving;
-    const ports = { port, inboundPort, submissionPort, submissionTlsPort };
+    const { stop: _, ...ports } = serving;
     log.info(ports, "serving");
     report({ kind: "ready", ...ports });
     return null;

@@ -63,7 +63,7 @@ import { egressRules } from "../webhooks/endpoint.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { tellOwners } from "../webhooks/tell.ts";
 import { WebhookWorker } from "../webhooks/work.ts";
-import { isLoopback, startMetrics } from "./metrics.ts";
+import { isLoopback, type MetricsServer, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
 
 /** Together less than 5 s, whatever the stores do: supervisors kill a process after that. */
@@ -96,6 +96,8 @@ export type Serving = {
   /** Where mail is taken over SMTP: with STARTTLS, and with TLS from the first byte. */
   submissionPort: number | null;
   submissionTlsPort: number | null;
+  /** Where metrics are told. */
+  metricsPort: number | null;
   stop(): Promise<void>;
 };
 
@@ -124,7 +126,8 @@ export async function serve(
       port = api.port;
       stops.push(api.stop);
     }
-    stops.push(await tellMetrics(config, stores, clock, log, onFault));
+    const metrics = await tellMetrics(config, stores, clock, log, onFault);
+    if (metrics) stops.push(metrics.stop);
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
     if (roles.includes("deliver"))
@@ -158,6 +161,7 @@ export async function serve(
       inboundPort: inbound?.port ?? null,
       submissionPort: submission?.port ?? null,
       submissionTlsPort: submission?.tlsPort ?? null,
+      metricsPort: metrics?.port ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
         await stores.close();
@@ -284,21 +288,21 @@ async function startSubmissionRole(
   }
 }
 
-/** Of several processes under one setting the first tells them: the record is the same for all. */
+/** Mail goes on without them: a port that is taken is said, and no reason to end. */
 async function tellMetrics(
   { host, metricsPort: port, metricsToken: token }: Config,
   stores: Stores,
   clock: Clock,
   log: Logger,
   onFault: (error: unknown) => void,
-): Promise<() => Promise<void>> {
-  if (port === null) return async () => {};
+): Promise<MetricsServer | null> {
+  if (port === null) return null;
+  const redisMemory = () => stores.redisMemory();
   try {
-    const metrics = await startMetrics({ sql: stores.sql("hints"), clock, host, port, token, onFault });
-    return metrics.stop;
+    return await startMetrics({ sql: stores.sql("hints"), redisMemory, clock, host, port, token, onFault });
   } catch (error) {
     log.warn({ err: error, port }, "this process serves no metrics: the port cannot be used");
-    return async () => {};
+    return null;
   }
 }
 

@@ -13,6 +13,7 @@ import type { ChildReport, StoresReport } from "../embedded/parent.ts";
 import { freePort, isPortFree } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
 import type { Role } from "../rules/roles.ts";
+import { startCollecting } from "./metrics.ts";
 
 /** Where reports go in development: a name that nobody can own. */
 const BOUNCE_DOMAIN = "bounces.postrider.test";
@@ -50,6 +51,8 @@ class Root {
   readonly #config: Config;
   readonly #home: Home;
   readonly #children = new Map<string, Child>();
+  /** Of the processes that tell metrics. */
+  readonly #metricsUrls = new Map<string, string>();
   #env: Record<string, string> = {};
   #place: ReadyInfo | null = null;
   #isStopping = false;
@@ -73,7 +76,9 @@ class Root {
     const { inboundHost, submissionHost } = this.#config;
     const anyPort = { INBOUND_PORT: "0", SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
     const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, WEBHOOK_NETWORKS_ALLOWED: LOOPBACK };
-    this.#env = childEnv(found, { ...assumed, ...anyPort });
+    // each process tells its own, and the root all of them
+    const metrics = this.#config.metricsPort === null ? {} : { METRICS_PORT: "0" };
+    this.#env = childEnv({ ...found, ...metrics }, { ...assumed, ...anyPort });
     for (const name of Object.keys(anyPort))
       if (this.#env[name] === "0")
         this.#env[name] = String(await freePort(name === "INBOUND_PORT" ? inboundHost : submissionHost));
@@ -89,7 +94,11 @@ class Root {
       say,
     });
     this.#place = readyInfoOf(
-      { ...NO_URLS, ...urls, bounce_domain: this.#env.BOUNCE_DOMAIN ?? null },
+      {
+        ...{ ...NO_URLS, ...urls },
+        bounce_domain: this.#env.BOUNCE_DOMAIN ?? null,
+        metrics_url: await this.#collectMetrics(),
+      },
       demo,
       stores,
       SMTP_URL ?? null,
@@ -150,6 +159,21 @@ class Root {
       databaseUrl: databaseUrl ?? stores.databaseUrl,
       redisUrl: redisUrl ?? stores.redisUrl,
     };
+  }
+
+  async #collectMetrics(): Promise<string | null> {
+    const { host, metricsPort: port, metricsToken: token } = this.#config;
+    if (port === null) return null;
+    const processes = () => [...this.#metricsUrls].map(([name, metricsUrl]) => ({ name, metricsUrl }));
+    const onFault = (error: unknown) => say(`The metrics could not be told: ${reasonOf(error)}`);
+    try {
+      const metrics = await startCollecting({ host, port, token, onFault }, processes);
+      return `http://${reachable(host)}:${metrics.port}/metrics`;
+    } catch (error) {
+      throw new ChildStartError(
+        `The metrics cannot be told on ${host}, port ${port}: ${reasonOf(error)}. Set METRICS_PORT.`,
+      );
+    }
   }
 
   /** Its first start must succeed; after that it is restarted. Returns where it listens. */
@@ -228,7 +252,16 @@ class Root {
     const child = startChild({ name, script: path, args, env, logFile, say });
     this.#children.set(name, child);
     this.#home.note(name, child.pid);
+    child.started.then(
+      (report) => this.#noteMetrics(name, report),
+      () => {},
+    );
     return child;
+  }
+
+  #noteMetrics(name: string, report: ChildReport): void {
+    if (report.kind === "ready" && report.metricsPort !== null)
+      this.#metricsUrls.set(name, `http://${reachable(this.#config.host)}:${report.metricsPort}/metrics`);
   }
 
   /** The process that owned the stores may have been killed before it could end them. */
@@ -260,6 +293,7 @@ function reachable(host: string): string {
 }
 
 type ListeningUrls = Pick<ReadyInfo, "base_url" | "inbound_url" | "submission_url" | "submission_tls_url">;
+type OwnUrls = Pick<ReadyInfo, "bounce_domain" | "metrics_url">;
 const NO_URLS: ListeningUrls = {
   base_url: "",
   inbound_url: null,
@@ -268,7 +302,7 @@ const NO_URLS: ListeningUrls = {
 };
 
 function readyInfoOf(
-  urls: ListeningUrls & Pick<ReadyInfo, "bounce_domain">,
+  urls: ListeningUrls & OwnUrls,
   demo: Demo,
   { databaseUrl, redisUrl, mailboxUrl }: StoresReport,
   smtpUrl: string | null,

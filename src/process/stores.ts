@@ -100,6 +100,12 @@ export class Stores {
     }
   }
 
+  async redisMemory(): Promise<{ used: number; limit: number }> {
+    const info = await (this.#clients[0] as RedisClient).info("memory");
+    const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(info)?.[1] ?? 0);
+    return { used: figure("used_memory"), limit: figure("maxmemory") };
+  }
+
   async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
     const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
     const results = await Promise.all([

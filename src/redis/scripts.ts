@@ -9,6 +9,17 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Cluster, Redis } from "ioredis";
+import { Counter, Histogram, SECONDS } from "../meter.ts";
+
+const TOOK = new Histogram(
+  "postrider_redis_script_seconds",
+  "How long callers waited for a script in Redis",
+  SECONDS,
+  ["script"],
+);
+const FAILED = new Counter("postrider_redis_script_errors_total", "Scripts in Redis that gave no answer", [
+  "script",
+]);
 
 const LUA_FOLDER = new URL("../../lua/", import.meta.url);
 
@@ -50,14 +61,31 @@ export function loadScript<const Keys extends string, const Args extends string>
       const values: Argument[] = [];
       for (const key of keys) values.push(keyValues[key]);
       for (const arg of args) values.push(argValues[arg]);
+      const began = performance.now();
       try {
-        return await client.evalsha(sha, keys.length, ...values);
+        return await sent(client, sha, source, [keys.length, ...values]);
       } catch (error) {
-        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-        return await client.eval(source, keys.length, ...values);
+        FAILED.add(1, name);
+        throw error;
+      } finally {
+        TOOK.note((performance.now() - began) / 1_000, name);
       }
     },
   };
+}
+
+async function sent(
+  client: RedisClient,
+  sha: string,
+  source: string,
+  [keys, ...values]: [number, ...Argument[]],
+): Promise<unknown> {
+  try {
+    return await client.evalsha(sha, keys, ...values);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+    return await client.eval(source, keys, ...values);
+  }
 }
 
 function words(text: string, label: string, name: string): string[] {

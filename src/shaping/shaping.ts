@@ -82,6 +82,11 @@ export class Shaping {
     return ([4, 6] as const).filter((family) => all.includes(family) || all.includes(0));
   }
 
+  /** null: it is no provider's, or there is no file. */
+  providerOf(hosts: readonly string[]): string | null {
+    return this.#shaper?.providerOf(hosts) ?? null;
+  }
+
   poolOf({ workspaceId, isBulk }: MailSender): readonly SourceAddress[] {
     return this.#shaper?.poolOf(workspaceId, isBulk) ?? this.#ownPool;
   }

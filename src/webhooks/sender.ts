@@ -7,6 +7,7 @@
  * CONNECTIONS_MAX. After FAILURES_MAX failures in a row nothing is sent but a try now and then.
  */
 import { newId } from "../ids.ts";
+import { Counter, Histogram, LONG_SECONDS } from "../meter.ts";
 import type {
   DeliveryRow,
   DueEvent,
@@ -20,6 +21,13 @@ import { FAILURES_MAX, pauseAfter, retryAfterMs, TRIES_MAX, waitAfter } from "..
 import { eventId, payloadOf } from "./payload.ts";
 import { POST_MS_MAX, Poster, type PosterParts, type PostResult } from "./post.ts";
 import { type SecretSealer, Signatures } from "./secret.ts";
+
+const SENT = new Counter(
+  "postrider_webhook_attempts_total",
+  "Requests to webhooks, by the class of their answer",
+  ["answer"],
+);
+const TOOK = new Histogram("postrider_webhook_seconds", "How long webhooks took to answer", LONG_SECONDS);
 
 const CONNECTIONS_MAX = 32;
 const CONNECTIONS_FIRST = 4;
@@ -328,6 +336,8 @@ export class EndpointSender {
     const poster = this.#poster;
     const result = await this.#post(event, at);
     this.#running--;
+    SENT.add(1, result.status === null ? "none" : `${Math.floor(result.status / 100)}xx`);
+    TOOK.note(result.ms / 1_000);
     this.#attempts.push({
       ...this.key,
       attemptId: newId(at),

@@ -82,6 +82,7 @@ test("a statement by itself", async () => {
 test("a group of a group commit", async () => {
   const commit = new GroupCommit<string, "written">(
     {
+      what: "tests",
       open: () => ({
         read: async (tx) => {
           await settled([add(tx, "first").execute()]);

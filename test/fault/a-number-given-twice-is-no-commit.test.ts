@@ -33,6 +33,7 @@ beforeEach(async () => {
   await direct`create table noted (n int)`;
   commit = new GroupCommit<number, "written">(
     {
+      what: "tests",
       open: (group) => ({
         read: async (tx) => void (await tx`select 1`),
         write: (tx) => group.map((n) => tx.unsafe(`insert into noted values (${n})`)),

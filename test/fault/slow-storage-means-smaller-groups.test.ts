@@ -21,6 +21,7 @@ type Verdict = "written";
 function groupCommit(slowness: (rows: number) => string, onGroup: (rows: number) => void) {
   return new GroupCommit<number, Verdict>(
     {
+      what: "tests",
       open: (group) => ({
         read: async (tx) => {
           onGroup(group.length);

@@ -74,6 +74,8 @@ export class Engine {
   /** Of `submission`: with STARTTLS, and with TLS from the first byte. */
   readonly submissionPort: number;
   readonly submissionTlsPort: number;
+  /** Where metrics are told; null: nowhere. */
+  readonly metricsPort: number | null;
   readonly complaints: readonly Complaint[];
   /** Connections of the test's own, to look into the stores behind the engine's back. */
   readonly sql: Sql;
@@ -93,6 +95,7 @@ export class Engine {
     this.inboundPort = serving.inboundPort ?? 0;
     this.submissionPort = serving.submissionPort ?? 0;
     this.submissionTlsPort = serving.submissionTlsPort ?? 0;
+    this.metricsPort = serving.metricsPort;
     this.complaints = complaints;
     this.sql = connectRecord(databaseUrl, "setup", LOOK_MS_MAX);
     this.redis = connectRedis(redisUrl, "worker", LOOK_MS_MAX);

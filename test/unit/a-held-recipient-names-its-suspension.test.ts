@@ -16,6 +16,7 @@ const rules = {
   hasFeedback: () => false,
   hashOf: (identity: string) => Buffer.from(identity),
   countsSoft: false,
+  onOutcome: () => {},
   random: () => 0,
 };
 

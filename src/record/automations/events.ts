@@ -59,6 +59,7 @@ type NewRun = {
 export function eventCommit(options: GroupCommitOptions): EventCommit {
   return new GroupCommit(
     {
+      what: "events",
       open: (group) => new EventTransaction(group),
       rowsOf: () => 1,
       bytesOf: ({ bytes }) => bytes,

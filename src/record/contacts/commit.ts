@@ -54,6 +54,7 @@ export function contactCommit(
 ): ContactCommit {
   return new GroupCommit(
     {
+      what: "contacts",
       open: (group) => new ContactTransaction(group, hashOf),
       rowsOf: () => 1,
       bytesOf: ({ bytes }) => bytes,

@@ -5,6 +5,7 @@
  */
 import { connect as connectSocket } from "node:net";
 import postgres from "postgres";
+import { Counter, Histogram, SECONDS } from "../../meter.ts";
 import { arrayTypes } from "./arraytypes.ts";
 import { openPool } from "./pool.ts";
 import type { Sql } from "./statement.ts";
@@ -50,10 +51,30 @@ const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;
 const CONNECT_SECONDS_MIN = 10;
 
-export function connectRecord(url: string, pool: PoolName, timeoutMs: number): Sql {
+const TOOK = new Histogram(
+  "postrider_postgres_seconds",
+  "How long callers waited for a statement in Postgres",
+  SECONDS,
+  ["pool"],
+);
+const FAILED = new Counter(
+  "postrider_postgres_errors_total",
+  "Statements that failed: refused by Postgres, or lost with their connection",
+  ["pool", "error"],
+);
+
+/** Is told of each statement how long its caller waited. */
+export type StatementWatch = (pool: PoolName, ms: number, text: () => string) => void;
+
+export function connectRecord(url: string, pool: PoolName, timeoutMs: number, watch?: StatementWatch): Sql {
   const { href, socketFolder } = withoutSocket(url);
-  return openPool(POOL_CONNECTIONS[pool], {
+  return openPool(POOL_CONNECTIONS[pool], pool, {
     silenceMsMax: silenceOf(pool, timeoutMs),
+    onAnswer(ms, failure, text) {
+      TOOK.note(ms / 1_000, pool);
+      if (failure !== null) FAILED.add(1, pool, failure);
+      watch?.(pool, ms, text);
+    },
     connect: ({ host: [host], port: [port] }) =>
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })

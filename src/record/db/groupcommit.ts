@@ -20,11 +20,24 @@
  *
  * Refuses more than its limit of rows and bytes in hand at once (`takeRoom`).
  */
+import { Counter, Gauge, Histogram, SECONDS, SIZES } from "../../meter.ts";
 import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 import type { Reserved } from "./statement.ts";
+
+const ROWS = new Histogram("postrider_commit_rows", "Rows of each group commit", SIZES, ["what"]);
+const REQUESTS = new Histogram("postrider_commit_requests", "Requests of each group commit", SIZES, ["what"]);
+const TOOK = new Histogram("postrider_commit_seconds", "How long each group commit took", SECONDS, ["what"]);
+const WAITED = new Histogram(
+  "postrider_commit_wait_seconds",
+  "How long the oldest request of each group commit waited for it",
+  SECONDS,
+  ["what"],
+);
+const ENDED = new Counter("postrider_commits_total", "Group commits by how they ended", ["what", "end"]);
+const QUEUED = new Gauge("postrider_commit_queue", "Requests that wait for a group commit", ["what"]);
 
 const GROUP_ROWS_MAX = 4_000;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
@@ -69,6 +82,8 @@ export type Uncommitted =
 export type QueueSpace = { release(): void };
 
 export type EntryKind<Entry, Verdict> = {
+  /** Its name among the metrics. */
+  what: string;
   open(group: readonly Entry[]): Transaction<Entry, Verdict>;
   rowsOf(entry: Entry): number;
   bytesOf(entry: Entry): number;
@@ -152,11 +167,13 @@ class Lane<Entry, Verdict> {
   #running: Promise<void> | null = null;
   /** Of the rows and bytes that a group may have at most. */
   #share = 1;
+  readonly #unfollow: () => void;
 
   constructor(kind: EntryKind<Entry, Verdict>, options: GroupCommitOptions) {
     this.#kind = kind;
     this.#options = options;
     this.#sql = options.connect();
+    this.#unfollow = QUEUED.follow(() => this.#queue.length, kind.what);
   }
 
   submit(entry: Entry, rows: number, bytes: number): Promise<Verdict | Uncommitted> {
@@ -168,6 +185,7 @@ class Lane<Entry, Verdict> {
 
   async close(): Promise<void> {
     await this.#running;
+    this.#unfollow();
     await this.#sql.end({ timeout: 1 });
   }
 
@@ -251,6 +269,21 @@ class Lane<Entry, Verdict> {
   }
 
   async #attempt(group: CommitGroup<Entry, Verdict>): Promise<End> {
+    const { what } = this.#kind;
+    const began = performance.now();
+    WAITED.note((began - (group[0]?.since ?? began)) / 1_000, what);
+    REQUESTS.note(group.length, what);
+    ROWS.note(
+      group.reduce((sum, { rows }) => sum + rows, 0),
+      what,
+    );
+    const end = await this.#attemptOnce(group);
+    TOOK.note((performance.now() - began) / 1_000, what);
+    ENDED.add(1, what, end.kind);
+    return end;
+  }
+
+  async #attemptOnce(group: CommitGroup<Entry, Verdict>): Promise<End> {
     const transaction = this.#kind.open(group.map((one) => one.entry));
     const attempt = new Attempt(this.#sql, this.#options.timeoutMs, transaction);
     const committed = (): End => {

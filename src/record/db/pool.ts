@@ -3,6 +3,7 @@
  * behind the statements of the least busy one. A transaction has its session alone, until it is committed or rolled
  * back: nothing is said to a connection that the transaction did not begin on.
  */
+import { Gauge } from "../../meter.ts";
 import { retried } from "./conflict.ts";
 import { asUndone, isRefusal } from "./lost.ts";
 import { ConnectionLost, Session, type SessionParts } from "./session.ts";
@@ -16,6 +17,12 @@ import {
   writing,
 } from "./statement.ts";
 
+const OPEN = new Gauge("postrider_postgres_connections", "Open connections to Postgres", ["pool"]);
+const IN_FLIGHT = new Gauge("postrider_postgres_in_flight", "Statements that Postgres has not answered yet", [
+  "pool",
+]);
+const WAITING = new Gauge("postrider_postgres_waiting", "Statements that no connection has yet", ["pool"]);
+
 const PIPELINED_MAX = 100;
 /** Backends cache tables and statements without limit, so connections are replaced from time to time. */
 const LIFETIME_MS_MIN = 30 * 60_000;
@@ -25,14 +32,23 @@ const REOPEN_MS_MAX = 1_000;
 
 type WaitingStatement = { use(session: Session): void; refuse(error: Error): void };
 
-export function openPool(connectionsMax: number, parts: Omit<SessionParts, "onChange">): Sql {
+/** `name` is that of the pool among the metrics. */
+export function openPool(connectionsMax: number, name: string, parts: Omit<SessionParts, "onChange">): Sql {
   const pool = new SessionPool(connectionsMax, parts);
+  const unfollow = [
+    OPEN.follow(() => pool.open, name),
+    IN_FLIGHT.follow(() => pool.inFlight, name),
+    WAITING.follow(() => pool.waiting, name),
+  ];
   return Object.assign(
     writing((statement) => retried(() => pool.run(statement))),
     {
       begin: <T>(work: (tx: Tx) => T | Promise<T>) => retried(() => pool.begin(work)),
       reserve: () => pool.reserve(),
-      end: (options?: { timeout?: number }) => pool.end(options),
+      end: (options?: { timeout?: number }) => {
+        for (const stop of unfollow) stop();
+        return pool.end(options);
+      },
     },
   );
 }
@@ -53,6 +69,18 @@ class SessionPool {
   constructor(max: number, parts: Omit<SessionParts, "onChange">) {
     this.#max = max;
     this.#parts = { ...parts, onChange: (session) => this.#changed(session) };
+  }
+
+  get open(): number {
+    return this.#sessions.length;
+  }
+
+  get inFlight(): number {
+    return this.#sessions.reduce((sum, { inFlight }) => sum + inFlight, 0);
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   run(statement: Unsent): Promise<Rows> {

@@ -34,6 +34,8 @@ export type SessionParts = {
   silenceMsMax: number | null;
   /** A statement is done, or the connection is lost. */
   onChange(session: Session): void;
+  /** After each statement: how long its caller waited, and what it failed with. */
+  onAnswer?(ms: number, failure: "refused" | "lost" | null, text: () => string): void;
 };
 
 export class Session {
@@ -66,11 +68,14 @@ export class Session {
     const query = statement.writtenBy(this.#client);
     this.inFlight++;
     this.#watchSilence();
+    const began = performance.now();
+    let failure: "refused" | "lost" | null = null;
     try {
       const rows = await query.execute();
       this.hasAnswered = true;
       return withoutHoles(rows);
     } catch (error) {
+      failure = isRefusal(error) ? "refused" : "lost";
       if (isRefusal(error)) this.hasAnswered = true;
       else {
         if (this.isOver || this.#socket?.destroyed) asLost(error);
@@ -82,6 +87,7 @@ export class Session {
     } finally {
       this.inFlight--;
       this.#parts.onChange(this);
+      this.#parts.onAnswer?.(performance.now() - began, failure, () => textOf(query));
     }
   }
 
@@ -141,6 +147,12 @@ export class Session {
   #lost(): ConnectionLost {
     return new ConnectionLost("the connection to Postgres is lost", { cause: this.#cause });
   }
+}
+
+/** As it was sent, with places for its values. */
+function textOf(query: unknown): string {
+  const { statement } = query as { statement?: { string?: string } };
+  return statement?.string ?? "";
 }
 
 /** The client counts rows on from a result that broke off with an error: the first rows are missing then. */

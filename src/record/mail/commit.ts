@@ -12,6 +12,7 @@
  * transaction when the submission is refused.
  */
 import { newId } from "../../ids.ts";
+import { Counter } from "../../meter.ts";
 import { advance, judge, nextTurn, waitForMonth } from "../../rules/ledger.ts";
 import { shardOf } from "../../rules/shards.ts";
 import { keepContacts } from "../contacts/contacts.ts";
@@ -43,6 +44,13 @@ import {
   type NewEmail,
 } from "./emails.ts";
 import { type Claim, dropClaims, takeClaims } from "./idempotency.ts";
+
+const ACCEPTED = new Counter("postrider_emails_accepted_total", "E-mails that were committed", ["stream"]);
+export const SUPPRESSED = new Counter(
+  "postrider_recipients_suppressed_total",
+  "Recipients who are written to no more, found when their mail was accepted or sent",
+  ["when"],
+);
 
 export type Submission = {
   workspaceId: string;
@@ -79,6 +87,7 @@ export function mailCommit(
 ): MailCommit {
   return new GroupCommit(
     {
+      what: "mail",
       open: (group) => new MailTransaction(group, onBags, hashOf),
       rowsOf: ({ emails }) => emails.length,
       bytesOf,
@@ -190,6 +199,12 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   }
 
   committed(): void {
+    for (const one of this.#group) {
+      const verdict = this.verdictOf(one);
+      if (verdict.kind !== "accepted") continue;
+      ACCEPTED.add(one.emails.length, one.bulk ? "bulk" : "transactional");
+      SUPPRESSED.add(verdict.suppressed, "accepted");
+    }
     if (this.#bags.length > 0) this.#onBags(this.#bags);
   }
 
