@@ -98,6 +98,18 @@ test("links lead to pages that are there, and the README to each of them", () =>
   expect(PAGES.filter((page) => page.startsWith("docs/") && !readme.includes(`](${page})`))).toEqual([]);
 });
 
+test("links to a part of a page name a heading that is there", () => {
+  const dead = PAGES.flatMap((page) =>
+    [...text(page).matchAll(/\]\(([^)#:]*)#([^)]+)\)/g)]
+      .filter(([, target = "", anchor = ""]) => {
+        const linked = target === "" ? page : join(dirname(page), target);
+        return !anchorsOf(text(linked)).includes(anchor);
+      })
+      .map(([, target, anchor]) => `${page} links ${target}#${anchor}`),
+  );
+  expect(dead).toEqual([]);
+});
+
 test("commands that are named are there", () => {
   const commands = readdirSync(join(ROOT, "src/cli"))
     .map((file) => text(`src/cli/${file}`))
@@ -142,6 +154,16 @@ function rowsOf(markdown: string): string[][] {
         .split("|")
         .map((cell) => cell.trim()),
     );
+}
+
+/** As GitHub makes them of headings. */
+function anchorsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, "")
+      .replaceAll(" ", "-"),
+  );
 }
 
 function words(cell = ""): string[] {
