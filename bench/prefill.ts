@@ -44,6 +44,7 @@ export async function prefill(
         at: now + YEAR_MS,
         why: "cap_hour" as const,
         bulk: false,
+        stream: "",
         weight,
         bytes,
       }));

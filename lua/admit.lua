@@ -11,17 +11,20 @@ KEYS key_record workspace_record key_rates workspace_rates
 ARGV now:number requests:number
 REPLY {'miss'} | {'revoked'}
     | {'known', key id, permissions, audiences, workspace id, plan, version, requests admitted,
-       limit, remaining after them, seconds to reset, seconds until the others may retry, '1' when suspended}
+       limit, remaining after them, seconds to reset, seconds until the others may retry, '1' when suspended,
+       stream of the key, streams of the workspace}
 ]]
 -- @include clock
 now = clock(now)
 
-local key = redis.call('HMGET', key_record, 'state', 'until', 'id', 'permissions', 'audiences')
+local key = redis.call('HMGET', key_record, 'state', 'until', 'id', 'permissions', 'audiences', 'stream')
 if key[1] == 'revoked' then return { 'revoked' } end
 if not key[1] or tonumber(key[2]) < now then return { 'miss' } end
 local ws = redis.call('HMGET', workspace_record, 'until', 'id', 'plan', 'version', 'minute_scope', 'per_second', 'per_minute',
-  'suspended')
+  'suspended', 'streams')
 if not ws[1] or tonumber(ws[1]) < now then return { 'miss' } end
+-- stored by an older version
+if not key[6] or not ws[9] then return { 'miss' } end
 
 local minute_key = key_rates
 if ws[5] == 'workspace' then minute_key = workspace_rates end
@@ -68,4 +71,4 @@ if admitted < requests then
 end
 
 return { 'known', key[3], key[4], key[5], ws[2], ws[3], ws[4], admitted,
-  nearest.limit, left(nearest), seconds(nearest.ends), retry, ws[8] or '' }
+  nearest.limit, left(nearest), seconds(nearest.ends), retry, ws[8] or '', key[6], ws[9] }

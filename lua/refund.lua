@@ -10,7 +10,7 @@ REPLY 1 when undone, 0 when there was nothing to undo
 ]]
 -- @include windows
 if frees_claim == 1 then redis.call('DEL', claim) end
-local f = redis.call('HMGET', reservation, 'epoch', 'month', 'day', 'bucket', 'counted', 'counts_day', 'bulk', 'granted')
+local f = redis.call('HMGET', reservation, 'epoch', 'month', 'day', 'bucket', 'counted', 'counts_day', 'bulk', 'granted', 'stream')
 if not f[1] then return 0 end
 redis.call('DEL', reservation)
 local held = redis.call('HMGET', use, 'epoch', 'month', 'day', 'bucket')
@@ -21,10 +21,11 @@ if held[2] == f[2] then redis.call('HINCRBY', use, 'month_used', 0 - counted) en
 local same_day = held[3] == f[3]
 if same_day and f[6] == '1' then redis.call('HINCRBY', use, 'day_used', 0 - counted) end
 if granted > 0 then
-  local bulk = f[7] == '1'
+  local bulk, stream = f[7] == '1', f[9]
   if same_day then
     redis.call('HINCRBY', use, 'cap_day_used', 0 - granted)
     if bulk then redis.call('HINCRBY', use, 'cap_day_bulk', 0 - granted) end
+    if stream ~= '' then redis.call('HINCRBY', use, 'd:' .. stream, 0 - granted) end
   end
   if tonumber(held[4]) - bucket < SLOTS then
     redis.call('HINCRBY', use, 'hour_used', 0 - granted)
@@ -33,6 +34,7 @@ if granted > 0 then
       redis.call('HINCRBY', use, 'hour_bulk', 0 - granted)
       redis.call('HINCRBY', use, 'b' .. bucket % SLOTS, 0 - granted)
     end
+    if stream ~= '' then redis.call('HINCRBY', use, 'n' .. bucket % SLOTS .. ':' .. stream, 0 - granted) end
   end
 end
 return 1

@@ -14,6 +14,6 @@ redis.call('DEL', use)
 redis.call('HSET', use, 'epoch', epoch, 'month', month, 'month_used', month_used, 'day', day, 'day_used', day_used,
   'cap_day_used', cap_day_used, 'cap_day_bulk', cap_day_bulk, 'bucket', bucket, 'hour_used', hour_used,
   'hour_bulk', hour_bulk, 'waiting', waiting, 'waiting_bulk', waiting_bulk)
-for field, value in string.gmatch(slots, '(%a%d+)=(%d+)') do redis.call('HSET', use, field, value) end
+for field, value in string.gmatch(slots, '(%S+)=(%d+)') do redis.call('HSET', use, field, value) end
 redis.call('PEXPIRE', use, lives_ms)
 return 1

@@ -21,6 +21,7 @@ import type { Shortage } from "./record/mail/overload.ts";
 import { type Account, readAccount } from "./record/workspaces/ledgers.ts";
 import { advance, judge, secondsToReset } from "./rules/ledger.ts";
 import { type Plan, planThatFits } from "./rules/plans.ts";
+import { BULK_STREAM, TRANSACTIONAL_STREAM } from "./rules/stream.ts";
 
 /** Making a key or setting a limit is another version; several in a row must not fail a send. */
 const STALE_ATTEMPTS_MAX = 8;
@@ -138,9 +139,9 @@ class Submitter {
       if (!account) return { kind: "key revoked" };
       advance(account.ledger, now);
       const verdict = judge(account.ledger, account.allowance, {
+        ...TRANSACTIONAL_STREAM,
         counted,
         countsDay: true,
-        bulk: false,
         weights: [],
       });
       return verdict.kind === "over" ? overQuota(verdict, account, counted, now) : null;
@@ -186,7 +187,8 @@ class Submitter {
     const sent: Promise<unknown>[] = [];
     if (committed.kind === "accepted") {
       if (asked.claim) sent.push(reservations.endClaim(asked));
-      const agrees = grant.kind === "granted" && grant.go === committed.go && committed.suppressed === 0;
+      const agrees =
+        grant.kind === "granted" && asked.isWhole && grant.go === committed.go && committed.suppressed === 0;
       if (!agrees && "epoch" in grant) sent.push(reservations.restore(committed.account, grant.epoch));
     } else if (committed.kind === "unknown") {
       // the caller is told to ask again under the same key, and only the record can answer
@@ -213,9 +215,14 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
     const counted = emails.reduce((sum, { weight }) => sum + weight, 0);
     const weights = emails.filter(({ scheduledAt }) => scheduledAt === null).map(({ weight }) => weight);
     const reservationId = newReservationId(emails);
-    const asked: Asked = { reservationId, handle, workspaceId, counted, bulk, weights, claim: null };
+    const stream = bulk ? BULK_STREAM : TRANSACTIONAL_STREAM;
+    const asked: Asked = {
+      ...stream,
+      ...{ reservationId, handle, workspaceId, counted, weights, claim: null },
+      ...{ countsDay: false, isWhole: true },
+    };
     const grant = await reservations.reserve(asked, noRecord).catch(() => null);
-    const submission = { workspaceId, version: null, given: clock.given(), bulk, counted, claim: null };
+    const submission = { workspaceId, version: null, given: clock.given(), counted, claim: null };
     const committed = await commit.submit({ ...submission, emails, attachments });
     const agrees =
       grant?.kind === "granted" &&
@@ -243,14 +250,21 @@ async function noRecord(): Promise<never> {
   throw new Unavailable("memory", "Redis does not hold the workspace");
 }
 
+/** Of e-mails in several streams Redis is asked about the first of these; its counters are then corrected. */
 function ask(caller: Caller, { emails, counted, claim }: Outgoing): Asked {
+  const ready = emails.filter((email) => email.scheduledAt === null);
+  const { bulk, stream } = ready[0] ?? TRANSACTIONAL_STREAM;
+  const asked = ready.filter((email) => email.bulk === bulk && email.stream === stream);
   return {
+    bulk,
+    stream,
+    isWhole: asked.length === ready.length,
     reservationId: newReservationId(emails),
     handle: caller.bearer.handle,
     workspaceId: caller.workspaceId,
     counted,
-    bulk: false,
-    weights: emails.filter((email) => email.scheduledAt === null).map((email) => email.weight),
+    countsDay: true,
+    weights: asked.map((email) => email.weight),
     claim: claim && { scope: claim.scope, keyHash: hashOf(claim.key), digest: claim.digest },
   };
 }
@@ -262,7 +276,6 @@ function submission(version: number, caller: Caller, outgoing: Outgoing, given: 
     workspaceId,
     version,
     given,
-    bulk: false,
     counted,
     emails,
     attachments,

@@ -7,6 +7,7 @@ import { Reservations } from "../../src/admission/reserve.ts";
 import { newId } from "../../src/ids.ts";
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
+import { TRANSACTIONAL_STREAM } from "../../src/rules/stream.ts";
 import { figure } from "../figure.ts";
 import type { Bench } from "../machine.ts";
 import { BATCH_EMAILS } from "../mails.ts";
@@ -81,7 +82,9 @@ async function reserveMicros(bench: Bench, emails: number): Promise<number> {
         handle,
         workspaceId: id,
         counted: emails,
-        bulk: false,
+        ...TRANSACTIONAL_STREAM,
+        countsDay: true,
+        isWhole: true,
         weights,
         claim: null,
       },

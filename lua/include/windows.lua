@@ -15,8 +15,28 @@ local function month_of(day)
   return year * 12 + month - 1
 end
 
+-- The limits of single streams, as rules/stream.ts writes them.
+local function read_streams(text)
+  local streams = {}
+  for name, bulk, reserved, most in string.gmatch(text, '([^ :]+):(%d):([^ :]+):([^ :]+)') do
+    streams[#streams + 1] = { name = name, bulk = tonumber(bulk), reserved = tonumber(reserved), most = tonumber(most) }
+  end
+  return streams
+end
+
+-- What the streams used of the day and the hour, and what waits in them.
+local function open_streams(use, streams)
+  for _, one in ipairs(streams) do
+    local fields = { 'd:' .. one.name, 'w:' .. one.name }
+    for slot = 0, SLOTS - 1 do fields[#fields + 1] = 'n' .. slot .. ':' .. one.name end
+    local f = redis.call('HMGET', use, unpack(fields))
+    one.day, one.waiting, one.hour = tonumber(f[1]) or 0, tonumber(f[2]) or 0, 0
+    for n = 3, #fields do one.hour = one.hour + (tonumber(f[n]) or 0) end
+  end
+end
+
 -- Reads the use, moves it to `now` and returns it as a table; changed fields are written at once.
-local function open_windows(use, now)
+local function open_windows(use, now, streams)
   local f = redis.call('HMGET', use, 'epoch', 'month', 'month_used', 'day', 'day_used', 'cap_day_used', 'cap_day_bulk',
     'bucket', 'hour_used', 'hour_bulk', 'waiting', 'waiting_bulk')
   if not f[1] then return nil end
@@ -29,6 +49,7 @@ local function open_windows(use, now)
   if day > w.day then
     w.day, w.day_used, w.cap_day_used, w.cap_day_bulk = day, 0, 0, 0
     redis.call('HSET', use, 'day', day, 'day_used', 0, 'cap_day_used', 0, 'cap_day_bulk', 0)
+    for _, one in ipairs(streams) do redis.call('HDEL', use, 'd:' .. one.name) end
     local month = month_of(day)
     if month > w.month then
       w.month, w.month_used = month, 0
@@ -44,9 +65,11 @@ local function open_windows(use, now)
       w.hour_used = w.hour_used - (tonumber(old[1]) or 0)
       w.hour_bulk = w.hour_bulk - (tonumber(old[2]) or 0)
       redis.call('HDEL', use, 'u' .. slot, 'b' .. slot)
+      for _, one in ipairs(streams) do redis.call('HDEL', use, 'n' .. slot .. ':' .. one.name) end
     end
     w.bucket = bucket
     redis.call('HSET', use, 'bucket', bucket, 'hour_used', w.hour_used, 'hour_bulk', w.hour_bulk)
   end
+  open_streams(use, streams)
   return w
 end

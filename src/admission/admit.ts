@@ -15,6 +15,7 @@ import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
 import { allowanceOf } from "../rules/allowance.ts";
 import { limitsOf, type Plan, TERMS } from "../rules/plans.ts";
+import { limitsText } from "../rules/stream.ts";
 import type { Bearer } from "./bearer.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
@@ -34,6 +35,10 @@ export type Caller = {
   readonly version: number;
   /** Its requests are refused until the operator resumes it. */
   readonly isSuspended: boolean;
+  /** Of mail that names none. */
+  readonly stream: string;
+  /** Those that the workspace has defined, as `limitsText` writes them. */
+  readonly streams: string;
 };
 
 type WaitingRequest = {
@@ -69,6 +74,7 @@ export const rememberScript = loadScript(
     "key_id",
     "permissions",
     "audiences",
+    "key_stream",
     "workspace_id",
     "plan",
     "minute_scope",
@@ -79,6 +85,7 @@ export const rememberScript = loadScript(
     "cap_day",
     "cap_hour",
     "reserved_share",
+    "streams",
     "suspended",
   ],
 );
@@ -180,6 +187,8 @@ export class Admitter {
       resetSeconds,
       retryAfterSeconds,
       suspended,
+      stream,
+      streams,
     ] = reply;
     const caller: Caller = {
       bearer: { handle, hash },
@@ -190,6 +199,8 @@ export class Admitter {
       plan,
       version: Number(version),
       isSuspended: suspended === "1",
+      stream,
+      streams,
     };
     return (place) => {
       const after = admitted - place - 1;
@@ -226,6 +237,7 @@ export class Admitter {
         permissions: record.permissions,
         // a restricted key whose audiences are all gone stays restricted: it then sees nothing
         audiences: record.audienceIds ? [NO_AUDIENCE, ...record.audienceIds].join(",") : "",
+        key_stream: record.stream,
         workspace_id: record.workspaceId,
         plan: record.plan,
         minute_scope: TERMS[record.plan].minuteScope,
@@ -236,6 +248,7 @@ export class Admitter {
         cap_day: allowance.capDay,
         cap_hour: allowance.capHour,
         reserved_share: allowance.reservedShare,
+        streams: limitsText(allowance.streams),
         suspended: record.isSuspended ? "1" : "",
       },
     );
@@ -256,4 +269,20 @@ const STAYS_REVOKED = 0;
 
 type AdmitReply =
   | ["miss" | "revoked"]
-  | ["known", string, string, string, string, Plan, string, number, number, number, number, number, string];
+  | [
+      "known",
+      string,
+      string,
+      string,
+      string,
+      Plan,
+      string,
+      number,
+      number,
+      number,
+      number,
+      number,
+      string,
+      string,
+      string,
+    ];

@@ -17,6 +17,7 @@ import {
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
 import { type Overrides, type Plan, TERMS } from "../rules/plans.ts";
+import { TRANSACTIONAL } from "../rules/stream.ts";
 import { RECORD_LIVES_MS } from "./admit.ts";
 import { hashOf, newHandle, newKey, shownPart } from "./bearer.ts";
 import { type Permission, toBits } from "./permissions.ts";
@@ -67,7 +68,12 @@ export class Keyring {
 
   async createKey(
     workspaceId: string,
-    wanted: { name: string; permissions: readonly Permission[]; audienceIds: string[] | null },
+    wanted: {
+      name: string;
+      permissions: readonly Permission[];
+      audienceIds: string[] | null;
+      stream?: string;
+    },
     actor: MemberRole,
   ): Promise<KeyCreated | KeyRefusal> {
     const { sql, serverSecret, clock } = this.#parts;
@@ -88,6 +94,7 @@ export class Keyring {
       name: wanted.name,
       permissions: toBits(wanted.permissions),
       audienceIds: wanted.audienceIds && [...new Set(wanted.audienceIds)],
+      stream: wanted.stream ?? TRANSACTIONAL,
     };
     let needsPlan = false;
     const result = await insertKey(sql, row, new Date(now), (plan, activeKeys) => {
@@ -109,6 +116,11 @@ export class Keyring {
         return UNKNOWN_WORKSPACE;
       case "unknown audience":
         return { status: 422, message: "One of the audiences does not exist in this workspace." };
+      case "unknown stream":
+        return {
+          status: 422,
+          message: `The workspace has no stream \`${row.stream}\`. Create it with \`postrider stream create ${row.stream} --workspace ${workspaceId}\`.`,
+        };
       case "refused":
         return { status: needsPlan ? 402 : 422, message: result.reason };
       case "inserted":

@@ -12,6 +12,7 @@ import { type Account, readAccount } from "../record/workspaces/ledgers.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
 import { advance, HOUR_BUCKETS, sum } from "../rules/ledger.ts";
+import type { MailStream } from "../rules/stream.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 const RESERVATION_LIVES_MS = 60_000;
@@ -20,13 +21,16 @@ const CLAIM_RUNS_MS = 10_000;
 /** Counters are rebuilt from the ledger now and then, whether anyone doubts them or not. */
 const USE_LIVES_MS = 600_000;
 
-export type Asked = {
+export type Asked = MailStream & {
   reservationId: string;
   handle: string;
   workspaceId: string;
+  /** Recipients that count for the quota. */
   counted: number;
-  bulk: boolean;
+  countsDay: boolean;
   weights: readonly number[];
+  /** Whether these are all e-mails of the request that would go now. */
+  isWhole: boolean;
   claim: { scope: string; keyHash: string; digest: string } | null;
 };
 
@@ -54,7 +58,7 @@ const RESERVED = new Counter(
 const reserveScript = loadScript(
   "reserve",
   ["workspace_record", "use", "reservation", "claim"],
-  ["now", "lives_ms", "digest", "claim_ms", "counted", "counts_day", "bulk", "weights"],
+  ["now", "lives_ms", "digest", "claim_ms", "counted", "counts_day", "bulk", "stream", "weights"],
 );
 const refundScript = loadScript("refund", ["use", "reservation", "claim"], ["frees_claim"]);
 const restoreScript = loadScript(
@@ -84,7 +88,7 @@ export class Reservations {
   readonly #reads: Sql;
   readonly #clock: Clock;
   readonly #restores = new Map<string, Promise<void>>();
-  /** Requests of this turn of the event loop, by the handle of their workspace. */
+  /** Requests of this turn of the event loop, by the handle of their workspace and their stream. */
   #arriving = new Map<string, WaitingReservation[]>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
@@ -114,7 +118,7 @@ export class Reservations {
   }
 
   /**
-   * As `reserve`, for a caller's request. Those of one workspace that come in the same turn of the event loop share one
+   * As `reserve`, for a caller's request. Those of one workspace and stream that come in the same turn of the event loop share one
    * script call and one reservation. A request with an idempotency key asks alone, and so does each of a group that is
    * not granted as a whole.
    */
@@ -122,13 +126,14 @@ export class Reservations {
     if (asked.claim) return this.reserve(asked, reload);
     return new Promise((resolve, reject) => {
       const one = { asked, reload, resolve, reject };
-      const others = this.#arriving.get(asked.handle);
+      const together = `${asked.handle} ${asked.bulk} ${asked.stream}`;
+      const others = this.#arriving.get(together);
       if (others) {
         others.push(one);
         return;
       }
       if (this.#arriving.size === 0) setImmediate(() => this.#reserveAll());
-      this.#arriving.set(asked.handle, [one]);
+      this.#arriving.set(together, [one]);
     });
   }
 
@@ -160,6 +165,10 @@ export class Reservations {
     for (let slot = 0; slot < HOUR_BUCKETS; slot++) {
       if (ledger.hourUsed[slot]) slots.push(`u${slot}=${ledger.hourUsed[slot]}`);
       if (ledger.hourBulk[slot]) slots.push(`b${slot}=${ledger.hourBulk[slot]}`);
+    }
+    for (const [name, { day, hour, waiting }] of Object.entries(ledger.streams)) {
+      slots.push(`d:${name}=${day}`, `w:${name}=${waiting}`);
+      for (const [slot, used] of hour.entries()) if (used > 0) slots.push(`n${slot}:${name}=${used}`);
     }
     await restoreScript.run(
       this.#redis,
@@ -231,8 +240,9 @@ export class Reservations {
           digest: claim?.digest ?? "",
           claim_ms: CLAIM_RUNS_MS,
           counted: asked.counted,
-          counts_day: asked.bulk ? 0 : 1,
+          counts_day: asked.countsDay ? 1 : 0,
           bulk: asked.bulk ? 1 : 0,
+          stream: asked.stream,
           weights: asked.weights.join(" "),
         },
       )) as (string | number)[];

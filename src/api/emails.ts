@@ -21,6 +21,7 @@ import {
 import { readAttempt } from "../rules/connection.ts";
 import { ENDINGS, type HistoryEntry, OPEN_STATUSES, type Shown } from "../rules/email.ts";
 import { reasonOf } from "../rules/reason.ts";
+import { isStreamName, nameOfStream } from "../rules/stream.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { TemplateCache } from "../template/cache.ts";
 import { turn } from "../turn.ts";
@@ -55,6 +56,7 @@ const FILTER_QUERY = [
   { name: "to", description: "an address in `to`, `cc` or `bcc`" },
   { name: "subject", description: "the whole subject" },
   { name: "tag", description: "`name:value`" },
+  { name: "stream", description: "`transactional`, `bulk` or a stream of the workspace" },
   { name: "api_key_id", description: "only e-mails sent with this key" },
   { name: "since", description: "accepted then or later, RFC 3339" },
   { name: "until", description: "accepted before, RFC 3339" },
@@ -104,6 +106,7 @@ const emailFields = {
   complained_at: orNull(Time),
   failed_at: orNull(Time),
   attempts: Count,
+  stream: Text,
   waiting_for: orNull(Type.Enum(["cap_hour", "cap_day", "quota_month"])),
   next_attempt_at: orNull(Time),
   reason: orNull(Text),
@@ -480,6 +483,7 @@ function filterOf(query: URLSearchParams, ownKey: string | null): EmailFilter {
     recipient: recipientIn(query),
     subject: textIn(query, "subject", SUBJECT_CHARS_MAX),
     tag: tagIn(query),
+    stream: streamIn(query),
     since: timeIn(query, "since"),
     until: timeIn(query, "until"),
   };
@@ -502,6 +506,12 @@ function tagIn(query: URLSearchParams): EmailFilter["tag"] {
   if (name === "" || value === undefined || rest.length > 0)
     throw refuse("invalid_parameter", "`tag` must be `name:value`.");
   return { name, value };
+}
+
+function streamIn(query: URLSearchParams): string | null {
+  const name = textIn(query, "stream", 32);
+  if (name === null || isStreamName(name)) return name;
+  throw refuse("invalid_parameter", "`stream` must be 1 to 32 characters of `a-z`, `0-9` and `-`.");
 }
 
 function timeIn(query: URLSearchParams, name: string): Date | null {
@@ -563,7 +573,8 @@ function emailId(params: readonly string[]): string {
 }
 
 function senderOf({ clock }: EmailParts, { caller }: Asker): Sender {
-  return { workspaceId: caller.workspaceId, keyId: caller.keyId, now: clock.now() };
+  const { workspaceId, keyId, stream, streams } = caller;
+  return { workspaceId, keyId, stream, streams, now: clock.now() };
 }
 
 function object(body: Json | undefined, at = ""): { [name: string]: Json } {
@@ -609,6 +620,7 @@ function show(email: EmailRow, history: HistoryEntry[] | null, now: number) {
     complained_at: iso(email.complainedAt),
     failed_at: iso(email.failedAt),
     attempts: email.attempts,
+    stream: nameOfStream(email),
     waiting_for:
       email.waitingFor === "scheduled" || email.waitingFor === "deferred" ? null : email.waitingFor,
     next_attempt_at: iso(email.nextAttemptAt),

@@ -20,6 +20,7 @@ import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
 import type { Head, Shown } from "../rules/email.ts";
 import { jsonbBytes } from "../rules/jsonb.ts";
+import { isStreamName, type MailStream, streamNamed } from "../rules/stream.ts";
 import { patterned } from "../schemafault.ts";
 import type { RenderedEmail } from "../template/render.ts";
 import { decodedOf } from "./attachment.ts";
@@ -93,6 +94,12 @@ export const SendEmail = Type.Object(
         ),
       }),
     ),
+    stream: Type.Optional(
+      Type.String({
+        description:
+          "what kind of mail it is: `transactional`, `bulk` or a stream of the workspace; default: that of the key",
+      }),
+    ),
   },
   { $id: "SendEmail" },
 );
@@ -108,7 +115,15 @@ export type WrittenEmail = {
   at: string;
 };
 
-export type Sender = { workspaceId: string; keyId: string; now: number };
+export type Sender = {
+  workspaceId: string;
+  keyId: string;
+  now: number;
+  /** Of mail that names none. */
+  stream: string;
+  /** Those of the workspace. */
+  streams: string;
+};
 
 /** An e-mail whose own fields are checked; what it takes from a template is not there yet. */
 export type Draft = {
@@ -123,6 +138,7 @@ export type Draft = {
   replyTo: string[] | null;
   recipients: number;
   scheduledAt: number | null;
+  stream: MailStream;
   rest: { extra: string | null; attachments: NewAttachment[]; bytes: number };
 };
 
@@ -147,9 +163,10 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string, shown: 
     throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
   checkContent(body, at);
   const scheduledAt = checkSchedule(body.scheduled_at, sender.now, at);
+  const stream = checkStream(body.stream ?? sender.stream, sender, at);
   if (shown) checkShown(shown);
   const rest = writeExtra(body, sender, at);
-  return { body, sender, at, to, cc, bcc, shown, replyTo, recipients: seen.size, scheduledAt, rest };
+  return { body, sender, at, to, cc, bcc, shown, replyTo, recipients: seen.size, scheduledAt, stream, rest };
 }
 
 /** The rows to store; the draft's own from, subject and reply_to override the template's. */
@@ -168,7 +185,8 @@ export function writeLetter(draft: Draft, fromTemplate: RenderedEmail | null): W
     workspaceId: sender.workspaceId,
     id: newId(sender.now),
     keyId: sender.keyId,
-    bulk: false,
+    bulk: draft.stream.bulk,
+    stream: draft.stream.stream,
     head: headText,
     weight: draft.recipients,
     bytes: headText.length + (html?.length ?? 0) + (plain?.length ?? 0) + bytes,
@@ -306,6 +324,17 @@ function reordering(field: string): Refusal {
   return refuse(
     "validation_error",
     `The \`${field}\` field must not contain characters that change the direction of text, such as U+202E.`,
+  );
+}
+
+function checkStream(name: string, { streams, workspaceId }: Sender, at: string): MailStream {
+  const found = streamNamed(name, streams);
+  if (found) return found;
+  throw refuse(
+    "validation_error",
+    isStreamName(name)
+      ? `The \`${at}stream\` field names a stream that this workspace does not have: \`${name}\`. Create it with \`postrider stream create ${name} --workspace ${workspaceId}\`.`
+      : `The \`${at}stream\` field must be 1 to 32 characters of \`a-z\`, \`0-9\` and \`-\`.`,
   );
 }
 

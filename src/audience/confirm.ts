@@ -89,6 +89,7 @@ export class Confirmations {
       keyId: null,
       writtenFor: contactId,
       bulk: false,
+      stream: "",
       head: headText,
       weight: 1,
       bytes: headText.length + (html?.length ?? 0) + (text?.length ?? 0),

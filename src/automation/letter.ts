@@ -78,6 +78,7 @@ export function writeLetter(
     keyId: null,
     contactId,
     bulk: true,
+    stream: "",
     head: headText,
     weight: 1,
     bytes: headText.length + (html?.length ?? 0) + (letter.text?.length ?? 0) + extraText.length,

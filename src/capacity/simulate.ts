@@ -12,6 +12,7 @@ import { DAY_MS } from "../clock.ts";
 import type { SourceCounts } from "../record/workspaces/caps.ts";
 import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
 import { limitsOf, RESERVED_SHARE } from "../rules/plans.ts";
+import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
 import { Agenda } from "./agenda.ts";
 import { SimulatedBacklog } from "./line.ts";
 import {
@@ -452,10 +453,11 @@ function release(world: World, bin: number): void {
 
 function serve(world: World, bin: number, line: SimulatedBacklog, bulk: boolean): void {
   if (line.waiting === 0) return;
-  const room = roomNow(world.ledger, world.allowance, bulk);
+  const stream = bulk ? BULK_STREAM : TRANSACTIONAL_STREAM;
+  const room = roomNow(world.ledger, world.allowance, stream);
   if (room === 0) return;
   const served = line.serve(room, (count, stream, arrived) => send(world, bin, stream, arrived, count));
-  charge(world.ledger, bulk, served);
+  charge(world.ledger, stream, served);
 }
 
 /** Handed to the receivers, who answer now or tell it to come back. */

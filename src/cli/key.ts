@@ -24,6 +24,7 @@ type CreateKeyOptions = OutputOptions & {
   preset?: keyof typeof PRESETS;
   audience?: string[];
   name?: string;
+  stream?: string;
 };
 
 export function keyCommand(): Command {
@@ -42,6 +43,10 @@ export function keyCommand(): Command {
       text.split(",").map(readId),
     )
     .option("--name <name>", "a name for people")
+    .option(
+      "--stream <name>",
+      "of mail that names no stream: transactional (the default), bulk, or a stream of the workspace",
+    )
     .option("--json", "print JSON")
     .action((options: CreateKeyOptions) => withContext((context) => create(context, options)));
   command
@@ -68,7 +73,12 @@ async function create(context: Context, options: CreateKeyOptions) {
   const name = options.name ?? preset?.name ?? permissions.join(", ");
   const created = await context.keyring.createKey(
     options.workspace,
-    { name, permissions, audienceIds: options.audience ?? null },
+    {
+      name,
+      permissions,
+      audienceIds: options.audience ?? null,
+      ...(options.stream && { stream: options.stream }),
+    },
     "operator",
   );
   if (!("key" in created)) throw new CommandError(created.message);
@@ -86,6 +96,7 @@ async function list({ sql }: Context, options: OutputOptions & { workspace: stri
     shown: key.shown,
     permissions: fromBits(key.permissions),
     audience_ids: key.audienceIds,
+    stream: key.stream,
     created_at: time(key.createdAt),
     last_used_at: time(key.lastUsedAt),
     revoked_at: time(key.revokedAt),
@@ -95,10 +106,11 @@ async function list({ sql }: Context, options: OutputOptions & { workspace: stri
     `${key.shown}...`,
     key.name,
     key.permissions.join(","),
+    key.stream,
     key.last_used_at,
     key.revoked_at,
   ]);
-  say(options, keys, table(rows, ["id", "key", "name", "permissions", "last used", "revoked"]));
+  say(options, keys, table(rows, ["id", "key", "name", "permissions", "stream", "last used", "revoked"]));
 }
 
 async function revoke(

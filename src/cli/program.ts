@@ -18,6 +18,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   caps: async () => (await import("./caps.ts")).capsCommand(),
   queue: async () => (await import("./queue.ts")).queueCommand(),
   email: async () => (await import("./email.ts")).emailCommand(),
+  stream: async () => (await import("./stream.ts")).streamCommand(),
   suppression: async () => (await import("./suppression.ts")).suppressionCommand(),
   webhook: async () => (await import("./webhook.ts")).webhookCommand(),
   "send-test": async () => (await import("./sendtest.ts")).sendTestCommand(),

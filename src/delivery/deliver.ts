@@ -40,6 +40,7 @@ import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../recor
 import { renewGrant } from "../record/mail/keeping.ts";
 import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
+import { nameOfStream } from "../rules/stream.ts";
 import type { MailSender } from "../shaping/shaping.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
@@ -655,8 +656,8 @@ function wasTakenBack({ error }: Reply): boolean {
   return error === "WITHDRAWN" || error === "CLOSING";
 }
 
-function senderOf({ workspaceId }: HeldBag, { isBulk }: OpenEmail): MailSender {
-  return { workspaceId, isBulk };
+function senderOf({ workspaceId }: HeldBag, email: OpenEmail): MailSender {
+  return { workspaceId, stream: nameOfStream(email), pool: email.pool };
 }
 
 function readPeople({ to, cc, bcc, reply_to, shown }: Head): People {

@@ -2,6 +2,7 @@
 
 import type { Allowance } from "./ledger.ts";
 import { limitsOf, type Overrides, type Plan } from "./plans.ts";
+import { type StreamDefinitions, type StreamShares, streamLimits } from "./stream.ts";
 
 export type AllowanceRow = {
   plan: Plan;
@@ -9,6 +10,8 @@ export type AllowanceRow = {
   grownCapDay: number;
   grownCapHour: number;
   reservedShare: number;
+  streams: StreamDefinitions;
+  streamShares: StreamShares;
 };
 
 export function allowanceOf(row: AllowanceRow): Allowance {
@@ -19,5 +22,6 @@ export function allowanceOf(row: AllowanceRow): Allowance {
     capDay: limits.cap_day ?? row.grownCapDay,
     capHour: limits.cap_hour ?? row.grownCapHour,
     reservedShare: row.reservedShare,
+    streams: streamLimits(row.streams, row.streamShares),
   };
 }

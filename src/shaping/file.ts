@@ -234,8 +234,9 @@ export const ShapingFile = Type.Object(
               ),
             ),
             stream: Type.Optional(
-              Type.Union([Type.Literal("transactional"), Type.Literal("bulk")], {
-                description: "Mail of this kind; mail of automations is bulk.",
+              patterned("^[a-z0-9-]{1,32}$", "the name of a stream", {
+                description:
+                  "Mail of this stream: `transactional`, `bulk` (mail of automations is) or one that workspaces define.",
               }),
             ),
             pool: name("A name in `pools`."),

@@ -42,6 +42,13 @@ export type Shape = {
   readonly onReply: readonly ReplyRule[];
 };
 
+/** Whose mail it is, of which stream, and the pool that the stream names. */
+export type PoolWish = {
+  readonly workspaceId: string;
+  readonly stream: string;
+  readonly pool: string | null;
+};
+
 export const NO_SHAPE: Shape = {
   countedAs: null,
   isOfDomain: false,
@@ -88,9 +95,10 @@ export class Shaper {
     return this.#everySource;
   }
 
-  /** The addresses from which mail of this workspace may leave. */
-  poolOf(workspaceId: string, isBulk: boolean): readonly SourceAddress[] {
-    const stream = isBulk ? "bulk" : "transactional";
+  /** The addresses from which this mail may leave. A pool that the file does not have is as if none were named. */
+  poolOf({ workspaceId, stream, pool }: PoolWish): readonly SourceAddress[] {
+    const ownPool = pool === null ? undefined : this.#pools.get(pool);
+    if (ownPool) return ownPool;
     const use = this.#rules.use?.findLast(
       (one) =>
         (one.workspace === undefined || one.workspace === workspaceId) &&

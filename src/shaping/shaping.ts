@@ -14,6 +14,7 @@ import type { Holds } from "./holds.ts";
 import {
   type MailReceiver,
   NO_SHAPE,
+  type PoolWish,
   ratesOn,
   ruleFor,
   type Shape,
@@ -24,7 +25,7 @@ import { spacingOf } from "./pacing.ts";
 import type { RoomLimits, Rooms } from "./rooms.ts";
 
 /** Whose mail it is: decides the source address. */
-export type MailSender = { readonly workspaceId: string; readonly isBulk: boolean };
+export type MailSender = PoolWish;
 
 /** The one destination of all mail, where there is a smarthost. */
 export const SMARTHOST = "smarthost";
@@ -87,8 +88,8 @@ export class Shaping {
     return this.#shaper?.providerOf(hosts) ?? null;
   }
 
-  poolOf({ workspaceId, isBulk }: MailSender): readonly SourceAddress[] {
-    return this.#shaper?.poolOf(workspaceId, isBulk) ?? this.#ownPool;
+  poolOf(sender: MailSender): readonly SourceAddress[] {
+    return this.#shaper?.poolOf(sender) ?? this.#ownPool;
   }
 
   shapeOf(receiver: MailReceiver, source: SourceAddress): Shape {

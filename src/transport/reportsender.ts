@@ -209,6 +209,7 @@ export class ReportSender {
       id,
       keyId: null,
       bulk: true,
+      stream: "",
       head,
       weight: 1,
       bytes: head.length + text.length + content.length,

@@ -50,6 +50,7 @@ function emailTo(troubled: TroubledWebhook, from: string, now: number): NewEmail
     ),
     keyId: null,
     bulk: false,
+    stream: "",
     head: headText,
     weight: owners.length,
     bytes: headText.length + plain.length,

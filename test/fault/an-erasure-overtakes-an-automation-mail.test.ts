@@ -148,6 +148,7 @@ function mailTo({ id, address }: Person): NewEmail {
     keyId: null,
     contactId: id,
     bulk: true,
+    stream: "",
     head: JSON.stringify(head),
     weight: 1,
     bytes: 200,

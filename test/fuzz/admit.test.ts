@@ -239,6 +239,7 @@ async function history(
           key_id: hash(load.key),
           permissions: 1,
           audiences: "",
+          key_stream: "transactional",
           workspace_id: handle,
           plan: load.terms.scope === "workspace" ? "free" : "pro",
           minute_scope: load.terms.scope,
@@ -248,6 +249,7 @@ async function history(
           month_limit: 1,
           cap_day: 1,
           cap_hour: 1,
+          streams: "",
           reserved_share: 0.3,
           suspended: load.terms.isSuspended ? "1" : "",
         });

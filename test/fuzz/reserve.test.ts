@@ -1,6 +1,6 @@
 /**
  * lua/reserve.lua, refund.lua and restore.lua on a real Redis against the ledger model, and the ledger model against a
- * count of every grant by hand. Random clocks (also backwards, over days and months), limits, batches, both classes.
+ * count of every grant by hand. Random clocks (also backwards, over days and months), limits, batches, streams.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -13,6 +13,7 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import { keyspace } from "../../src/redis/keyspace.ts";
 import {
   type Allowance,
+  addWaiting,
   advance,
   bulkPart,
   charge,
@@ -21,7 +22,16 @@ import {
   judge,
   type Ledger,
   take,
+  waitingStreams,
 } from "../../src/rules/ledger.ts";
+import {
+  BULK_STREAM,
+  limitsText,
+  type MailStream,
+  nameOfStream,
+  type StreamLimits,
+  TRANSACTIONAL_STREAM,
+} from "../../src/rules/stream.ts";
 import { services } from "../rig/services.ts";
 
 const DAY_MS = 86_400_000;
@@ -42,8 +52,32 @@ function randomOf(seed: number): (below: number) => number {
 
 type Random = ReturnType<typeof randomOf>;
 
+/** Of each kind one that has a share of its own and may be held back; half of all workspaces have none. */
+function someStreams(random: Random): StreamLimits | undefined {
+  if (random(2) === 0) return undefined;
+  const most = () => [1, 1, 0.4, 0][random(4)] as number;
+  return {
+    news: { bulk: true, reserved: random(3) / 10, most: most() },
+    codes: { bulk: false, reserved: random(3) / 10, most: most() },
+    ...(random(2) === 0 && { bulk: { bulk: true, reserved: 0, most: most() } }),
+  };
+}
+
+const BUILT_IN: readonly MailStream[] = [TRANSACTIONAL_STREAM, TRANSACTIONAL_STREAM, BULK_STREAM];
+const ALL_STREAMS: readonly MailStream[] = [
+  ...BUILT_IN,
+  { bulk: true, stream: "news" },
+  { bulk: false, stream: "codes" },
+];
+
+function someStream(random: Random, { streams }: Allowance): MailStream {
+  const all = streams === undefined ? BUILT_IN : ALL_STREAMS;
+  return all[random(all.length)] as MailStream;
+}
+
 function someAllowance(random: Random): Allowance {
   return {
+    streams: someStreams(random),
     dayLimit: random(3) === 0 ? null : 50 + random(400),
     monthLimit: 100 + random(1_500),
     capDay: 50 + random(400),
@@ -85,6 +119,7 @@ async function newWorkspace(random: Random, clock: Clock) {
     cap_day: allowance.capDay,
     cap_hour: allowance.capHour,
     reserved_share: allowance.reservedShare,
+    streams: limitsText(allowance.streams),
   });
   let epoch = "";
   /** Tells Redis what the ledger says. */
@@ -115,23 +150,26 @@ describe("the scripts and the ledger", () => {
         await redis.del(keyspace.use(handle));
         await restore();
       }
-      const bulk = random(3) === 0;
+      const stream = someStream(random, allowance);
+      const countsDay = random(3) > 0;
       const weights = someWeights(random);
       const counted = weights.length + random(3);
       const asked: Asked = {
+        ...stream,
         reservationId: `${seed}-${n}`,
         handle,
         workspaceId: "",
         counted,
-        bulk,
+        countsDay,
         weights,
+        isWhole: true,
         claim: null,
       };
       const before = structuredClone(ledger);
       advance(ledger, now);
       // only the ledger comes back from the future; Redis hears of it when its counters are rebuilt
       if (ledger.bucket < before.bucket) await restore();
-      const verdict = judge(ledger, allowance, { counted, countsDay: !bulk, bulk, weights });
+      const verdict = judge(ledger, allowance, { ...stream, counted, countsDay, weights });
       const grant = await reservations.reserve(asked, async () => {});
       const where = `seed ${seed}, step ${n}`;
       if (verdict.kind === "over") {
@@ -150,7 +188,8 @@ describe("the scripts and the ledger", () => {
         await restore(); // what waits now is told to Redis
       }
       if (random(10) === 0) {
-        ledger.waiting = ledger.waitingBulk = 0; // the keeper let everything out or it was canceled
+        ledger.waiting = ledger.waitingBulk = 0;
+        for (const use of Object.values(ledger.streams)) use.waiting = 0; // the keeper let everything out or it was canceled
         await restore();
       }
     }
@@ -175,13 +214,14 @@ describe("the scripts and the ledger", () => {
           const weights = someWeights(random);
           const counted = weights.length + random(3);
           const reservationId = `${seed}-${n}-${place}`;
-          return { reservationId, handle, workspaceId: "", counted, bulk: false, weights, claim: null };
+          const asked = { reservationId, handle, workspaceId: "", counted, countsDay: true, weights };
+          return { ...TRANSACTIONAL_STREAM, ...asked, isWhole: true, claim: null };
         });
         const grants = await Promise.all(
           group.map((asked) => reservations.reserveInTurn(asked, async () => {})),
         );
         const verdicts = group.map(({ counted, weights }) =>
-          judge(ledger, allowance, { counted, countsDay: true, bulk: false, weights }),
+          judge(ledger, allowance, { ...TRANSACTIONAL_STREAM, counted, countsDay: true, weights }),
         );
         const where = `seed ${seed}, step ${n}`;
         // when one has to wait, the ledger lets those after it wait too; Redis hears of that with the next restore
@@ -223,8 +263,8 @@ describe("the scripts and the ledger", () => {
   });
 });
 
-type Given = { bucket: number; day: number; bulk: boolean; weight: number };
-type Mail = { weight: number; bulk: boolean };
+type Given = MailStream & { bucket: number; day: number; weight: number };
+type Mail = MailStream & { weight: number };
 type Rules = { take: typeof take };
 
 /** A history of requests and releases; throws when a window held more than its cap, or mail waits beside free room. */
@@ -237,23 +277,22 @@ function history(seed: number, rules: Rules): void {
   const given: Given[] = [];
   let waiting: Mail[] = [];
   const note = (mails: readonly Mail[]) => {
-    for (const { weight, bulk } of mails)
-      given.push({ bucket: ledger.bucket, day: ledger.day, bulk, weight });
+    for (const mail of mails) given.push({ ...mail, bucket: ledger.bucket, day: ledger.day });
   };
   const release = () => {
-    for (const bulk of [false, true]) {
-      const queue = waiting.filter((mail) => mail.bulk === bulk);
+    for (const stream of waitingStreams(ledger)) {
+      const isOf = (mail: Mail) => mail.bulk === stream.bulk && mail.stream === stream.stream;
+      const queue = waiting.filter(isOf);
       const count = rules.take(
         ledger,
         allowance,
-        bulk,
+        stream,
         queue.map((mail) => mail.weight),
       );
       note(queue.slice(0, count));
-      waiting = [...waiting.filter((mail) => mail.bulk !== bulk), ...queue.slice(count)];
+      waiting = [...waiting.filter((mail) => !isOf(mail)), ...queue.slice(count)];
+      addWaiting(ledger, stream, -count);
     }
-    ledger.waiting = waiting.filter((mail) => !mail.bulk).length;
-    ledger.waitingBulk = waiting.length - ledger.waiting;
   };
   for (let n = 0; n < 25; n++) {
     // further back, windows are no longer those of the clock, and cannot be counted by hand
@@ -262,12 +301,12 @@ function history(seed: number, rules: Rules): void {
     advance(ledger, now);
     if (random(3) === 0) release();
     else {
-      const bulk = random(3) === 0;
-      const mails = someWeights(random).map((weight) => ({ weight, bulk }));
+      const stream = someStream(random, allowance);
+      const mails = someWeights(random).map((weight) => ({ ...stream, weight }));
       const verdict = judge(ledger, allowance, {
+        ...stream,
         counted: 0,
         countsDay: false,
-        bulk,
         weights: mails.map((mail) => mail.weight),
       });
       if (verdict.kind === "over") throw new Error("there is no quota to be over");
@@ -277,15 +316,19 @@ function history(seed: number, rules: Rules): void {
   }
   release();
   check(given, allowance, seed);
-  for (const bulk of [false, true]) {
-    const first = waiting.find((mail) => mail.bulk === bulk);
-    if (first && rules.take(structuredClone(ledger), allowance, bulk, [first.weight]) === 1)
+  for (const { bulk, stream } of ALL_STREAMS) {
+    const first = waiting.find((mail) => mail.bulk === bulk && mail.stream === stream);
+    if (first && rules.take(structuredClone(ledger), allowance, first, [first.weight]) === 1)
       throw new Error(`seed ${seed}: mail waits beside free room`);
   }
 }
 
 /** Every window that any grant lies in, counted from the grants alone. */
-function check(given: readonly Given[], { capDay, capHour, reservedShare }: Allowance, seed: number): void {
+function check(
+  given: readonly Given[],
+  { capDay, capHour, reservedShare, streams }: Allowance,
+  seed: number,
+): void {
   const total = (some: readonly Given[]) => some.reduce((sum, one) => sum + one.weight, 0);
   for (const { bucket, day } of given) {
     const hour = given.filter((one) => one.bucket <= bucket && one.bucket > bucket - HOUR_BUCKETS);
@@ -296,6 +339,11 @@ function check(given: readonly Given[], { capDay, capHour, reservedShare }: Allo
       ["bulk hour", hour.filter((one) => one.bulk), bulkPart(capHour, reservedShare)],
       ["bulk day", whole.filter((one) => one.bulk), bulkPart(capDay, reservedShare)],
     ];
+    for (const [name, { most }] of Object.entries(streams ?? {})) {
+      const isOf = (one: Given) => nameOfStream(one) === name;
+      windows.push([`hour of ${name}`, hour.filter(isOf), bulkPart(capHour, 1 - most)]);
+      windows.push([`day of ${name}`, whole.filter(isOf), bulkPart(capDay, 1 - most)]);
+    }
     for (const [name, some, cap] of windows)
       if (total(some) > cap)
         throw new Error(`seed ${seed}: ${total(some)} in the ${name} of a cap of ${cap}`);
@@ -308,10 +356,10 @@ describe("the ledger, counted by hand", () => {
   });
 
   test("and a ledger that forgets the bucket before would be caught", () => {
-    const forgetful: typeof take = (ledger, allowance, bulk, weights) => {
+    const forgetful: typeof take = (ledger, allowance, stream, weights) => {
       const slot = ledger.bucket % HOUR_BUCKETS;
       ledger.hourUsed = ledger.hourUsed.map((used, n) => (n === slot ? used : 0));
-      return take(ledger, allowance, bulk, weights);
+      return take(ledger, allowance, stream, weights);
     };
     expect(() => {
       for (let seed = 1; seed <= 10_000; seed++) history(seed, { take: forgetful });
@@ -321,7 +369,7 @@ describe("the ledger, counted by hand", () => {
   test("a grant counts in its day and its bucket", () => {
     const ledger = emptyLedger();
     advance(ledger, START);
-    charge(ledger, true, 7);
+    charge(ledger, BULK_STREAM, 7);
     expect([ledger.capDayUsed, ledger.capDayBulk, ledger.hourUsed[ledger.bucket % HOUR_BUCKETS]]).toEqual([
       7, 7, 7,
     ]);

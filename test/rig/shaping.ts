@@ -14,4 +14,8 @@ export function unshaped(address: string | null = null): Shaping {
 }
 
 /** Of no workspace in particular. */
-export const SOMEBODY = { workspaceId: "00000000-0000-0000-0000-000000000001", isBulk: false };
+export const SOMEBODY = {
+  workspaceId: "00000000-0000-0000-0000-000000000001",
+  stream: "transactional",
+  pool: null,
+};

@@ -342,7 +342,6 @@ export const WRITERS: readonly Writer[] = [
         workspaceId: ws.id,
         version: rows.pick([null, 1]),
         given: rows.now,
-        bulk: rows.chance(0.5),
         counted: 2,
         claim: rows.chance(0.5) ? claimIn(rows, ws, "send") : null,
         emails: [newEmail(rows, ws), newEmail(rows, ws)],
@@ -515,6 +514,7 @@ export const WRITERS: readonly Writer[] = [
       name: "new",
       permissions: 1,
       audienceIds: null,
+      stream: "transactional",
     };
     return insertKey(sql, key, rows.date, () => null);
   }),
@@ -873,6 +873,7 @@ function newEmail(rows: SharedRows, ws: SharedWorkspace): NewEmail {
     id: newId(rows.now),
     keyId: null,
     bulk: rows.chance(0.3),
+    stream: rows.pick(["", "news"]),
     head: JSON.stringify({
       from: "a@example.com",
       to: ["b@example.net"],

@@ -147,10 +147,18 @@ test("a bag that is in line already goes nowhere, and waits for nobody's job", a
   const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags), Buffer.from);
   const id = newId(Date.now());
   const head = { from: "a@example.com", to: ["b@example.net"], cc: [], bcc: [], reply_to: [], subject: "s" };
-  const email = { workspaceId: ws.id, id, keyId: null, bulk: false, head: JSON.stringify(head), weight: 1 };
+  const email = {
+    workspaceId: ws.id,
+    id,
+    keyId: null,
+    bulk: false,
+    stream: "",
+    head: JSON.stringify(head),
+    weight: 1,
+  };
   const whole = { ...email, bytes: 200, html: null, plain: "x", extra: null, scheduledAt: null };
   // the engine's own mail has no version to be refused under
-  const own = { workspaceId: ws.id, version: null, given: 0, bulk: false, counted: 1, claim: null };
+  const own = { workspaceId: ws.id, version: null, given: 0, counted: 1, claim: null };
   await commit.submit({ ...own, emails: [whole], attachments: [] });
   for (const { epoch, queued } of await line.lineUp(made.map(firstRow)))
     await noteEpoch(engine.sql, queued, epoch);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-const HELD_BY_EMAILS = ["status", "to", "subject", "tag", "api_key_id", "since", "until"];
+const HELD_BY_EMAILS = ["status", "to", "subject", "tag", "api_key_id", "stream", "since", "until"];
 
 type List = { object: "list"; data: { id: string }[]; has_more: boolean; next_cursor: string | null };
 

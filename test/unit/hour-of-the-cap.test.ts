@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { advance, emptyLedger, GRANT_LIVES_MS, take } from "../../src/rules/ledger.ts";
+import { TRANSACTIONAL_STREAM } from "../../src/rules/stream.ts";
 
 const HOUR_MS = 3_600_000;
 const START = Date.UTC(2026, 10, 18, 12);
@@ -24,7 +25,7 @@ test("no hour at the receivers sees more than the cap, however long each place w
         for (const { waitMs, usedAfterMs } of asked) {
           now += waitMs;
           advance(ledger, now);
-          while (take(ledger, ALLOWANCE, false, [1]) === 1) left.push(now + usedAfterMs);
+          while (take(ledger, ALLOWANCE, TRANSACTIONAL_STREAM, [1]) === 1) left.push(now + usedAfterMs);
         }
         left.sort((a, b) => a - b);
         for (const [n, at] of left.entries()) {

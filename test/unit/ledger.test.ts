@@ -10,6 +10,7 @@ import {
   type Ledger,
   roomNow,
 } from "../../src/rules/ledger.ts";
+import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../../src/rules/stream.ts";
 
 const HOUR_MS = 3_600_000;
 const BUCKET_MS = 300_000;
@@ -26,13 +27,16 @@ const ALLOWANCE: Allowance = {
 function send(ledger: Ledger, at: number, count: number, bulk = false): number {
   advance(ledger, at);
   const weights = Array<number>(count).fill(1);
-  const verdict = judge(ledger, ALLOWANCE, { counted: count, countsDay: !bulk, bulk, weights });
+  const verdict = judge(ledger, ALLOWANCE, { counted: count, countsDay: !bulk, bulk, stream: "", weights });
   if (verdict.kind === "over") return 0;
   ledger.waiting = ledger.waitingBulk = 0;
   return verdict.go;
 }
 
-const rooms = (ledger: Ledger) => [roomNow(ledger, ALLOWANCE, false), roomNow(ledger, ALLOWANCE, true)];
+const rooms = (ledger: Ledger) => [
+  roomNow(ledger, ALLOWANCE, TRANSACTIONAL_STREAM),
+  roomNow(ledger, ALLOWANCE, BULK_STREAM),
+];
 
 describe("windows eight hours ahead", () => {
   test("hold back for an hour what was used, and no longer", () => {

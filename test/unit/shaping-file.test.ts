@@ -98,11 +98,14 @@ test("the pool of a workspace or a stream: the last that matches", () => {
     ],
     rules: [],
   });
-  const names = (workspaceId: string, isBulk: boolean) =>
-    rules.poolOf(workspaceId, isBulk).map(({ name }) => name);
-  expect(names("someone", false)).toEqual(["a"]);
-  expect(names("someone", true)).toEqual(["b"]);
-  expect(names(id, true)).toEqual(["c", "b"]);
+  const names = (workspaceId: string, stream: string, pool: string | null = null) =>
+    rules.poolOf({ workspaceId, stream, pool }).map(({ name }) => name);
+  expect(names("someone", "transactional")).toEqual(["a"]);
+  expect(names("someone", "bulk")).toEqual(["b"]);
+  expect(names(id, "bulk")).toEqual(["c", "b"]);
+  // the stream's own pool wins, where the file has it
+  expect(names(id, "offers", "news")).toEqual(["b"]);
+  expect(names(id, "offers", "unknown")).toEqual(["c", "b"]);
 });
 
 test("a new source address warms up day by day, and then there is no such limit", () => {

@@ -10,6 +10,7 @@
 import { DAY_MS } from "../../clock.ts";
 import { floorId, newId } from "../../ids.ts";
 import type { Contact } from "../../rules/contact.ts";
+import { addWaiting } from "../../rules/ledger.ts";
 import { identitiesOf, type RedactableEmail, type RedactedEmail, redact } from "../../rules/redaction.ts";
 import { StepSize } from "../../rules/stepsize.ts";
 import { forgetContacts, isRemembered } from "../automations/runs.ts";
@@ -272,11 +273,8 @@ async function redactSome(
     // locks all of the due rows, so that those to delete are not locked out of order
     await forgetReplies(tx, redacted.map(keyOf));
     const ended = await deleteDue(tx, redacted.filter(({ isCanceled }) => isCanceled).map(keyOf));
-    for (const { bulk, why } of ended) {
-      if (why === "scheduled" || why === "deferred") continue;
-      if (bulk) account.ledger.waitingBulk--;
-      else account.ledger.waiting--;
-    }
+    for (const one of ended)
+      if (one.why !== "scheduled" && one.why !== "deferred") addWaiting(account.ledger, one, -1);
     await saveLedgers(tx, [account]);
   });
 }

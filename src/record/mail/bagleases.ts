@@ -5,6 +5,7 @@
 
 import type { Head } from "../../rules/email.ts";
 import { GRANT_LIVES_MS } from "../../rules/ledger.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { nowIn } from "../db/time.ts";
 import { type Extra, lockEmails } from "./emails.ts";
@@ -15,10 +16,9 @@ export type BagKey = { workspaceId: string; id: string; generation: number };
 export type HeldBag = BagKey & { token: string };
 
 /** An e-mail of a bag that is still open, with all that is needed to send it. */
-export type OpenEmail = {
+export type OpenEmail = MailStream & {
   id: string;
   head: Head;
-  isBulk: boolean;
   bytes: number;
   /** One letter per recipient. */
   marks: string;
@@ -30,6 +30,8 @@ export type OpenEmail = {
   html: string | null;
   plain: string | null;
   extra: Extra | null;
+  /** Of the source addresses of its stream, where that names one. */
+  pool: string | null;
   /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
   barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
 };
@@ -70,11 +72,13 @@ export async function loadOpen(
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
   return sql<OpenEmail[]>`
-    select e.id, e.head, e.bulk as "isBulk", e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
+    select e.id, e.head, e.bulk, e.stream, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
            round(date_part('epoch', case when e.sent_at is not null
              then greatest(e.sent_at, e.lives_from, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",
            b.html, b.plain, b.extra,
+           case when e.stream <> '' then
+             (select w.streams -> e.stream ->> 'pool' from workspace w where w.id = ${workspaceId}) end as pool,
            case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
                                from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')

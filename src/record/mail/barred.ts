@@ -5,6 +5,7 @@
 import { identity, parseMailbox } from "../../address.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import { advance, giveBack } from "../../rules/ledger.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { transactionTime } from "../db/time.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
@@ -80,8 +81,8 @@ export async function barOpen(
     const accounts = await lockAccounts(tx, [workspaceId]);
     const keys = [...barred.keys()].map((emailId) => ({ workspaceId, emailId }));
     await lockEmails(tx, keys);
-    const mails = await tx<{ id: string; marks: string; bulk: boolean; grantedAt: Date }[]>`
-      select e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.bulk, b.granted_at as "grantedAt"
+    const mails = await tx<(MailStream & { id: string; marks: string; grantedAt: Date })[]>`
+      select e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.bulk, e.stream, b.granted_at as "grantedAt"
       from email e join bag b on b.workspace_id = e.workspace_id and b.id = e.bag_id
       where e.workspace_id = ${workspaceId} and e.id = any(${[...barred.keys()]}::uuid[])
         and e.status in ('accepted', 'deferred') and b.id = ${bagId} and b.token = ${token}`;
@@ -89,12 +90,12 @@ export async function barOpen(
     for (const { ledger } of accounts) advance(ledger, now);
     const marksOf = new Map<string, string>();
     const changed: (MarkedEmail & { status: string | null })[] = [];
-    for (const { id, marks: before, bulk, grantedAt } of mails) {
+    for (const { id, marks: before, grantedAt, ...stream } of mails) {
       const { marks, events } = markBarred(before, barred.get(id) ?? [], new Date(now).toISOString());
       marksOf.set(id, marks);
       if (events.length === 0) continue;
       changed.push({ workspaceId, id, marks, events, status: marks.includes("o") ? null : statusOf(marks) });
-      for (const { ledger } of accounts) giveBack(ledger, bulk, events.length, grantedAt.getTime());
+      for (const { ledger } of accounts) giveBack(ledger, stream, events.length, grantedAt.getTime());
     }
     if (changed.length === 0) return marksOf;
     await markRecipients(tx, changed);

@@ -1,4 +1,6 @@
 /** Changes of an e-mail that has not left: another time, or canceling it. */
+import { addWaiting } from "../../rules/ledger.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { type Account, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteDue } from "./due.ts";
@@ -39,13 +41,12 @@ export async function cancel(
     const found = await lockEmail(tx, email);
     if (found.result !== "changed" || !account) return found.result;
     if (found.status !== "scheduled" && found.status !== "waiting") return "too late";
-    const [due] = await tx<{ bulk: boolean; why: string }[]>`
+    const [due] = await tx<(MailStream & { why: string })[]>`
       delete from due where workspace_id = ${email.workspaceId} and email_id = ${email.id}
-        and why <> 'deferred' returning bulk, why`;
+        and why <> 'deferred' returning bulk, stream, why`;
     if (!due) return "too late";
     if (due.why !== "scheduled") {
-      if (due.bulk) account.ledger.waitingBulk--;
-      else account.ledger.waiting--;
+      addWaiting(account.ledger, due, -1);
       await saveLedgers(tx, [account]);
     }
     await tx`update email set status = ${endingSql(tx, withoutOpen(tx))}, updated_at = ${now},
@@ -119,13 +120,8 @@ async function cancelSome(
     ({ status }) => status === "scheduled" || status === "waiting",
   );
   const ended = await deleteDue(tx, open);
-  for (const { bulk, why } of ended) {
-    if (why === "scheduled") continue;
-    for (const { ledger } of accounts) {
-      if (bulk) ledger.waitingBulk--;
-      else ledger.waiting--;
-    }
-  }
+  for (const one of ended)
+    if (one.why !== "scheduled") for (const { ledger } of accounts) addWaiting(ledger, one, -1);
   if (ended.length > 0) await saveLedgers(tx, accounts);
   const endedIds = ended.map(({ emailId }) => emailId);
   const event = JSON.stringify([

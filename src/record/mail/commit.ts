@@ -13,8 +13,9 @@
  */
 import { newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
-import { advance, judge, nextTurn, waitForMonth } from "../../rules/ledger.ts";
+import { advance, judge, type LedgerVerdict, nextTurn, waitForMonth } from "../../rules/ledger.ts";
 import { shardOf } from "../../rules/shards.ts";
+import { nameOfStream, TRANSACTIONAL_STREAM } from "../../rules/stream.ts";
 import { keepContacts } from "../contacts/contacts.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import {
@@ -58,7 +59,6 @@ export type Submission = {
   version: number | null;
   /** The time that a test gives, in ms; 0: that of the transaction. */
   given: number;
-  bulk: boolean;
   /** Recipients that count for the quota. */
   counted: number;
   claim: Claim | null;
@@ -229,7 +229,6 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   }
 
   #judge(submission: Submission, account: Account, now: number): SubmissionVerdict {
-    const { bulk, counted } = submission;
     const isOwn = submission.version === null;
     const wanted = isOwn ? submission.emails.filter((email) => this.#isWanted(email)) : submission.emails;
     if (wanted.length === 0) return { kind: "accepted", go: 0, suppressed: 0, account };
@@ -239,29 +238,40 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     const openOf = (email: NewEmail): number => marked.get(email)?.open ?? email.weight;
     const emails = marked.size > 0 ? wanted.filter((email) => openOf(email) > 0) : wanted;
     const ready = emails.filter((email) => !isDueLater(email));
-    const verdict = judge(account.ledger, account.allowance, {
-      counted: isOwn ? weightOf(wanted) : counted,
-      countsDay: !isOwn,
-      bulk,
-      weights: ready.map(openOf),
+    const lines = byStream(ready);
+    const counted = isOwn ? weightOf(wanted) : submission.counted;
+    const judged = lines.map((mails, n) => {
+      const { bulk, stream } = mails[0] ?? TRANSACTIONAL_STREAM;
+      const weights = mails.map(openOf);
+      // the quota is asked once, for all of them
+      const ask = { bulk, stream, counted: n === 0 ? counted : 0, countsDay: !isOwn, weights };
+      return judge(account.ledger, account.allowance, ask);
     });
-    if (verdict.kind === "over" && !isOwn) return { ...verdict, account };
+    const [first] = judged;
+    if (first?.kind === "over" && !isOwn) return { ...first, account };
     let suppressed = 0;
     for (const [email, { open, ...mark }] of marked) {
       suppressed += email.weight - open;
       this.#marked.push({ workspaceId: email.workspaceId, id: email.id, ...mark });
       if (open === 0) this.#accepted.push({ email, standing: "suppressed" });
     }
-    const { go, waitsFor } =
-      verdict.kind === "over" ? waitForMonth(account.ledger, bulk, ready.length) : verdict;
-    const going = ready.slice(0, go);
-    const waiting = ready.slice(go);
-    for (const email of going) this.#accepted.push({ email, standing: "accepted" });
-    for (const email of waiting) this.#accepted.push({ email, standing: "waiting" });
-    if (waitsFor) {
+    const going: NewEmail[] = [];
+    for (const [n, mails] of lines.entries()) {
+      const verdict = judged[n] as LedgerVerdict;
+      const { go, waitsFor } =
+        verdict.kind === "over" ? waitForMonth(account.ledger, mails[0] as NewEmail, mails.length) : verdict;
+      const waiting = mails.slice(go);
+      for (const email of mails.slice(0, go)) {
+        this.#accepted.push({ email, standing: "accepted" });
+        going.push(email);
+      }
+      if (!waitsFor) continue;
       expectRelease(account, waitsFor);
       const at = nextTurn(account.ledger, waitsFor);
-      for (const email of waiting) this.#due.push(dueOf(email, openOf(email), waitsFor, at));
+      for (const email of waiting) {
+        this.#accepted.push({ email, standing: "waiting" });
+        this.#due.push(dueOf(email, openOf(email), waitsFor, at));
+      }
     }
     for (const email of emails.filter(isDueLater)) {
       this.#accepted.push({ email, standing: "scheduled" });
@@ -273,7 +283,7 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     const travelling = this.#going.get(account.workspaceId);
     if (travelling) travelling.push(...going);
     else if (going.length > 0) this.#going.set(account.workspaceId, going);
-    return { kind: "accepted", go, suppressed, account };
+    return { kind: "accepted", go: going.length, suppressed, account };
   }
 
   /** Of these e-mails those that somebody gets none of, and how many recipients are left. */
@@ -299,6 +309,21 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   }
 }
 
+/** E-mails of each stream together; one list, maybe empty, where there is no more than one stream. */
+function byStream(emails: readonly NewEmail[]): (readonly NewEmail[])[] {
+  const [first] = emails;
+  if (!first || emails.every(({ bulk, stream }) => bulk === first.bulk && stream === first.stream))
+    return [emails];
+  const lines = new Map<string, NewEmail[]>();
+  for (const email of emails) {
+    const name = nameOfStream(email);
+    const line = lines.get(name);
+    if (line) line.push(email);
+    else lines.set(name, [email]);
+  }
+  return [...lines.values()];
+}
+
 function addresseeOf({
   workspaceId,
   contactId,
@@ -318,8 +343,8 @@ function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmai
 }
 
 function dueOf(email: NewEmail, weight: number, why: Due["why"], at: number): Due {
-  const { workspaceId, id: emailId, bulk, bytes } = email;
-  return { workspaceId, emailId, at, why, bulk, weight, bytes };
+  const { workspaceId, id: emailId, bulk, stream, bytes } = email;
+  return { workspaceId, emailId, at, why, bulk, stream, weight, bytes };
 }
 
 function claimName({ workspaceId, scope, key }: Claim): string {

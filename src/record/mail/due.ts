@@ -1,16 +1,16 @@
 /** What must wait, and why: one row per e-mail that is scheduled, over a cap or quota, or deferred. */
 
 import type { WaitReason } from "../../rules/reason.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { EmailKey } from "./emails.ts";
 
-export type Due = {
+export type Due = MailStream & {
   workspaceId: string;
   emailId: string;
   at: number;
   why: WaitReason;
-  bulk: boolean;
   weight: number;
   bytes: number;
 };
@@ -18,13 +18,14 @@ export type Due = {
 export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
   const of = (pick: (one: Due) => string | number | boolean): string => plainArray(due.map(pick));
   return tx`
-    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes)
+    insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes)
     select * from unnest(${of((d) => d.workspaceId)}::uuid[], ${of((d) => d.emailId)}::uuid[],
       ${of((d) => new Date(d.at).toISOString())}::timestamptz[], ${of((d) => d.why)}::text[], ${of((d) => d.bulk)}::bool[],
+      ${of((d) => `"${d.stream}"`)}::text[],
       ${of((d) => d.weight)}::int[], ${of((d) => d.bytes)}::int[])`;
 }
 
-export type EndedDue = { emailId: string; bulk: boolean; why: WaitReason };
+export type EndedDue = MailStream & { emailId: string; why: WaitReason };
 
 /** Locks due rows in the order of their keys and deletes them; hands back those that there were. */
 export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<EndedDue[]> {
@@ -32,7 +33,7 @@ export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<Ende
   return tx<EndedDue[]>`
     with held as materialized (${lockDueRows(tx, keys)})
     delete from due d using held where d.workspace_id = held.workspace_id and d.email_id = held.email_id
-    returning d.email_id as "emailId", d.bulk, d.why`;
+    returning d.email_id as "emailId", d.bulk, d.stream, d.why`;
 }
 
 /** These are due now, as far as they are deferred. Hands back how many. */

@@ -1,6 +1,7 @@
 /** E-mail rows as they are accepted. Reading them is in readmail.ts, settling them in settle.ts. */
 import { type Mailbox, parseMailbox } from "../../address.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 
@@ -8,7 +9,7 @@ const PIECE_CHARS_MAX = 1024 * 1024;
 
 export type Standing = "accepted" | "scheduled" | "waiting" | "suppressed";
 
-export type NewEmail = {
+export type NewEmail = MailStream & {
   workspaceId: string;
   id: string;
   keyId: string | null;
@@ -16,7 +17,6 @@ export type NewEmail = {
   contactId?: string;
   /** Of the engine's own mail: not written once this contact is erased. `contactId` means the same, and more. */
   writtenFor?: string;
-  bulk: boolean;
   /** JSON of `Head`. */
   head: string;
   /** Recipients of the envelope. */
@@ -105,30 +105,30 @@ export function insertEmails(
     accepted.map(({ email }) => email.head),
   );
   return tx`
-    insert into email (workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, created_at, updated_at,
+    insert into email (workspace_id, id, key_id, contact_id, bulk, stream, status, head, weight, bytes, created_at, updated_at,
                        scheduled_at, delayed_at, history, bag_id)
-    select workspace_id, id, key_id, contact_id, bulk, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
+    select workspace_id, id, key_id, contact_id, bulk, stream, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
            case when status = 'waiting' then ${delayed(at)}::text::jsonb end, bag_id
     from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
                 ${of((e) => e.contactId ?? null)}::uuid[],
-                ${of((e) => e.bulk)}::bool[], ${plainArray(accepted.map((one) => one.standing))}::text[], ${heads},
+                ${of((e) => e.bulk)}::bool[], ${of((e) => `"${e.stream}"`)}::text[], ${plainArray(accepted.map((one) => one.standing))}::text[], ${heads},
                 ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
                 ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[],
                 ${of((e) => bagOf.get(e.id) ?? null)}::uuid[])
-      as e(workspace_id, id, key_id, contact_id, bulk, status, head, weight, bytes, scheduled_at, bag_id)`;
+      as e(workspace_id, id, key_id, contact_id, bulk, stream, status, head, weight, bytes, scheduled_at, bag_id)`;
 }
 
 export type EmailKey = { workspaceId: string; emailId: string };
-export type LockedEmail = EmailKey & {
-  status: string;
-  bulk: boolean;
-  bytes: number;
-  bagId: string | null;
-  /** Recipients that still have to be reached. */
-  open: number;
-};
+export type LockedEmail = EmailKey &
+  MailStream & {
+    status: string;
+    bytes: number;
+    bagId: string | null;
+    /** Recipients that still have to be reached. */
+    open: number;
+  };
 
 /** Locks e-mails in the order of their keys. `skip`: those that somebody else holds are left out. */
 export async function lockEmails(
@@ -138,7 +138,7 @@ export async function lockEmails(
 ): Promise<LockedEmail[]> {
   const ids = keys.map(({ emailId }) => emailId);
   return tx<LockedEmail[]>`
-    select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.bytes, e.bag_id as "bagId",
+    select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.stream, e.bytes, e.bag_id as "bagId",
            coalesce(length(e.marks) - length(replace(e.marks, 'o', '')), e.weight) as open
     from email e
     join unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)

@@ -5,6 +5,7 @@
 
 import { isOpen } from "../../rules/email.ts";
 import {
+  addWaiting,
   advance,
   fullest,
   GRANT_LIVES_MS,
@@ -12,8 +13,11 @@ import {
   nextTurn,
   take,
   type WaitsFor,
+  waitingIn,
+  waitingStreams,
 } from "../../rules/ledger.ts";
 import { shardOf } from "../../rules/shards.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { nowIn, transactionTime } from "../db/time.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
@@ -79,7 +83,7 @@ export async function onlyOne<T>(
 
 export type Packed = { bags: Bag[]; moved: number };
 
-type DueRow = { workspaceId: string; emailId: string; bulk: boolean; weight: number; bytes: number };
+type DueRow = MailStream & { workspaceId: string; emailId: string; weight: number; bytes: number };
 /** `grantedAt`: when it got its place in the caps, in ms. */
 type Going = DueRow & { grantedAt: number };
 type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
@@ -115,7 +119,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
     const account = accountOf.get(row.workspaceId);
     if (at >= lapsedBefore.getTime() || !account) going.push({ ...row, grantedAt: at });
     else {
-      giveBack(account.ledger, row.bulk, row.weight, at);
+      giveBack(account.ledger, row, row.weight, at);
       place(account, row, now, going, waiting);
     }
   }
@@ -187,7 +191,7 @@ export async function renewGrant(
     const account = byWorkspace(accounts, now).get(workspaceId);
     if (!account) return new Set(emailIds); // its workspace is gone
     const rows = open.map(({ open: weight, ...email }) => ({ ...email, weight }));
-    for (const { bulk, weight } of rows) giveBack(account.ledger, bulk, weight, held.grantedAt.getTime());
+    for (const row of rows) giveBack(account.ledger, row, row.weight, held.grantedAt.getTime());
     const going: Going[] = [];
     const waiting: WaitingWorkspace[] = [];
     for (const row of rows) place(account, row, now, going, waiting);
@@ -219,15 +223,13 @@ function place(
   waiting: WaitingWorkspace[],
 ): void {
   const { ledger, allowance } = account;
-  const waits = row.bulk ? ledger.waitingBulk : ledger.waiting;
-  if (waits === 0 && take(ledger, allowance, row.bulk, [row.weight]) === 1) {
+  if (waitingIn(ledger, row) === 0 && take(ledger, allowance, row, [row.weight]) === 1) {
     going.push({ ...row, grantedAt: now });
     return;
   }
-  if (row.bulk) ledger.waitingBulk++;
-  else ledger.waiting++;
+  addWaiting(ledger, row, 1);
   ledger.delayed++;
-  const why = fullest(ledger, allowance, row.bulk);
+  const why = fullest(ledger, allowance, row);
   expectRelease(account, why);
   waiting.push({ ...row, why, at: nextTurn(ledger, why) });
 }
@@ -246,7 +248,7 @@ async function lockDue<Row extends DueRow>(
   now: number,
 ): Promise<Row[]> {
   return tx<Row[]>`
-    select d.workspace_id as "workspaceId", d.email_id as "emailId", d.bulk, d.weight, d.bytes, d.granted_at as "grantedAt"
+    select d.workspace_id as "workspaceId", d.email_id as "emailId", d.bulk, d.stream, d.weight, d.bytes, d.granted_at as "grantedAt"
     from due d
     join unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])
       as k(workspace_id, email_id) using (workspace_id, email_id)
@@ -280,29 +282,26 @@ export async function release(
     return { bags: [], moved: 0, handle: null };
   }
   const going: DueRow[] = [];
-  for (const bulk of [false, true]) {
+  for (const stream of waitingStreams(ledger)) {
     const rows = await tx<(DueRow & { why: WaitsFor })[]>`
-      select workspace_id as "workspaceId", email_id as "emailId", bulk, weight, bytes, why from due
-      where workspace_id = ${workspaceId} and bulk = ${bulk} and why in ('cap_hour', 'cap_day', 'quota_month')
+      select workspace_id as "workspaceId", email_id as "emailId", bulk, stream, weight, bytes, why from due
+      where workspace_id = ${workspaceId} and bulk = ${stream.bulk} and stream = ${stream.stream} and why in ('cap_hour', 'cap_day', 'quota_month')
       order by email_id limit ${most}`; // the lock on the ledger protects these rows
     const inMonth = withinMonth(account, rows);
     const count = take(
       ledger,
       allowance,
-      bulk,
+      stream,
       rows.slice(0, inMonth).map((row) => row.weight),
     );
     for (const row of rows.slice(0, count)) if (row.why === "quota_month") ledger.monthUsed += row.weight;
     going.push(...rows.slice(0, count));
-    const remain =
-      rows.length < most
-        ? rows.length - count
-        : Math.max(0, (bulk ? ledger.waitingBulk : ledger.waiting) - count);
-    if (bulk) ledger.waitingBulk = remain;
-    else ledger.waiting = remain;
+    const known = waitingIn(ledger, stream);
+    const remain = rows.length < most ? rows.length - count : Math.max(0, known - count);
+    addWaiting(ledger, stream, remain - known);
     if (remain > 0) {
       const isHeldByMonth = count === inMonth && inMonth < rows.length;
-      expectRelease(account, isHeldByMonth ? "quota_month" : fullest(ledger, allowance, bulk));
+      expectRelease(account, isHeldByMonth ? "quota_month" : fullest(ledger, allowance, stream));
     }
   }
   // a full transaction leaves the rest to the next tick; a full cap, to the next turn of its window
@@ -370,10 +369,10 @@ async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number
          history = coalesce(e.history, '[]') || ${event}::text::jsonb
        from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[]) as w(workspace_id, id)
        where e.workspace_id = w.workspace_id and e.id = w.id and e.id = any(${emailIds}::uuid[])`,
-    tx`insert into due (workspace_id, email_id, at, why, bulk, weight, bytes)
+    tx`insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes)
        select * from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[],
          ${waiting.map((row) => new Date(row.at).toISOString())}::timestamptz[], ${waiting.map((row) => row.why)}::text[],
-         ${waiting.map((row) => String(row.bulk))}::text[]::bool[], ${waiting.map((row) => row.weight)}::int[],
+         ${waiting.map((row) => String(row.bulk))}::text[]::bool[], ${waiting.map((row) => row.stream)}::text[], ${waiting.map((row) => row.weight)}::int[],
          ${waiting.map((row) => row.bytes)}::int[])
        on conflict (workspace_id, email_id) do update set why = excluded.why, at = excluded.at, weight = excluded.weight,
          domain = null, reply = null, held_by = null, granted_at = null`,

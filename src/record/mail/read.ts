@@ -3,24 +3,26 @@
 import { floorId } from "../../ids.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Situation } from "../../rules/reason.ts";
+import { BULK, isBuiltIn, type MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import type { AttachmentRef, EmailKey, Extra } from "./emails.ts";
 
-export type EmailRow = Situation & {
-  id: string;
-  keyId: string | null;
-  head: Head;
-  createdAt: Date;
-  updatedAt: Date;
-  scheduledAt: Date | null;
-  sentAt: Date | null;
-  deliveredAt: Date | null;
-  delayedAt: Date | null;
-  bouncedAt: Date | null;
-  complainedAt: Date | null;
-  failedAt: Date | null;
-  attempts: number;
-};
+export type EmailRow = Situation &
+  MailStream & {
+    id: string;
+    keyId: string | null;
+    head: Head;
+    createdAt: Date;
+    updatedAt: Date;
+    scheduledAt: Date | null;
+    sentAt: Date | null;
+    deliveredAt: Date | null;
+    delayedAt: Date | null;
+    bouncedAt: Date | null;
+    complainedAt: Date | null;
+    failedAt: Date | null;
+    attempts: number;
+  };
 
 export type WholeEmail = EmailRow & {
   html: string | null;
@@ -88,6 +90,7 @@ export type EmailFilter = {
   recipient: readonly string[] | null;
   subject: string | null;
   tag: { name: string; value: string } | null;
+  stream: string | null;
   since: Date | null;
   until: Date | null;
 };
@@ -147,12 +150,16 @@ function positionOf(sql: Sql, { since, until }: EmailFilter, { after, before }: 
     ${from === null ? sql`` : sql`and id >= ${from}`} ${to === null ? sql`` : sql`and id < ${to}`}`;
 }
 
-function matches(sql: Sql, { keyId, status, recipient, subject, tag, since, until }: EmailFilter): Statement {
+function matches(
+  sql: Sql,
+  { keyId, status, recipient, subject, tag, stream, since, until }: EmailFilter,
+): Statement {
   const ways = recipient?.flatMap((address) => [`"${address}"`, `<${address}>`]) ?? null;
   return sql`true ${keyId === null ? sql`` : sql`and e.key_id = ${keyId}`}
     ${status === null ? sql`` : sql`and e.status = ${status}`}
     ${subject === null ? sql`` : sql`and strpos(e.head::text, ${JSON.stringify(subject)}) > 0 and e.head ->> 'subject' = ${subject}`}
     ${since === null ? sql`` : sql`and e.created_at >= ${since}`} ${until === null ? sql`` : sql`and e.created_at < ${until}`}
+    ${stream === null ? sql`` : isBuiltIn(stream) ? sql`and e.stream = '' and e.bulk = ${stream === BULK}` : sql`and e.stream = ${stream}`}
     ${ways === null ? sql`` : sql`and ${namesOneOf(sql, ways)}`}
     ${tag === null ? sql`` : sql`and ${hasTag(sql, tag)}`}`;
 }
@@ -175,7 +182,7 @@ function namesOneOf(sql: Sql, ways: readonly string[]): Statement {
 }
 
 function columns(sql: Sql) {
-  return sql`e.id, e.key_id as "keyId", e.status, e.head, e.created_at as "createdAt", e.updated_at as "updatedAt",
+  return sql`e.id, e.key_id as "keyId", e.bulk, e.stream, e.status, e.head, e.created_at as "createdAt", e.updated_at as "updatedAt",
     e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt", e.delayed_at as "delayedAt",
     e.bounced_at as "bouncedAt", e.complained_at as "complainedAt", e.failed_at as "failedAt", e.attempts,
     d.why as "waitingFor", d.reply as "lastReply", d.domain as "lastDomain",

@@ -273,8 +273,8 @@ async function endRedacted(tx: Tx, redacted: readonly ErasedRecipientRow[]): Pro
 function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
   const of = <T>(pick: (one: Settled) => T): T[] => deferred.map(pick);
   return tx`
-    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, reply, held_by, granted_at)
-    select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk,
+    insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes, domain, reply, held_by, granted_at)
+    select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk, e.stream,
            length(e.marks) - length(replace(e.marks, 'o', '')), e.bytes, d.domain,
            case when e.marks not like '%x%' then d.reply end, d.held_by, b.granted_at
     from unnest(

@@ -3,6 +3,7 @@
  * number of active keys is exact and the workspace's version rises with the change.
  */
 import type { Plan } from "../../rules/plans.ts";
+import { isBuiltIn, isDefined, type StreamDefinitions, type StreamShares } from "../../rules/stream.ts";
 import type { Sql } from "../db/connect.ts";
 
 export type ApiKey = {
@@ -11,6 +12,7 @@ export type ApiKey = {
   shown: string;
   permissions: number;
   audienceIds: string[] | null;
+  stream: string;
   createdAt: Date;
   revokedAt: Date | null;
   lastUsedAt: Date | null;
@@ -24,6 +26,7 @@ export type NewApiKey = {
   name: string;
   permissions: number;
   audienceIds: string[] | null;
+  stream: string;
 };
 
 /** What admission needs to know of a key and its workspace: one row. */
@@ -31,6 +34,7 @@ export type KeyRecord = {
   keyId: string;
   permissions: number;
   audienceIds: string[] | null;
+  stream: string;
   isRevoked: boolean;
   workspaceId: string;
   plan: Plan;
@@ -39,6 +43,8 @@ export type KeyRecord = {
   grownCapDay: number;
   grownCapHour: number;
   reservedShare: number;
+  streams: StreamDefinitions;
+  streamShares: StreamShares;
   isSuspended: boolean;
 };
 
@@ -46,6 +52,7 @@ export type InsertKeyResult =
   | { kind: "inserted"; version: number }
   | { kind: "unknown workspace" }
   | { kind: "unknown audience" }
+  | { kind: "unknown stream" }
   | { kind: "refused"; reason: string };
 
 /** `mayCreate` decides under the lock, knowing the plan and how many keys are active. */
@@ -56,9 +63,11 @@ export async function insertKey(
   mayCreate: (plan: Plan, activeKeys: number) => string | null,
 ): Promise<InsertKeyResult> {
   return sql.begin(async (tx) => {
-    const [workspace] = await tx<{ plan: Plan }[]>`
-      select plan from workspace where id = ${key.workspaceId} for update`;
+    const [workspace] = await tx<{ plan: Plan; streams: StreamDefinitions }[]>`
+      select plan, streams from workspace where id = ${key.workspaceId} for update`;
     if (!workspace) return { kind: "unknown workspace" };
+    if (!isBuiltIn(key.stream) && !isDefined(key.stream, workspace.streams))
+      return { kind: "unknown stream" };
     const [active] = await tx<{ count: number }[]>`
       select count(*)::int from api_key where workspace_id = ${key.workspaceId} and revoked_at is null`;
     const reason = mayCreate(workspace.plan, active?.count ?? 0);
@@ -68,9 +77,9 @@ export async function insertKey(
         where workspace_id = ${key.workspaceId} and id = any(${key.audienceIds}::uuid[])`;
       if (known?.count !== new Set(key.audienceIds).size) return { kind: "unknown audience" };
     }
-    await tx`insert into api_key (workspace_id, id, hash, shown, name, permissions, audience_ids, created_at)
+    await tx`insert into api_key (workspace_id, id, hash, shown, name, permissions, audience_ids, stream, created_at)
       values (${key.workspaceId}, ${key.id}, decode(${key.hash}, 'hex'), ${key.shown}, ${key.name}, ${key.permissions},
-              ${key.audienceIds}, ${now})`;
+              ${key.audienceIds}, ${key.stream}, ${now})`;
     const [raised] = await tx<{ version: number }[]>`
       update workspace set version = version + 1, changed_at = ${now} where id = ${key.workspaceId}
       returning version::int`;
@@ -80,10 +89,10 @@ export async function insertKey(
 
 export async function findKeyByHash(sql: Sql, handle: string, hash: string): Promise<KeyRecord | null> {
   const rows = await sql<KeyRecord[]>`
-    select k.id as "keyId", k.permissions, k.audience_ids as "audienceIds", k.revoked_at is not null as "isRevoked",
+    select k.id as "keyId", k.permissions, k.audience_ids as "audienceIds", k.stream, k.revoked_at is not null as "isRevoked",
            w.id as "workspaceId", w.plan, w.limits, w.version::int, l.cap_day as "grownCapDay",
            l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare",
-           w.suspended_at is not null as "isSuspended"
+           w.streams, l.stream_shares as "streamShares", w.suspended_at is not null as "isSuspended"
     from workspace w
     join api_key k on k.workspace_id = w.id
     join ledger l on l.workspace_id = w.id
@@ -103,7 +112,7 @@ export async function findKey(
 
 export async function listKeys(sql: Sql, workspaceId: string): Promise<ApiKey[]> {
   return sql<ApiKey[]>`
-    select id, name, shown, permissions, audience_ids as "audienceIds", created_at as "createdAt",
+    select id, name, shown, permissions, audience_ids as "audienceIds", stream, created_at as "createdAt",
            revoked_at as "revokedAt", last_used_at as "lastUsedAt"
     from api_key where workspace_id = ${workspaceId} order by id desc`;
 }

@@ -3,6 +3,7 @@
 import { allowanceOf } from "../../rules/allowance.ts";
 import { type Allowance, type Ledger, nextTurn, type WaitsFor } from "../../rules/ledger.ts";
 import { limitsOf, type Overrides, type Plan } from "../../rules/plans.ts";
+import type { StreamDefinitions, StreamShares } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { settled } from "../db/groupcommit.ts";
 
@@ -21,7 +22,7 @@ export type Account = {
   nextReleaseAt: number | null;
 };
 
-type AccountRow = Ledger & {
+type AccountRow = Omit<Ledger, "streams"> & {
   workspaceId: string;
   handle: string;
   version: number;
@@ -32,6 +33,10 @@ type AccountRow = Ledger & {
   grownCapDay: number;
   grownCapHour: number;
   reservedShare: number;
+  streams: StreamDefinitions;
+  streamShares: StreamShares;
+  /** null: none. */
+  streamsUsed: Ledger["streams"] | null;
   nextReleaseAt: Date | null;
 };
 
@@ -63,18 +68,19 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
       month = v.month, month_used = v.month_used, day = v.day, day_used = v.day_used, cap_day_used = v.cap_day_used,
       cap_day_bulk = v.cap_day_bulk, bucket = v.bucket, hour_used = v.hour_used::int[], hour_bulk = v.hour_bulk::int[],
       waiting = v.waiting, waiting_bulk = v.waiting_bulk, next_release_at = v.next_release_at,
-      delayed = v.delayed, closed_day = v.closed_day, closed_used = v.closed_used, closed_delayed = v.closed_delayed
+      streams = v.streams::jsonb, delayed = v.delayed, closed_day = v.closed_day, closed_used = v.closed_used, closed_delayed = v.closed_delayed
     from unnest(
       ${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.ledger.month)}::int[], ${of((a) => a.ledger.monthUsed)}::int[],
       ${of((a) => a.ledger.day)}::int[], ${of((a) => a.ledger.dayUsed)}::int[], ${of((a) => a.ledger.capDayUsed)}::int[],
       ${of((a) => a.ledger.capDayBulk)}::int[], ${of((a) => a.ledger.bucket)}::int[],
       ${of((a) => slots(a.ledger.hourUsed))}::text[], ${of((a) => slots(a.ledger.hourBulk))}::text[],
       ${of((a) => a.ledger.waiting)}::int[], ${of((a) => a.ledger.waitingBulk)}::int[],
+      ${of((a) => streamsText(a.ledger))}::text[],
       ${of((a) => (a.nextReleaseAt === null ? null : new Date(a.nextReleaseAt).toISOString()))}::timestamptz[],
       ${of((a) => a.ledger.delayed)}::int[], ${of((a) => a.ledger.closedDay)}::int[],
       ${of((a) => a.ledger.closedUsed)}::int[], ${of((a) => a.ledger.closedDelayed)}::int[]
     ) as v(workspace_id, month, month_used, day, day_used, cap_day_used, cap_day_bulk, bucket, hour_used, hour_bulk,
-           waiting, waiting_bulk, next_release_at, delayed, closed_day, closed_used, closed_delayed)
+           waiting, waiting_bulk, streams, next_release_at, delayed, closed_day, closed_used, closed_delayed)
     where l.workspace_id = v.workspace_id`;
 }
 
@@ -89,7 +95,8 @@ function columns(sql: Tx | Sql) {
     w.suspended_at is not null as "isSuspended",
     exists (select from suppressed_address s where s.workspace_id = l.workspace_id and s.undone_at is null) as suppresses,
     l.cap_day as "grownCapDay",
-    l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", l.month, l.month_used as "monthUsed", l.day,
+    l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", w.streams, l.stream_shares as "streamShares",
+    l.streams as "streamsUsed", l.month, l.month_used as "monthUsed", l.day,
     l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
     l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
     l.delayed, l.closed_day as "closedDay", l.closed_used as "closedUsed", l.closed_delayed as "closedDelayed",
@@ -108,8 +115,11 @@ function accountOf(row: AccountRow): Account {
     grownCapDay,
     grownCapHour,
     reservedShare,
+    streams,
+    streamShares,
+    streamsUsed,
     nextReleaseAt,
-    ...ledger
+    ...counters
   } = row;
   return {
     workspaceId,
@@ -119,10 +129,15 @@ function accountOf(row: AccountRow): Account {
     isSuspended,
     suppresses,
     requestsPerSecond: limitsOf(plan, limits).requests_per_second,
-    allowance: allowanceOf({ plan, limits, grownCapDay, grownCapHour, reservedShare }),
-    ledger,
+    allowance: allowanceOf({ plan, limits, grownCapDay, grownCapHour, reservedShare, streams, streamShares }),
+    ledger: { ...counters, streams: streamsUsed ?? {} },
     nextReleaseAt: nextReleaseAt?.getTime() ?? null,
   };
+}
+
+function streamsText({ streams }: Ledger): string | null {
+  for (const _ in streams) return JSON.stringify(streams);
+  return null;
 }
 
 function slots(values: readonly number[]): string {
