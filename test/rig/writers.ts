@@ -152,6 +152,7 @@ import {
 import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspaces/keys.ts";
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
 import { insertRequests } from "../../src/record/workspaces/requests.ts";
+import { changeStreams } from "../../src/record/workspaces/streams.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
 import type { ContactChange } from "../../src/rules/contact.ts";
@@ -521,6 +522,10 @@ export const WRITERS: readonly Writer[] = [
   writer("workspaces/keys.ts markRevoked", ({ sql }, rows) => {
     const ws = rows.workspace();
     return markRevoked(sql, ws.id, rows.pick(ws.keys), rows.date);
+  }),
+  writer("workspaces/streams.ts changeStreams", ({ sql }, rows) => {
+    const news = { bulk: true, reserved_share: 0.1, pool: null };
+    return changeStreams(sql, rows.workspace().id, (known) => ({ ...known, news }), rows.date);
   }),
   writer("workspaces/keys.ts noteLastUsed", ({ sql }, rows) =>
     noteLastUsed(
