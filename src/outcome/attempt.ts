@@ -72,7 +72,7 @@ export function attempted(
     const outcome = outcomes[answered++] as Outcome;
     const recipient = recipients[place] as Mailbox;
     result.add(outcome, place, recipient);
-    rules.onOutcome(outcome, recipient.domain, email.isBulk);
+    rules.onOutcome(outcome, recipient.domain, email.bulk);
   }
   // a retry is the same mail once more: rates are taken over recipients, each counted once
   if (email.attempts === 0) result.counts.attempted = answered;

@@ -15,7 +15,7 @@ import { newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
 import { advance, judge, type LedgerVerdict, nextTurn, waitForMonth } from "../../rules/ledger.ts";
 import { shardOf } from "../../rules/shards.ts";
-import { nameOfStream, TRANSACTIONAL_STREAM } from "../../rules/stream.ts";
+import { BULK, nameOfStream, TRANSACTIONAL, TRANSACTIONAL_STREAM } from "../../rules/stream.ts";
 import { keepContacts } from "../contacts/contacts.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import {
@@ -202,7 +202,9 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     for (const one of this.#group) {
       const verdict = this.verdictOf(one);
       if (verdict.kind !== "accepted") continue;
-      ACCEPTED.add(one.emails.length, one.bulk ? "bulk" : "transactional");
+      const bulk = one.emails.filter((email) => email.bulk).length;
+      if (bulk > 0) ACCEPTED.add(bulk, BULK);
+      if (bulk < one.emails.length) ACCEPTED.add(one.emails.length - bulk, TRANSACTIONAL);
       SUPPRESSED.add(verdict.suppressed, "accepted");
     }
     if (this.#bags.length > 0) this.#onBags(this.#bags);
