@@ -322,6 +322,23 @@ export const SETTINGS = {
   submissionTlsKey: optional(
     text("SUBMISSION_TLS_KEY", "", "the private key (PEM file) of SUBMISSION_TLS_CERT"),
   ),
+  consolePort: optional(
+    whole(
+      "CONSOLE_PORT",
+      0,
+      0,
+      65_535,
+      "port",
+      "the port on which `console` serves /console and /docs, on HOST; 0 picks a free one; default: not listening; `npm start` takes 3001 or a free one",
+    ),
+  ),
+  mailboxUrl: optional(
+    url(
+      "MAILBOX_URL",
+      ["http:"],
+      "the mail catcher whose mail the console shows, for development; `npm start` sets it; default: the console shows no mailbox",
+    ),
+  ),
   capsPolicy: optional(
     text(
       "CAPS_POLICY",

@@ -90,26 +90,33 @@ export type OwnMail = {
 export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
 
 export function submitter(parts: SubmitParts): Submit {
-  const one = new Submitter(parts);
+  const one = new Submitter(parts, ({ bearer }) => parts.admitter.load(bearer));
   return (caller, outgoing) => one.submit(caller, outgoing);
 }
 
-class Submitter {
-  readonly #parts: SubmitParts;
+/** For people in the console, who have no key and are so few that the ledger may be asked alone. */
+export function ledgerSubmitter(parts: Omit<SubmitParts, "admitter">): Submit {
+  const one = new Submitter(parts, ({ workspaceId }) => readAccount(parts.reads, workspaceId));
+  return (caller, outgoing) => one.submitByLedger(caller, outgoing);
+}
 
-  constructor(parts: SubmitParts) {
+/** The workspace as it is now; null: the key is revoked, or the workspace is gone. */
+type Reload = (caller: Caller) => Promise<{ version: number; isSuspended: boolean } | null>;
+
+class Submitter {
+  readonly #parts: Omit<SubmitParts, "admitter">;
+  readonly #reload: Reload;
+
+  constructor(parts: Omit<SubmitParts, "admitter">, reload: Reload) {
     this.#parts = parts;
+    this.#reload = reload;
   }
 
-  async submit(caller: Caller, outgoing: Outgoing): Promise<Submitted> {
-    const { admitter, reservations, commit, clock, brake } = this.#parts;
-    const shortage = brake();
-    if (shortage) throw new Unavailable(shortage.name, shortage.reason);
-    const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
-    if (!room) throw new Unavailable("capacity", "the commit is full");
-    try {
+  submit(caller: Caller, outgoing: Outgoing): Promise<Submitted> {
+    const { reservations, clock } = this.#parts;
+    return this.#inRoom(outgoing, async () => {
       const asked = ask(caller, outgoing);
-      const grant = await reservations.reserveInTurn(asked, () => admitter.load(caller.bearer));
+      const grant = await reservations.reserveInTurn(asked, () => this.#reload(caller));
       if (grant.kind === "running") return { kind: "concurrent" };
       if (grant.kind === "conflict") return { kind: "conflict" };
       if (grant.kind === "over") {
@@ -120,6 +127,27 @@ class Submitter {
       // before the caller is answered: its next request must not meet what this one left behind
       this.#tidy(asked, grant, committed);
       return answer(committed, outgoing, clock.now());
+    });
+  }
+
+  submitByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted> {
+    const { reservations, clock, onLag } = this.#parts;
+    return this.#inRoom(outgoing, async () => {
+      const committed = await this.#write(caller, outgoing);
+      // Redis has not counted it: the next request rebuilds the counters
+      reservations.forget(caller.bearer.handle).catch(onLag);
+      return answer(committed, outgoing, clock.now());
+    });
+  }
+
+  async #inRoom(outgoing: Outgoing, work: () => Promise<Submitted>): Promise<Submitted> {
+    const { commit, brake } = this.#parts;
+    const shortage = brake();
+    if (shortage) throw new Unavailable(shortage.name, shortage.reason);
+    const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
+    if (!room) throw new Unavailable("capacity", "the commit is full");
+    try {
+      return await work();
     } finally {
       room.release();
     }
@@ -152,7 +180,7 @@ class Submitter {
 
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */
   async #write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
-    const { admitter, commit, clock } = this.#parts;
+    const { commit, clock } = this.#parts;
     let { version } = caller;
     const attachments = outgoing.attachments.filter((one) => !isLargeAttachment(one));
     const failed = await this.#keepLarge(outgoing);
@@ -162,7 +190,7 @@ class Submitter {
         submission(version, caller, { ...outgoing, attachments }, clock.given()),
       );
       if (committed.kind !== "stale") return committed;
-      const record = await admitter.load(caller.bearer);
+      const record = await this.#reload(caller);
       if (!record) return { kind: "key revoked" };
       if (record.isSuspended) return { kind: "workspace suspended" };
       version = record.version;

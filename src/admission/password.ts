@@ -10,7 +10,15 @@ const MEMORY_BYTES_MAX = 64 * 1024 * 1024;
 
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES);
-  const hash = await derive(password, salt, COST, BLOCK_SIZE, PARALLEL);
+  return written(salt, await derive(password, salt, COST, BLOCK_SIZE, PARALLEL));
+}
+
+/** Of a password that nobody knows. */
+export function unknownHash(): string {
+  return written(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES));
+}
+
+function written(salt: Buffer, hash: Buffer): string {
   return ["scrypt", COST, BLOCK_SIZE, PARALLEL, salt.toString("base64"), hash.toString("base64")].join("$");
 }
 

@@ -11,7 +11,7 @@ import type { Network } from "../networks.ts";
 import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { ownSubmitter, submitter } from "../submit.ts";
+import { ownSubmitter, type Submit, type SubmitParts, submitter } from "../submit.ts";
 import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
@@ -40,22 +40,26 @@ import { webhookRoutes } from "./webhooks.ts";
 /** How often to look for confirmation mails that an ended process did not write. */
 const CONFIRMATION_SWEEP_MS = 5_000;
 
-export type ApiParts = SendingParts & {
+/** What the handlers of the routes need. */
+export type HandlerParts = SendingParts & {
   /** Checks and keeps the document of an automation. */
   applyDocument(sql: Sql, ...document: Parameters<AutomationParts["apply"]>): Promise<AppliedDocument>;
   /** Who is asked for the records of domains. */
   dns: DomainDns;
-  /** Where the links in mail lead; null: to this server. */
+  /** Where the links in mail lead; null: to the server of the API. */
   publicUrl: string | null;
-  /** The operator's sender of confirmation mails. */
-  mailFrom: string;
-  trustProxy: boolean;
-  /** Private networks to which webhooks may be sent. */
-  webhookNetworksAllowed: readonly Network[];
-  /** Memory for the bodies of requests. */
-  budget: BodyBudget;
   host: string;
   port: number;
+  /** The operator's sender of confirmation mails. */
+  mailFrom: string;
+  /** Private networks to which webhooks may be sent. */
+  webhookNetworksAllowed: readonly Network[];
+};
+
+export type ApiParts = HandlerParts & {
+  trustProxy: boolean;
+  /** Memory for the bodies of requests. */
+  budget: BodyBudget;
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
@@ -73,15 +77,10 @@ export type Api = {
 };
 
 export async function startApi(parts: ApiParts): Promise<Api> {
-  const { timeoutMs, connectCommits } = parts;
   const onFault = (error: unknown) => parts.log.fault(null, error);
-  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, addressHasher(parts.serverSecret));
-  const events = eventCommit({ connect: connectCommits, timeoutMs });
-  const sending = openSending(parts, onFault);
-  const links = new Links(parts.serverSecret, publicUrlOf(parts));
-  const confirmations = confirmationsBy(parts, sending, links, onFault);
+  const handlers = openHandlers(parts, submitter, onFault);
+  const { sending, links, contacts, confirmations, router } = handlers;
   const sweep = setInterval(() => void confirmations.sweep().catch(onFault), CONFIRMATION_SWEEP_MS);
-  const router = new Router(routesOf(parts, sending, links, contacts, events, confirmations, onFault));
   const json = new JsonParser();
   const requestLog = new RequestLog(parts.reads, parts.clock, onFault);
   const gate: GateParts = {
@@ -98,21 +97,45 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     async stop() {
       clearInterval(sweep);
       await server.stop();
-      await sending.close();
-      await contacts.close();
-      await events.close();
+      await handlers.close();
       await requestLog.stop();
       await json.close();
     },
   };
 }
 
-function publicUrlOf({ publicUrl, host, port }: ApiParts): string {
+/** The routes with all that they work with; `submitBy` says how mail gets in. */
+export function openHandlers(
+  parts: HandlerParts,
+  submitBy: (parts: SubmitParts) => Submit,
+  onFault: (error: unknown) => void,
+) {
+  const { timeoutMs, connectCommits } = parts;
+  const contacts = contactCommit({ connect: connectCommits, timeoutMs }, addressHasher(parts.serverSecret));
+  const events = eventCommit({ connect: connectCommits, timeoutMs });
+  const sending = openSending(parts, onFault);
+  const submit = submitBy(sending.submit);
+  const links = new Links(parts.serverSecret, publicUrlOf(parts));
+  const confirmations = confirmationsBy(parts, sending, links, onFault);
+  const router = new Router(
+    routesOf(parts, sending, submit, links, contacts, events, confirmations, onFault),
+  );
+  return {
+    ...{ sending, links, contacts, confirmations, router },
+    async close() {
+      await sending.close();
+      await contacts.close();
+      await events.close();
+    },
+  };
+}
+
+function publicUrlOf({ publicUrl, host, port }: HandlerParts): string {
   return publicUrl ?? `http://${host}:${port}`;
 }
 
 function confirmationsBy(
-  { reads, clock, mailFrom }: ApiParts,
+  { reads, clock, mailFrom }: HandlerParts,
   { submit, templates, owners }: Sending,
   links: Links,
   onFault: (error: unknown) => void,
@@ -133,8 +156,9 @@ function confirmationsBy(
 
 /** Everything under a key, in one table. */
 export function routesOf(
-  { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument, webhookNetworksAllowed }: ApiParts,
-  { submit, templates, owners, hashOf }: Sending,
+  { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument, webhookNetworksAllowed }: HandlerParts,
+  { templates, owners, hashOf }: Sending,
+  submit: Submit,
   links: Links,
   contacts: ContactCommit,
   events: EventCommit,
@@ -149,7 +173,7 @@ export function routesOf(
         for (const { handle, version } of raised) await keyring.forget(handle, version);
       },
     }),
-    ...emailRoutes({ submit: submitter(submit), reads, templates, owners, clock }),
+    ...emailRoutes({ submit, reads, templates, owners, clock }),
     ...attachmentRoutes({ reads, clock, links }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),

@@ -9,6 +9,7 @@ import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
 import { refuseAbsent } from "./absent.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
+import type { RequestHead } from "./head.ts";
 import { JSON_DEPTH_MAX, type Json, type NotJson } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
 import {
@@ -21,7 +22,15 @@ import {
   TOO_LARGE,
   unavailable,
 } from "./problem.ts";
-import { BODY_BYTES_MAX, type Call, type Route, type Router, readingOf, shortPath } from "./routes.ts";
+import {
+  BODY_BYTES_MAX,
+  type Call,
+  type CallHead,
+  type Route,
+  type Router,
+  readingOf,
+  shortPath,
+} from "./routes.ts";
 
 type Received = { chunks: Buffer[]; size: number };
 
@@ -53,12 +62,38 @@ export const SUSPENDED = problem(
 );
 const NO_QUERY = new URLSearchParams();
 
+/** A request whose caller is known: of the API's own server, or of the console's. */
+export type KnownRequest = {
+  method: string;
+  path: string;
+  query: string;
+  hasBody: boolean;
+  head: CallHead["head"] & Pick<RequestHead, "contentLength" | "contentEncoding" | "contentType">;
+  body(bytesMax: number): Promise<BodyResult>;
+  dropBody(): void;
+  onGone: (() => void) | null;
+};
+
+export type PassedRequest = { route: Route; call: Call };
+
 /** The request, ready for its handler; throws a Refusal otherwise. */
-export async function pass(parts: GateParts, exchange: Exchange): Promise<{ route: Route; call: Call }> {
+export async function pass(parts: GateParts, exchange: Exchange): Promise<PassedRequest> {
   const caller = await authenticate(parts, exchange);
+  return passKnown(parts, exchange, caller, (route) => {
+    exchange.route = shortPath(route);
+  });
+}
+
+/** What comes behind the key. `onRoute` may refuse the route, too. */
+export async function passKnown(
+  parts: Pick<GateParts, "router" | "parse">,
+  exchange: KnownRequest,
+  caller: Caller,
+  onRoute: (route: Route, query: URLSearchParams) => void,
+): Promise<PassedRequest> {
   const { route, params } = findRoute(parts.router, exchange);
-  exchange.route = shortPath(route);
   const query = exchange.query === "" ? NO_QUERY : new URLSearchParams(exchange.query);
+  onRoute(route, query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
   const received = await readBody(route, exchange);
@@ -85,7 +120,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   return admission.caller;
 }
 
-function findRoute(router: Router, { method, path }: Exchange): { route: Route; params: string[] } {
+function findRoute(router: Router, { method, path }: KnownRequest): { route: Route; params: string[] } {
   refuseAbsent(path);
   const match = router.find(method, path);
   if (match.kind === "unknown")
@@ -120,7 +155,7 @@ function checkPlan(route: Route, { plan }: Caller): void {
   );
 }
 
-async function readBody(route: Route, exchange: Exchange): Promise<Received> {
+async function readBody(route: Route, exchange: KnownRequest): Promise<Received> {
   if (!exchange.hasBody) return EMPTY;
   const bytesMax = route.bodyBytesMax ?? BODY_BYTES_MAX;
   const { contentLength, contentEncoding, contentType } = exchange.head;
@@ -143,10 +178,10 @@ function bytesOf(result: BodyResult): Received {
 }
 
 async function parseBody(
-  parts: GateParts,
+  parts: Pick<GateParts, "parse">,
   route: Route,
   { workspaceId }: Caller,
-  exchange: Exchange,
+  exchange: KnownRequest,
   { chunks, size }: Received,
 ): Promise<{ body: Json; digest(): string }> {
   const parsed = await parts.parse({

@@ -5,9 +5,7 @@
 import type { Admission, Caller } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows } from "../admission/permissions.ts";
-import { Unavailable } from "../admission/unavailable.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { fateOf } from "../record/db/lost.ts";
 import { findEmail } from "../record/mail/read.ts";
 import type { Shown } from "../rules/email.ts";
 import { type Submit, submitter } from "../submit.ts";
@@ -16,7 +14,7 @@ import { type EmailParts, sendEmail } from "./emails.ts";
 import { INVALID_KEY, lacks, notRead, rateLimited, SUSPENDED } from "./gate.ts";
 import { invalidIdempotencyKey, isIdempotencyKey } from "./idempotency.ts";
 import { inspect, type Json } from "./json.ts";
-import { INTERNAL, OUTCOME_UNKNOWN, type Problem, Refusal, unavailable } from "./problem.ts";
+import { type Problem, problemOf, Refusal } from "./problem.ts";
 import { openSending, type SendingParts } from "./sending.ts";
 
 /** Idempotency keys of the HTTP API are another scope. */
@@ -49,7 +47,8 @@ export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => v
     try {
       return await work();
     } catch (error) {
-      return { kind: "refused", ...problemOf(error, onFault) };
+      if (!(error instanceof Refusal)) onFault(error);
+      return { kind: "refused", ...problemOf(error, false) };
     }
   }
 
@@ -109,13 +108,4 @@ async function send(
   const answer = await sendEmail(emails, { caller, body }, { claim, shown });
   const { id } = JSON.parse(answer.body.toString()) as { id: string };
   return { kind: "sent", id };
-}
-
-function problemOf(error: unknown, onFault: (error: unknown) => void): Problem {
-  if (error instanceof Refusal) return error.problem;
-  onFault(error);
-  if (error instanceof Unavailable) return unavailable(error.lacking);
-  const fate = fateOf(error);
-  if (fate === null) return INTERNAL;
-  return fate === "not done" ? unavailable("postgres") : OUTCOME_UNKNOWN;
 }

@@ -2,7 +2,8 @@
  * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
  * an ordinary answer, and must not reveal internals.
  */
-import { LACKING, type Lacking } from "../admission/unavailable.ts";
+import { LACKING, type Lacking, Unavailable } from "../admission/unavailable.ts";
+import { fateOf } from "../record/db/lost.ts";
 
 export type Problem = {
   status: number;
@@ -90,3 +91,12 @@ export const INTERNAL: Problem = problem(
   "application_error",
   "An unexpected error occurred on our side. The `X-Request-Id` of this answer finds it in the logs.",
 );
+
+/** What the caller is told of an error. `isRead`: nothing was to change, so it may be repeated. */
+export function problemOf(error: unknown, isRead: boolean): Problem {
+  if (error instanceof Refusal) return error.problem;
+  if (error instanceof Unavailable) return unavailable(error.lacking);
+  const fate = fateOf(error);
+  if (fate === null) return INTERNAL;
+  return fate === "not done" || isRead ? unavailable("postgres") : OUTCOME_UNKNOWN;
+}

@@ -5,18 +5,22 @@
 import type { TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
-import type { Exchange, Headers } from "./exchange.ts";
+import type { Headers } from "./exchange.ts";
+import type { RequestHead } from "./head.ts";
 import type { Json } from "./json.ts";
 import type { Reading } from "./jsonwork.ts";
 
 export const BODY_BYTES_MAX = 1024 * 1024;
 export const EMAIL_BODY_BYTES_MAX = 40 * 1024 * 1024;
 
+/** What handlers see of the request besides path, query and body. */
+export type CallHead = { head: Pick<RequestHead, "idempotencyKey" | "batchValidation"> };
+
 export type Call = {
   caller: Caller;
   params: readonly string[];
   query: URLSearchParams;
-  exchange: Exchange;
+  exchange: CallHead;
   /** The parsed body; undefined when there was none. */
   body: Json | undefined;
   bodyBytes: number;
@@ -47,7 +51,7 @@ export type Route = {
   /** Fields that are read besides those of the request. */
   alsoReads?: readonly string[];
   /** What a digest of the request covers besides its bytes. */
-  digestPrefix?(exchange: Exchange): string;
+  digestPrefix?(exchange: CallHead): string;
   query?: readonly { name: string; description: string }[];
   /** Whether the route waits for a commit, which has deadlines of its own. */
   commits?: boolean;

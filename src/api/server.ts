@@ -5,17 +5,16 @@
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
-import { fateOf } from "../record/db/lost.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { Exchange } from "./exchange.ts";
 import { type GateParts, pass } from "./gate.ts";
 import {
   badFraming,
   bodyOf,
-  INTERNAL,
   OUTCOME_UNKNOWN,
   type Problem,
   problem,
+  problemOf,
   Refusal,
   unavailable,
 } from "./problem.ts";
@@ -104,7 +103,7 @@ export function startServer(
     }
     serve(parts, exchange).then(
       ({ status, body, headers }) => exchange.answer(status, body, headers),
-      (error) => refuse(exchange, problemOf(parts, exchange, error)),
+      (error) => refuse(exchange, toldOf(parts, exchange, error)),
     );
   });
 
@@ -181,19 +180,15 @@ function refuse(exchange: Exchange, found: Problem): void {
   exchange.answer(found.status, bodyOf(found), found.headers);
 }
 
-function problemOf(parts: ServerParts, exchange: Exchange, error: unknown): Problem {
-  if (error instanceof Refusal) return error.problem;
-  parts.onFault(exchange, error);
-  if (error instanceof Unavailable) return unavailable(error.lacking);
-  const fate = fateOf(error);
-  if (fate === null) return INTERNAL;
-  return fate === "not done" || isRead(exchange) ? unavailable("postgres") : OUTCOME_UNKNOWN;
+function toldOf(parts: ServerParts, exchange: Exchange, error: unknown): Problem {
+  if (!(error instanceof Refusal)) parts.onFault(exchange, error);
+  return problemOf(error, isRead(exchange));
 }
 
 /** Longer than all deadlines of a commit together: waiting for the one before, writing, learning its fate. */
 const COMMIT_TIMEOUTS = 6;
 
-function deadlineOf({ commits }: Route, timeoutMs: number): number {
+export function deadlineOf({ commits }: Route, timeoutMs: number): number {
   return commits ? COMMIT_TIMEOUTS * timeoutMs : timeoutMs;
 }
 

@@ -78,22 +78,25 @@ async function create(
   options: OutputOptions & { name: string; plan: Plan; ownerEmail?: string },
 ) {
   const { id, handle } = await keyring.createWorkspace(options.name, options.plan, {});
-  const owner = options.ownerEmail
-    ? { email: options.ownerEmail, password: randomBytes(PASSWORD_BYTES).toString("base64url") }
-    : null;
-  if (owner) {
-    const now = clock.now();
-    const row = {
-      id: newId(now),
-      workspaceId: id,
-      email: owner.email,
-      passwordHash: await hashPassword(owner.password),
-    };
-    await insertOwner(sql, row, new Date(now));
-  }
+  const owner = options.ownerEmail ? await ownerOf(sql, id, options.ownerEmail, clock.now()) : null;
   const made = `Workspace ${id} (${options.plan}), handle ${handle}.`;
-  const text = owner ? `${made}\nOwner ${owner.email}, password ${owner.password} (shown once).` : made;
+  const text = owner ? `${made}\n${ownerText(owner)}` : made;
   say(options, { id, handle, name: options.name, plan: options.plan, ...(owner && { owner }) }, text);
+}
+
+type OwnerShown = { email: string; password: string | null };
+
+async function ownerOf(sql: Sql, workspaceId: string, email: string, now: number): Promise<OwnerShown> {
+  const password = randomBytes(PASSWORD_BYTES).toString("base64url");
+  const row = { id: newId(now), workspaceId, email, passwordHash: await hashPassword(password) };
+  const { isNew } = await insertOwner(sql, row, new Date(now));
+  return { email, password: isNew ? password : null };
+}
+
+function ownerText({ email, password }: OwnerShown): string {
+  return password === null
+    ? `OwnerShown ${email}, who has an account already: its password stays.`
+    : `OwnerShown ${email}, password ${password} (shown once).`;
 }
 
 async function list({ sql }: Context, options: OutputOptions) {

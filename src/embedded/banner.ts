@@ -28,7 +28,7 @@ export function banner(place: ReadyInfo, folder: string, writesAsAny: boolean): 
     ...(place.submission_url === null
       ? []
       : [["SMTP", `${place.submission_url} (STARTTLS, any user name, the key as password)`]]),
-    ...(place.console_url === null ? [] : [["console", place.console_url]]),
+    ...(place.console_url === null ? [] : [["console", consoleOf(place)]]),
     ["data", `${folder} (logs in ${folder}/logs)`],
   ];
   return `
@@ -49,6 +49,11 @@ ${curl("/emails/batch", [MAIL, { ...MAIL, to: "me@example.com" }])}
 
 Ctrl-C stops everything.
 `;
+}
+
+function consoleOf({ console_url, console_email, console_password }: ReadyInfo): string {
+  const password = console_password === null ? "" : `, password ${console_password}`;
+  return `${console_url} (${console_email}${password})`;
 }
 
 function mailboxOf({ mailbox_url, smtp_url }: ReadyInfo): string {

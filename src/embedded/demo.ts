@@ -5,6 +5,7 @@ import { Keyring } from "../admission/keyring.ts";
 import { hashPassword } from "../admission/password.ts";
 import { newId } from "../ids.ts";
 import { recordClock } from "../process/recordclock.ts";
+import { setOperator } from "../record/accounts/accounts.ts";
 import { defaultAudience } from "../record/contacts/audiences.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
@@ -18,7 +19,14 @@ const CAP_FAR_ABOVE = 100_000_000;
 const OWNER_EMAIL = "owner@example.com";
 const PASSWORD_BYTES = 12;
 
-export type Demo = { apiKey: string; workspaceId: string; audienceId: string };
+export type Demo = {
+  apiKey: string;
+  workspaceId: string;
+  audienceId: string;
+  ownerEmail: string;
+  /** As it was made; null: the account was there before. */
+  ownerPassword: string | null;
+};
 
 export type DemoParts = {
   databaseUrl: string;
@@ -34,13 +42,14 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
   redis.on("error", () => {}); // what matters shows in the calls
   try {
     const clock = await recordClock(() => clockTime(sql));
+    const owner = { ownerEmail: OWNER_EMAIL, ownerPassword: home.ownerPassword() };
     const known = await findDemo(sql, home.demoKey(), secret, clock.now());
-    if (known) return known;
+    if (known) return { ...known, ...owner };
     say("Creating a demo workspace");
     const made = await makeDemo(sql, new Keyring({ redis, sql, serverSecret: secret, clock }), clock.now());
-    home.keepOwnerPassword(made.password);
-    home.keepDemoKey(made.demo.apiKey);
-    return made.demo;
+    if (made.ownerPassword !== null) home.keepOwnerPassword(made.ownerPassword);
+    home.keepDemoKey(made.apiKey);
+    return made;
   } finally {
     await sql.end({ timeout: 1 });
     redis.disconnect();
@@ -48,7 +57,12 @@ export async function demoWorkspace({ databaseUrl, redisUrl, secret, home, say }
 }
 
 /** null: the key is not there any more, was revoked, or belongs to another database or secret. */
-async function findDemo(sql: Sql, apiKey: string | null, secret: string, now: number): Promise<Demo | null> {
+async function findDemo(
+  sql: Sql,
+  apiKey: string | null,
+  secret: string,
+  now: number,
+): Promise<Omit<Demo, "ownerEmail" | "ownerPassword"> | null> {
   const bearer = apiKey === null ? null : readKey(apiKey, secret);
   if (apiKey === null || bearer === null) return null;
   const key = await findKeyByHash(sql, bearer.handle, hashOf(apiKey));
@@ -58,8 +72,8 @@ async function findDemo(sql: Sql, apiKey: string | null, secret: string, now: nu
   return audienceId === null ? null : { apiKey, workspaceId, audienceId };
 }
 
-/** With an owner, whose password is kept for the day when there is something to log in to. */
-async function makeDemo(sql: Sql, keyring: Keyring, now: number): Promise<{ demo: Demo; password: string }> {
+/** With an owner, who is an operator, too: there is nobody else. */
+async function makeDemo(sql: Sql, keyring: Keyring, now: number): Promise<Demo> {
   const caps = { cap_hour: CAP_FAR_ABOVE, cap_day: CAP_FAR_ABOVE };
   const { id: workspaceId } = await keyring.createWorkspace("Demo", "pro", caps);
   const audienceId = await defaultAudience(sql, workspaceId, new Date(now));
@@ -74,6 +88,8 @@ async function makeDemo(sql: Sql, keyring: Keyring, now: number): Promise<{ demo
     email: OWNER_EMAIL,
     passwordHash: await hashPassword(password),
   };
-  await insertOwner(sql, owner, new Date(now));
-  return { demo: { apiKey: created.key, workspaceId, audienceId }, password };
+  const { accountId, isNew } = await insertOwner(sql, owner, new Date(now));
+  await setOperator(sql, accountId, true);
+  const ownerPassword = isNew ? password : null;
+  return { apiKey: created.key, workspaceId, audienceId, ownerEmail: OWNER_EMAIL, ownerPassword };
 }

@@ -53,6 +53,7 @@ const STARTS: Record<string, () => Promise<EmbeddedStore>> = {
     options.log("Starting the mail catcher");
     const mailbox = await startMailbox();
     stores.env.SMTP_URL = mailbox.smtpUrl;
+    stores.env.MAILBOX_URL = mailbox.url;
     stores.mailboxUrl = mailbox.url;
     return mailbox;
   },

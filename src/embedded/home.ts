@@ -144,6 +144,12 @@ export class Home {
     writeWhole(join(this.folder, "demo-key"), key);
   }
 
+  /** null: it was made by an earlier version, or the file is gone. */
+  ownerPassword(): string | null {
+    const file = join(this.folder, "owner-password");
+    return existsSync(file) ? readFileSync(file, "utf8").trim() : null;
+  }
+
   /** Of the demo workspace's owner. */
   keepOwnerPassword(password: string): void {
     writeWhole(join(this.folder, "owner-password"), password);

@@ -16,6 +16,7 @@ export type ServingPorts = {
   submissionPort: number | null;
   submissionTlsPort: number | null;
   metricsPort: number | null;
+  consolePort: number | null;
 };
 
 /** What the process that holds the stores brought up. */

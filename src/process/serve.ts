@@ -7,10 +7,12 @@ import { Resolver } from "node:dns/promises";
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import { parseMailbox } from "../address.ts";
+import { keyReader } from "../admission/bearer.ts";
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { startApi } from "../api/api.ts";
 import { BodyBudget } from "../api/bodybudget.ts";
+import { openConsoleDoor } from "../api/consoledoor.ts";
 import { openMailDoor } from "../api/maildoor.ts";
 import { defaultSender } from "../audience/confirm.ts";
 import { addressHasher, Links } from "../audience/links.ts";
@@ -18,7 +20,8 @@ import { applyOrSay } from "../automation/apply.ts";
 import { Worker } from "../automation/work.ts";
 import { PolicyInForce } from "../capacity/policyfile.ts";
 import { atMost, type Clock } from "../clock.ts";
-import type { Config } from "../config.ts";
+import { type Config, homeFolder } from "../config.ts";
+import { startConsole } from "../console/console.ts";
 import type { Courier } from "../delivery/courier.ts";
 import { Deliverer } from "../delivery/deliver.ts";
 import { directCourier } from "../delivery/direct.ts";
@@ -31,6 +34,7 @@ import { Signer } from "../delivery/signer.ts";
 import { Sealer } from "../domain/key.ts";
 import { Owners } from "../domain/owners.ts";
 import type { DomainDns } from "../domain/records.ts";
+import { Home } from "../embedded/home.ts";
 import { workspaceMarker } from "../ids.ts";
 import { openInbound } from "../inbound/inbound.ts";
 import { ReportWorker } from "../inbound/work.ts";
@@ -82,9 +86,17 @@ const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
 /** Roles that check API keys, sign links, return paths or webhooks, or decrypt keys. */
-const SIGNING: readonly Role[] = ["api", "deliver", "automate", "inbound", "submission", "webhooks"];
+const SIGNING: readonly Role[] = [
+  "api",
+  "deliver",
+  "automate",
+  "inbound",
+  "submission",
+  "webhooks",
+  "console",
+];
 /** Roles that fill templates. */
-const RENDERING: readonly Role[] = ["api", "automate", "submission"];
+const RENDERING: readonly Role[] = ["api", "automate", "submission", "console"];
 /** Roles that process reports: those sent to the API arrive without a listener, too. */
 const REPORTING: readonly Role[] = ["inbound", "keeper"];
 
@@ -98,6 +110,7 @@ export type Serving = {
   submissionTlsPort: number | null;
   /** Where metrics are told. */
   metricsPort: number | null;
+  consolePort: number | null;
   stop(): Promise<void>;
 };
 
@@ -155,6 +168,11 @@ export async function serve(
     if (submission) stops.push(submission.stop);
     else if (roles.includes("submission"))
       log.info("no mail is taken over SMTP: SUBMISSION_PORT and SUBMISSION_TLS_PORT are not set");
+    const console = roles.includes("console")
+      ? await startConsoleRole(config, secret, stores, clock, budget, log, onFault)
+      : null;
+    if (console) stops.push(console.stop);
+    else if (roles.includes("console")) log.info("the console is not served: CONSOLE_PORT is not set");
     if (roles.some((role) => RENDERING.includes(role))) warmUp();
     return {
       port,
@@ -162,6 +180,7 @@ export async function serve(
       submissionPort: submission?.port ?? null,
       submissionTlsPort: submission?.tlsPort ?? null,
       metricsPort: metrics?.port ?? null,
+      consolePort: console?.port ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
         await stores.close();
@@ -220,15 +239,9 @@ async function startApiRole(
   const intake = await openIntake(config, serverSecret, stores, clock, log);
   const api = await startApi({
     ...intake.parts,
-    applyDocument: applyOrSay,
-    dns: domainDns(config),
-    publicUrl: config.publicUrl,
-    mailFrom: operatorSender(config),
+    ...handlersOf(config),
     trustProxy: config.trustProxy,
-    webhookNetworksAllowed: config.webhookNetworksAllowed,
     budget,
-    host: config.host,
-    port: config.port,
     sharesPort: config.sharedPort,
     isReady: () => stores.check(),
     log: {
@@ -247,6 +260,66 @@ async function startApiRole(
       await intake.close();
     },
   };
+}
+
+/** What the handlers of the API take from the settings. */
+function handlersOf(config: Config) {
+  const { publicUrl, webhookNetworksAllowed, host, port } = config;
+  return {
+    applyDocument: applyOrSay,
+    dns: domainDns(config),
+    mailFrom: operatorSender(config),
+    ...{ publicUrl, webhookNetworksAllowed, host, port },
+  };
+}
+
+/** The page for people, and the API's own handlers for those who are signed in. */
+async function startConsoleRole(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  clock: Clock,
+  room: BodyBudget,
+  log: Logger,
+  onFault: (error: unknown) => void,
+) {
+  const { consolePort, publicUrl, trustProxy, mailboxUrl, host, port } = config;
+  if (consolePort === null) return null;
+  const intake = await openIntake(config, serverSecret, stores, clock, log);
+  const door = openConsoleDoor({ ...intake.parts, ...handlersOf(config) }, onFault);
+  const { reads: sql, redis } = intake.parts;
+  try {
+    const served = await startConsole({
+      ...{ sql, redis, clock, serverSecret, door, room, publicUrl, trustProxy, mailboxUrl, host, onFault },
+      keyring: new Keyring({ redis, sql, serverSecret, clock }),
+      port: consolePort,
+      apiUrl: `http://${host}:${port}`,
+      mailFrom: operatorSender(config),
+      demoKey: () => demoKeyOf(config, serverSecret),
+    });
+    return {
+      port: served.port,
+      async stop() {
+        await atMost(API_STOP_MS, served.stop());
+        await door.close();
+        await intake.close();
+      },
+    };
+  } catch (error) {
+    await door.close();
+    await intake.close();
+    throw new StartError(
+      `The console cannot listen on ${host}, port ${consolePort}: ${error instanceof Error ? error.message : error}. ` +
+        "Set HOST or CONSOLE_PORT.",
+    );
+  }
+}
+
+/** Only `npm start` keeps one, and only where it catches the mail. */
+function demoKeyOf(config: Config, serverSecret: string) {
+  const key = config.mailboxUrl === null ? null : new Home(homeFolder(config)).demoKey();
+  const bearer = key === null ? null : keyReader(serverSecret)(key);
+  return key !== null && bearer ? { key, handle: bearer.handle } : null;
 }
 
 /** The API's own rules for mail over SMTP. Nothing listens where no port is set. */

@@ -21,6 +21,8 @@ const BOUNCE_DOMAIN = "bounces.postrider.test";
 /** Receivers on this machine. */
 const LOOPBACK = "127.0.0.0/8,::1/128";
 
+const CONSOLE_PORT = 3_001;
+
 const READY_MS_MAX = 10_000;
 const READY_POLL_MS = 25;
 const DEATHS_MAX = 5;
@@ -39,7 +41,7 @@ const PROCESSES: readonly (readonly Role[])[] = [
   ["deliver"],
   ["automate"],
   ["keeper"],
-  ["inbound", "submission", "webhooks"],
+  ["inbound", "submission", "webhooks", "console"],
 ];
 
 /** Of the process, for its log and its file in the home folder. */
@@ -74,14 +76,15 @@ class Root {
       PORT: String(port === 0 ? await freePort(host) : port),
     };
     const { inboundHost, submissionHost } = this.#config;
+    const hostOf: Record<string, string> = { INBOUND_PORT: inboundHost, CONSOLE_PORT: host };
     const anyPort = { INBOUND_PORT: "0", SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
     const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, WEBHOOK_NETWORKS_ALLOWED: LOOPBACK };
     // each process tells its own, and the root all of them
     const metrics = this.#config.metricsPort === null ? {} : { METRICS_PORT: "0" };
-    this.#env = childEnv({ ...found, ...metrics }, { ...assumed, ...anyPort });
-    for (const name of Object.keys(anyPort))
-      if (this.#env[name] === "0")
-        this.#env[name] = String(await freePort(name === "INBOUND_PORT" ? inboundHost : submissionHost));
+    const taken = { ...assumed, ...anyPort, CONSOLE_PORT: await this.#consolePort() };
+    this.#env = childEnv({ ...found, ...metrics }, taken);
+    for (const name of [...Object.keys(anyPort), "CONSOLE_PORT"])
+      if (this.#env[name] === "0") this.#env[name] = String(await freePort(hostOf[name] ?? submissionHost));
 
     say("Starting the engine");
     const urls = Object.assign({}, ...(await Promise.all(PROCESSES.map((roles) => this.#startRoles(roles)))));
@@ -105,6 +108,12 @@ class Root {
     );
     this.#home.announce(this.#place);
     process.stdout.write(banner(this.#place, this.#home.folder, this.#writesAsAny()));
+  }
+
+  /** The same with every start, where nobody else has it. */
+  async #consolePort(): Promise<string> {
+    const { host, port } = this.#config;
+    return port !== 0 && (await isPortFree(CONSOLE_PORT, host)) ? String(CONSOLE_PORT) : "0";
   }
 
   /** Whether mail may have any sender, as development assumes. */
@@ -183,13 +192,14 @@ class Root {
     this.#keep(roles, child).catch((error: unknown) => this.fail(reasonOf(error)));
     if (roles.includes("api")) return { base_url: await this.#apiAnswers(report) };
     if (report.kind !== "ready" || !roles.includes("inbound")) return {};
-    const { inboundHost, submissionHost } = this.#config;
+    const { host, inboundHost, submissionHost } = this.#config;
     const url = (scheme: string, host: string, port: number | null) =>
       port === null ? null : `${scheme}://${reachable(host)}:${port}`;
     return {
       inbound_url: url("smtp", inboundHost, report.inboundPort),
       submission_url: url("smtp", submissionHost, report.submissionPort),
       submission_tls_url: url("smtps", submissionHost, report.submissionTlsPort),
+      console_url: report.consolePort === null ? null : `${url("http", host, report.consolePort)}/console`,
     };
   }
 
@@ -292,13 +302,17 @@ function reachable(host: string): string {
   return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
 }
 
-type ListeningUrls = Pick<ReadyInfo, "base_url" | "inbound_url" | "submission_url" | "submission_tls_url">;
+type ListeningUrls = Pick<
+  ReadyInfo,
+  "base_url" | "inbound_url" | "submission_url" | "submission_tls_url" | "console_url"
+>;
 type OwnUrls = Pick<ReadyInfo, "bounce_domain" | "metrics_url">;
 const NO_URLS: ListeningUrls = {
   base_url: "",
   inbound_url: null,
   submission_url: null,
   submission_tls_url: null,
+  console_url: null,
 };
 
 function readyInfoOf(
@@ -312,9 +326,8 @@ function readyInfoOf(
     api_key: demo.apiKey,
     workspace_id: demo.workspaceId,
     audience_id: demo.audienceId,
-    console_url: null,
-    console_email: null,
-    console_password: null,
+    console_email: demo.ownerEmail,
+    console_password: demo.ownerPassword,
     mailbox_url: mailboxUrl,
     database_url: databaseUrl,
     redis_url: redisUrl,

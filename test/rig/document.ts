@@ -17,7 +17,9 @@ type Described = { matches: RegExp; literals: number; path: string; operations: 
 
 /** Routes are only described here: none is called, and what they would use is not there. */
 const NOTHING = {} as never;
-export const DOCUMENT = openapi(routesOf(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING));
+export const DOCUMENT = openapi(
+  routesOf(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
+);
 export const PATHS = DOCUMENT.paths as unknown as Record<string, Record<string, Operation>>;
 
 /** Of those that match, the one with the most words of its own: /emails/batch is no id. */

@@ -76,6 +76,8 @@ export class Engine {
   readonly submissionTlsPort: number;
   /** Where metrics are told; null: nowhere. */
   readonly metricsPort: number | null;
+  /** Of `console`, whose pages are below /console. */
+  readonly consoleUrl: string;
   readonly complaints: readonly Complaint[];
   /** Connections of the test's own, to look into the stores behind the engine's back. */
   readonly sql: Sql;
@@ -96,6 +98,7 @@ export class Engine {
     this.submissionPort = serving.submissionPort ?? 0;
     this.submissionTlsPort = serving.submissionTlsPort ?? 0;
     this.metricsPort = serving.metricsPort;
+    this.consoleUrl = `http://127.0.0.1:${serving.consolePort ?? 0}`;
     this.complaints = complaints;
     this.sql = connectRecord(databaseUrl, "setup", LOOK_MS_MAX);
     this.redis = connectRedis(redisUrl, "worker", LOOK_MS_MAX);

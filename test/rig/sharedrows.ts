@@ -255,6 +255,7 @@ function literal(value: Value): string {
 /** Rows of a table that has a parent go with the rows of that. */
 type Table = { name: string; parent?: string; rows(ws: SharedWorkspace, now: number): Row[] };
 
+const hashOfId = (id: string): string => `\\x${id.replaceAll("-", "")}`;
 const iso = (at: number): string => new Date(at).toISOString();
 const today = (now: number): number => Math.floor(now / DAY_MS);
 const LONG_AGO_DAYS = 500;
@@ -273,7 +274,32 @@ const TABLES: readonly Table[] = [
       { id, email: `${handle}@owner.example`, password_hash: "-", created_at: iso(now) },
     ],
   },
+  {
+    name: "session",
+    rows: ({ id }, now) => [
+      { hash: hashOfId(id), account_id: id, created_at: iso(now), used_at: iso(now - DAY_MS) },
+    ],
+  },
+  {
+    name: "password_reset",
+    rows: ({ id }, now) => [{ account_id: id, hash: hashOfId(id), created_at: iso(now) }],
+  },
   { name: "member", rows: ({ id }) => [{ workspace_id: id, account_id: id, role: "owner" }] },
+  {
+    name: "invitation",
+    rows: ({ id, handle }, now) => [
+      {
+        ...{ workspace_id: id, id, email: `${handle}@invited.example`, role: "member" },
+        ...{ hash: hashOfId(id), invited_by: id, created_at: iso(now) },
+      },
+    ],
+  },
+  {
+    name: "change",
+    rows: ({ id }) => [
+      { workspace_id: id, id, account_id: id, email: "-", action: "DELETE keys/{id}", subject: "-" },
+    ],
+  },
   {
     name: "api_key",
     rows: ({ id, keys }, now) =>

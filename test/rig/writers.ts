@@ -7,6 +7,22 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
 import {
+  keepReset,
+  setOperator,
+  setPassword,
+  setTotpSecret,
+  takeReset,
+  takeTotpStep,
+} from "../../src/record/accounts/accounts.ts";
+import { insertChange, noteChanged } from "../../src/record/accounts/changes.ts";
+import {
+  acceptInvitation,
+  changeMember,
+  dropInvitation,
+  insertInvitation,
+} from "../../src/record/accounts/members.ts";
+import { beginSession, endSession, endSessions, noteSessionUse } from "../../src/record/accounts/sessions.ts";
+import {
   applyAutomation,
   deleteAutomation,
   renameAutomation,
@@ -776,7 +792,71 @@ export const WRITERS: readonly Writer[] = [
     const owner = { id: newId(rows.now), workspaceId: rows.workspace().id, email, passwordHash: "-" };
     return insertOwner(sql, owner, rows.date);
   }),
+  writer("accounts/accounts.ts setPassword", ({ sql }, rows) =>
+    setPassword(sql, rows.workspace().id, "-", rows.chance(0.5) ? hashOfId(rows.workspace().id) : null),
+  ),
+  writer("accounts/accounts.ts setTotpSecret", ({ sql }, rows) =>
+    setTotpSecret(sql, rows.workspace().id, Buffer.from("sealed")),
+  ),
+  writer("accounts/accounts.ts takeTotpStep", ({ sql }, rows) =>
+    takeTotpStep(sql, rows.workspace().id, rows.now),
+  ),
+  writer("accounts/accounts.ts setOperator", ({ sql }, rows) =>
+    setOperator(sql, rows.workspace().id, rows.chance(0.5)),
+  ),
+  writer("accounts/accounts.ts keepReset", ({ sql }, rows) =>
+    keepReset(sql, rows.workspace().id, randomBytes(16), rows.date),
+  ),
+  writer("accounts/accounts.ts takeReset", ({ sql }, rows) =>
+    takeReset(sql, hashOfId(rows.workspace().id), rows.date),
+  ),
+  writer("accounts/sessions.ts beginSession", ({ sql }, rows) => {
+    const replaced = rows.chance(0.5) ? hashOfId(rows.workspace().id) : null;
+    const session = { hash: randomBytes(16), accountId: rows.workspace().id, replaced };
+    const span = { begunSince: new Date(0), usedSince: new Date(0) };
+    return beginSession(sql, session, span, 2, rows.date);
+  }),
+  writer("accounts/sessions.ts noteSessionUse", ({ sql }, rows) =>
+    noteSessionUse(sql, hashOfId(rows.workspace().id), rows.date),
+  ),
+  writer("accounts/sessions.ts endSession", ({ sql }, rows) =>
+    endSession(sql, hashOfId(rows.workspace().id)),
+  ),
+  writer("accounts/sessions.ts endSessions", ({ sql }, rows) => endSessions(sql, rows.workspace().id)),
+  writer("accounts/members.ts changeMember", ({ sql }, rows) => {
+    const { id } = rows.workspace();
+    return changeMember(sql, id, id, rows.pick(["admin", "owner", null]), () => true);
+  }),
+  writer("accounts/members.ts insertInvitation", ({ sql }, rows) => {
+    const { id: workspaceId, handle } = rows.workspace();
+    const email = `${handle}@invited.example`;
+    const offer = { workspaceId, email, role: "member" as const, invitedBy: workspaceId };
+    const invitation = { ...offer, id: newId(rows.now), hash: randomBytes(16) };
+    return insertInvitation(sql, invitation, new Date(0), 5, rows.date);
+  }),
+  writer("accounts/members.ts dropInvitation", ({ sql }, rows) => {
+    const { id } = rows.workspace();
+    return dropInvitation(sql, id, id, () => true);
+  }),
+  writer("accounts/members.ts acceptInvitation", ({ sql }, rows) => {
+    const { id, handle } = rows.workspace();
+    const fresh = { id: newId(rows.now), email: `${handle}@invited.example`, passwordHash: "-" };
+    const invitee = rows.pick([{ id: rows.workspace().id }, fresh]);
+    return acceptInvitation(sql, { workspaceId: id, id, role: "member" }, invitee, rows.date);
+  }),
+  writer("accounts/changes.ts insertChange", ({ sql }, rows) => {
+    const accountId = rows.workspace().id;
+    const change = { id: newId(rows.now), accountId, email: "-", action: "POST keys", subject: "" };
+    return insertChange(sql, { ...change, workspaceId: rows.pick([accountId, null]) });
+  }),
+  writer("accounts/changes.ts noteChanged", ({ sql }, rows) => {
+    const { id } = rows.workspace();
+    const change = { id, accountId: id, status: 200, detail: { id } };
+    return noteChanged(sql, { ...change, workspaceId: rows.pick([id, null]) });
+  }),
 ];
+
+const hashOfId = (id: string): Buffer => Buffer.from(id.replaceAll("-", ""), "hex");
 
 function writer(name: string, work: Writer["run"]): Writer {
   return { name, calls: [name], run: async (place, rows) => await work(place, rows) };

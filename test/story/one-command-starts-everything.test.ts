@@ -27,6 +27,9 @@ type Ready = {
   inbound_url: string;
   submission_url: string;
   submission_tls_url: string;
+  console_url: string;
+  console_email: string;
+  console_password: string;
   pids: Record<string, number>;
 };
 
@@ -69,6 +72,15 @@ function send({ base_url, api_key }: Ready, subject: string) {
   });
 }
 
+async function signInStatus({ console_url, console_email: email, console_password: password }: Ready) {
+  const { status } = await fetch(`${console_url}/call/session`, {
+    method: "POST",
+    headers: { "content-type": "application/json", origin: new URL(console_url).origin },
+    body: JSON.stringify({ email, password }),
+  });
+  return status;
+}
+
 async function submitted(url: string, pass: string): Promise<string> {
   const { hostname: host, port, protocol } = new URL(url);
   const settings = { host, port: Number(port), secure: protocol === "smtps:", requireTLS: true };
@@ -90,6 +102,7 @@ test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, st
   expect(await submitted(first.ready.submission_url, first.ready.api_key)).toMatch(/^250/);
   expect(await submitted(first.ready.submission_tls_url, first.ready.api_key)).toMatch(/^250/);
   expect(first.said).toContain(first.ready.submission_url);
+  expect(await signInStatus(first.ready)).toBe(200);
   expect((await send(first.ready, "first")).status).toBe(200);
   expect(await caught(first.ready, "first")).toBe(true);
 

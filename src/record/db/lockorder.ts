@@ -49,7 +49,10 @@ export const LOCK_ORDER = [
   "domain_key", // all keys of a domain
   "template",
   "account",
+  "session",
+  "password_reset",
   "member",
+  "invitation",
   "workspace",
   "automation",
   "api_key",
@@ -65,6 +68,7 @@ export const LOCK_ORDER = [
   "tls_report_in",
   "definition", // each row alone
   "request", // only ever inserted
+  "change", // alone
   "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
 

@@ -78,18 +78,21 @@ export async function changedSince(sql: Sql, since: Date): Promise<{ handle: str
   return sql`select handle, version::int from workspace where changed_at >= ${since}`;
 }
 
+/** An account that is there keeps its password. `isNew`: it was made. */
 export async function insertOwner(
   sql: Sql,
   owner: { id: string; workspaceId: string; email: string; passwordHash: string },
   now: Date,
-): Promise<void> {
-  await sql.begin(async (tx) => {
+): Promise<{ accountId: string; isNew: boolean }> {
+  return sql.begin(async (tx) => {
     const [account] = await tx<{ id: string }[]>`
       insert into account (id, email, password_hash, created_at)
       values (${owner.id}, ${owner.email}, ${owner.passwordHash}, ${now})
       on conflict (email) do update set email = excluded.email returning id`;
+    const { id } = account as { id: string };
     await tx`insert into member (workspace_id, account_id, role)
-      values (${owner.workspaceId}, ${(account as { id: string }).id}, 'owner') on conflict do nothing`;
+      values (${owner.workspaceId}, ${id}, 'owner') on conflict do nothing`;
+    return { accountId: id, isNew: id === owner.id };
   });
 }
 

@@ -1,0 +1,108 @@
+/**
+ * The API for people in the console: the same routes, checks and handlers as under a key, as plain calls. Who is asking,
+ * and what their role allows, the console says.
+ */
+import type { Caller } from "../admission/admit.ts";
+import { ledgerSubmitter, ownSubmitter } from "../submit.ts";
+import { type HandlerParts, openHandlers } from "./api.ts";
+import { type KnownRequest, notRead, passKnown, SUSPENDED } from "./gate.ts";
+import type { Json } from "./json.ts";
+import { type Body, JsonParser } from "./jsonthread.ts";
+import { bodyOf, OUTCOME_UNKNOWN, type Problem, problemOf, Refusal, unavailable } from "./problem.ts";
+import { type Answer, type Route, shortPath } from "./routes.ts";
+import { deadlineOf } from "./server.ts";
+
+/** `erases`: it erases people, which is asked for by the query. */
+export type AskedRoute = { name: string; erases: boolean };
+
+/** What the console has to say before a handler runs. */
+export type Chaperone = {
+  /** Why the role does not allow it; null: it does. */
+  refusal(asked: AskedRoute): Answer | null;
+  /** It is allowed, well formed, and about to happen. */
+  before(asked: AskedRoute): Promise<void>;
+};
+
+/** Thrown to leave the gate early. */
+class RefusedByRole {
+  readonly answer: Answer;
+  constructor(answer: Answer) {
+    this.answer = answer;
+  }
+}
+
+export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) => void) {
+  const handlers = openHandlers(parts, ledgerSubmitter, onFault);
+  const { router } = handlers;
+  let json: JsonParser | null = null;
+  const parse = (body: Body) => {
+    json ??= new JsonParser(); // a thread, which most processes never need
+    return json.parse(body);
+  };
+
+  async function pass(request: KnownRequest, caller: Caller, chaperone: Chaperone): Promise<Answer> {
+    const isRead = request.method === "GET";
+    if (caller.isSuspended && !isRead) throw new Refusal(SUSPENDED);
+    let asked: AskedRoute = { name: "", erases: false };
+    const { route, call } = await passKnown({ router, parse }, request, caller, (found, query) => {
+      asked = askedRoute(found, query);
+      const refused = chaperone.refusal(asked);
+      if (refused) throw new RefusedByRole(refused);
+    });
+    await chaperone.before(asked);
+    return within(deadlineOf(route, parts.timeoutMs), isRead, () => route.handle(call));
+  }
+
+  return {
+    routes: router.routes,
+    writeOwn: ownSubmitter(handlers.sending.submit),
+    /** Bodies of the console's own calls, under the same limits. */
+    async parse(chunks: Buffer[], size: number, workspaceId: string): Promise<Json> {
+      const reading = { fields: null, itemsMax: 0 };
+      const parsed = await parse({ chunks, size, workspaceId, reading, digestPrefix: "", onGone: () => {} });
+      if (parsed.kind !== "json") throw notRead(parsed);
+      return parsed.value;
+    },
+    failure(error: unknown, isRead: boolean): Answer {
+      if (!(error instanceof Refusal)) onFault(error);
+      return answerOf(problemOf(error, isRead));
+    },
+    async call(request: KnownRequest, caller: Caller, chaperone: Chaperone): Promise<Answer> {
+      try {
+        return await pass(request, caller, chaperone);
+      } catch (error) {
+        if (error instanceof RefusedByRole) return error.answer;
+        if (!(error instanceof Refusal)) onFault(error);
+        return answerOf(problemOf(error, request.method === "GET"));
+      }
+    },
+    async close() {
+      await handlers.close();
+      await json?.close();
+    },
+  };
+}
+
+function askedRoute(route: Route, query: URLSearchParams): AskedRoute {
+  return {
+    name: `${route.method} ${shortPath(route)}`,
+    erases: route.permissionByQuery?.(query) === "full",
+  };
+}
+
+/** A late answer is ignored, since the caller is answered by then. */
+async function within(ms: number, isRead: boolean, work: () => Promise<Answer> | Answer): Promise<Answer> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Refusal(isRead ? unavailable("stores") : OUTCOME_UNKNOWN)), ms);
+  });
+  try {
+    return await Promise.race([work(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function answerOf(found: Problem): Answer {
+  return { status: found.status, body: bodyOf(found), ...(found.headers && { headers: found.headers }) };
+}

@@ -1,0 +1,97 @@
+/** /console/call/v1: the API for whoever is signed in, with what their role allows. */
+import type { Caller } from "../admission/admit.ts";
+import { toBits } from "../admission/permissions.ts";
+import type { WorkspaceOfPerson } from "../record/accounts/sessions.ts";
+import { limitsText, streamLimits, TRANSACTIONAL } from "../rules/stream.ts";
+import { type Calls, expectRole, MANAGERS } from "./calls.ts";
+import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
+import type { ConsoleRequest } from "./request.ts";
+import type { ConsoleSession } from "./sessions.ts";
+
+const BASE = "/api/v1/";
+
+type AskedOfApi = { name: string; erases: boolean };
+
+/** The API as plain calls: `refusal` is asked before the body is read, `before` when the handler is about to run. */
+export type ApiDoor = {
+  call(
+    request: ConsoleRequest,
+    caller: Caller,
+    chaperone: {
+      refusal(asked: AskedOfApi): ApiAnswer | null;
+      before(asked: AskedOfApi): Promise<void>;
+    },
+  ): Promise<ApiAnswer>;
+};
+type ApiAnswer = { status: number; body: string | Buffer; headers?: Record<string, string> };
+
+/** What erases people or cuts off mail, and what shows or changes secrets. */
+const NOT_FOR_MEMBERS: ReadonlySet<string> = new Set([
+  "DELETE /audiences/{id}",
+  "DELETE /segments/{id}",
+  "DELETE /domains/{id}",
+  "POST /webhooks",
+  "GET /webhooks/{id}",
+  "PATCH /webhooks/{id}",
+  "DELETE /webhooks/{id}",
+  "POST /webhooks/{id}/signing-secret/rotate",
+]);
+
+export async function answerOfApi(
+  door: ApiDoor,
+  calls: Calls,
+  request: ConsoleRequest,
+  path: string,
+): Promise<ConsoleAnswer> {
+  calls.expectOwnPage(request);
+  const session = await calls.signedIn(request);
+  const workspace = await calls.workspaceOf(request, session);
+  request.owner = workspace.id;
+  request.path = BASE + path;
+  let answered: ((status: number) => Promise<void>) | null = null;
+  const answer = await door.call(request, callerOf(session, workspace), {
+    refusal: (asked) => refusalOf(workspace, asked),
+    async before(asked) {
+      if (request.method === "GET") return;
+      const change = { workspaceId: workspace.id, action: asked.name, subject: subjectOf(asked.name, path) };
+      answered = await calls.note(session, change);
+    },
+  });
+  await (answered as ((status: number) => Promise<void>) | null)?.(answer.status);
+  return answer;
+}
+
+function refusalOf(workspace: WorkspaceOfPerson, { name, erases }: AskedOfApi): ApiAnswer | null {
+  if (!erases && !NOT_FOR_MEMBERS.has(name)) return null;
+  try {
+    expectRole(workspace, MANAGERS);
+    return null;
+  } catch (error) {
+    if (!(error instanceof ConsoleRefusal)) throw error;
+    return { ...error.answer, body: JSON.stringify(error.answer.body) };
+  }
+}
+
+/** What the parameters of the path name. */
+function subjectOf(name: string, path: string): string {
+  const wanted = name.split("/").slice(1);
+  const given = path.split("/").filter((segment) => segment !== "");
+  return given.filter((_, n) => wanted[n]?.startsWith("{")).join(" ");
+}
+
+/** An account stands where a key would. */
+function callerOf(
+  { accountId }: ConsoleSession,
+  { id, handle, plan, version, isSuspended, streams }: WorkspaceOfPerson,
+): Caller {
+  return {
+    bearer: { handle, hash: "" },
+    keyId: accountId,
+    permissions: toBits(["full"]),
+    audienceIds: null,
+    workspaceId: id,
+    ...{ plan, version, isSuspended },
+    stream: TRANSACTIONAL,
+    streams: limitsText(streamLimits(streams, {})),
+  };
+}

@@ -1,0 +1,264 @@
+/**
+ * The calls of the console as a table, and what stands before each: the session, the console's own origin, the workspace
+ * and the role, all asked of the record with every call. A change is written to the audit log before it happens.
+ */
+import type { TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import { isUuid, newId } from "../ids.ts";
+import { insertChange, noteChanged, WHOLE_INSTALLATION } from "../record/accounts/changes.ts";
+import { findMembership, type WorkspaceOfPerson } from "../record/accounts/sessions.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { PERSON_ROLES, type PersonRole } from "../rules/people.ts";
+import { faultWords, type SchemaError } from "../schemafault.ts";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
+import type { ConsoleRequest } from "./request.ts";
+import { type ConsoleSession, isSameText, type Sessions } from "./sessions.ts";
+
+/** What a handler is given. */
+export type Visit = {
+  request: ConsoleRequest;
+  params: readonly string[];
+  query: URLSearchParams;
+  /** Checked against the schema of the call; {} when it has none. */
+  body: unknown;
+  now: number;
+};
+export type VisitOf<Known extends object> = Visit & Known;
+export type KnownPerson = { session: ConsoleSession };
+export type KnownWorkspace = KnownPerson & { workspace: WorkspaceOfPerson };
+
+type CallOf<Scope extends string, Known extends object> = {
+  scope: Scope;
+  method: "GET" | "POST" | "PATCH" | "DELETE";
+  /** Below /console/call/; `{name}` stands for one segment. */
+  path: string;
+  body?: TSchema;
+  /** It changes nothing, although it is no GET. */
+  changesNothing?: boolean;
+  handle(visit: VisitOf<Known>): Promise<ConsoleAnswer> | ConsoleAnswer;
+};
+
+/** `open`: nobody needs to be signed in. `operator`: about the whole installation. */
+export type ConsoleCall =
+  | CallOf<"open", object>
+  | CallOf<"account", KnownPerson>
+  | CallOf<"operator", KnownPerson>
+  | (CallOf<"workspace", KnownWorkspace> & { roles: readonly PersonRole[] });
+
+type Unscoped<Call> = Omit<Call, "scope">;
+
+export function openCall(call: Unscoped<CallOf<"open", object>>): ConsoleCall {
+  return { ...call, scope: "open" };
+}
+
+export function accountCall(call: Unscoped<CallOf<"account", KnownPerson>>): ConsoleCall {
+  return { ...call, scope: "account" };
+}
+
+export function operatorCall(call: Unscoped<CallOf<"operator", KnownPerson>>): ConsoleCall {
+  return { ...call, scope: "operator" };
+}
+
+export function workspaceCall(
+  call: Unscoped<CallOf<"workspace", KnownWorkspace> & { roles: readonly PersonRole[] }>,
+): ConsoleCall {
+  return { ...call, scope: "workspace" };
+}
+
+export const EVERYONE: readonly PersonRole[] = PERSON_ROLES;
+export const MANAGERS: readonly PersonRole[] = ["owner", "admin"];
+
+export type CallParts = {
+  sql: Sql;
+  sessions: Sessions;
+  now(): number;
+  /** Throws what the caller is answered. */
+  readJson(request: ConsoleRequest): Promise<unknown>;
+  isOwnOrigin(request: ConsoleRequest): boolean;
+};
+
+type FindableCall = ConsoleCall & { segments: string[]; check: BodyCheck };
+
+/** A change as the audit log names it. */
+export type NamedChange = { workspaceId: string | null; action: string; subject: string };
+
+export class Calls {
+  readonly #parts: CallParts;
+  readonly #calls: readonly FindableCall[];
+
+  constructor(parts: CallParts, calls: readonly ConsoleCall[]) {
+    this.#parts = parts;
+    this.#calls = calls.map((call) => ({
+      ...call,
+      segments: call.path.split("/"),
+      check: bodyCheck(call.body ?? null),
+    }));
+  }
+
+  /** `path` is below /console/call/. */
+  async answer(request: ConsoleRequest, path: string): Promise<ConsoleAnswer> {
+    this.expectOwnPage(request);
+    const { call, params } = this.#find(request.method, path);
+    const visit = { request, params, query: new URLSearchParams(request.query), now: this.#parts.now() };
+    if (call.scope === "open")
+      return call.handle({ ...visit, body: call.check(await this.#parts.readJson(request)) });
+    const session = await this.signedIn(request);
+    const known = { ...visit, session };
+    if (call.scope === "workspace") {
+      const workspace = await this.workspaceOf(request, session);
+      expectRole(workspace, call.roles);
+      const body = call.check(await this.#parts.readJson(request));
+      return this.#handle(call, known, workspace.id, () => call.handle({ ...known, workspace, body }));
+    }
+    if (call.scope === "operator" && !session.isOperator) throw onlyOperators();
+    const body = call.check(await this.#parts.readJson(request));
+    const about = call.scope === "operator" ? WHOLE_INSTALLATION : null;
+    return this.#handle(call, known, about, () => call.handle({ ...known, body }));
+  }
+
+  /** Signed in, and when it changes something: by our own page. */
+  async signedIn(request: ConsoleRequest): Promise<ConsoleSession> {
+    const session = await this.#parts.sessions.find(request, this.#parts.now());
+    if (!session) throw deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
+    if (request.method !== "GET" && !isSameText(request.header("x-csrf-token"), session.csrf))
+      throw deny("cross_site_request", "The `X-CSRF-Token` header is missing or wrong. Reload the page.");
+    return session;
+  }
+
+  /** Named by a header, or in the query of what the browser fetches by itself. */
+  async workspaceOf(request: ConsoleRequest, session: ConsoleSession): Promise<WorkspaceOfPerson> {
+    const query = request.method === "GET" ? new URLSearchParams(request.query).get("workspace") : null;
+    const id = request.header("x-workspace") || (query ?? "");
+    const workspace = isUuid(id) ? await findMembership(this.#parts.sql, session.accountId, id) : null;
+    if (!workspace)
+      throw deny(
+        "not_found",
+        "There is no such workspace, or you are no member of it. `X-Workspace` names it.",
+      );
+    return workspace;
+  }
+
+  /** A browser says where a request comes from. Whoever says nothing is no browser, and has no cookie of others. */
+  expectOwnPage(request: ConsoleRequest): void {
+    const site = request.header("sec-fetch-site");
+    const isForeign = site !== "" && site !== "same-origin" && site !== "none";
+    if (!isForeign && (request.method === "GET" || this.#parts.isOwnOrigin(request))) return;
+    throw deny(
+      "cross_site_request",
+      "This call comes from another site. Open the console at its own address (PUBLIC_URL).",
+    );
+  }
+
+  /** Writes what is about to happen; hands back a function that notes how it was answered. */
+  async note(
+    session: ConsoleSession,
+    change: NamedChange,
+  ): Promise<(status: number, detail?: object) => Promise<void>> {
+    const { sql, now } = this.#parts;
+    const { workspaceId } = change;
+    const row = { id: newId(now()), accountId: session.accountId, workspaceId };
+    await insertChange(sql, { ...row, ...change, email: session.email });
+    return (status, detail) => noteChanged(sql, { ...row, status, detail: detail ?? null });
+  }
+
+  async #handle(
+    { method, path, changesNothing }: ConsoleCall,
+    { session, params }: { session: ConsoleSession; params: readonly string[] },
+    workspaceId: string | null,
+    work: () => Promise<ConsoleAnswer> | ConsoleAnswer,
+  ): Promise<ConsoleAnswer> {
+    if (method === "GET" || changesNothing) return work();
+    const change = { workspaceId, action: `${method} ${path}`, subject: params.join(" ") };
+    const answered = await this.note(session, change);
+    try {
+      const answer = await work();
+      await answered(answer.status, answer.detail);
+      return answer;
+    } catch (error) {
+      if (isAnswered(error)) await answered(error.answer.status);
+      throw error;
+    }
+  }
+
+  #find(method: string, path: string): { call: FindableCall; params: string[] } {
+    const segments = path.split("/").filter((segment) => segment !== "");
+    const fitting = this.#calls.flatMap((call) => {
+      const params = paramsOf(call.segments, segments);
+      return params ? [{ call, params }] : [];
+    });
+    const [found] = fitting.filter(({ call }) => call.method === method);
+    if (found) return found;
+    if (fitting.length === 0) throw deny("not_found", `There is no call ${path.slice(0, 100)}.`);
+    const allow = fitting.map(({ call }) => call.method).join(", ");
+    throw deny("method_not_allowed", `${method} is not allowed here. Allowed: ${allow}.`, {
+      headers: { Allow: allow },
+    });
+  }
+}
+
+export function expectRole({ role }: WorkspaceOfPerson, roles: readonly PersonRole[]): void {
+  if (!roles.includes(role))
+    throw deny("forbidden", `Only ${roles.join("s and ")}s of the workspace can do this; you are ${role}.`);
+}
+
+function onlyOperators() {
+  return deny("forbidden", "Only operators can do this.");
+}
+
+function isAnswered(error: unknown): error is { answer: ConsoleAnswer } {
+  return typeof error === "object" && error !== null && "answer" in error;
+}
+
+/** null: it is another path. A literal segment stands before a parameter in the table. */
+function paramsOf(wanted: readonly string[], segments: readonly string[]): string[] | null {
+  if (wanted.length !== segments.length) return null;
+  const params: string[] = [];
+  for (const [n, segment] of segments.entries()) {
+    if (wanted[n]?.startsWith("{")) params.push(decoded(segment));
+    else if (wanted[n] !== segment) return null;
+  }
+  return params;
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+type BodyCheck = (body: unknown) => unknown;
+
+function bodyCheck(schema: TSchema | null): BodyCheck {
+  if (schema === null) return () => ({});
+  const compiled = Compile(schema);
+  return (body) => {
+    const value = body ?? {};
+    if (compiled.Check(value)) return value;
+    throw bodyFault(compiled.Errors(value) as readonly SchemaError[], schema);
+  };
+}
+
+function bodyFault(errors: readonly SchemaError[], schema: TSchema) {
+  const [first] = errors;
+  if (!first) return deny("validation_error", "The request body is not valid.");
+  const field = first.instancePath.slice(1).replaceAll("/", ".");
+  if (first.keyword === "required") {
+    const missing = String((first.params.requiredProperties as string[])[0]);
+    return deny(
+      "missing_required_field",
+      `Missing \`${field === "" ? missing : `${field}.${missing}`}\` field.`,
+    );
+  }
+  if (first.keyword === "boolean" || first.keyword === "additionalProperties")
+    return deny("validation_error", "The request body has a field that this call does not take.");
+  const words = faultWords(
+    errors.filter(({ instancePath }) => instancePath === first.instancePath),
+    schema,
+  );
+  return deny(
+    "validation_error",
+    field === "" ? `The request body ${words}.` : `The \`${field}\` field ${words}.`,
+  );
+}

@@ -1,0 +1,89 @@
+/** Accounts of people: their passwords, the secrets of their codes, and links to a new password. */
+import type { Sql } from "../db/connect.ts";
+
+export type AccountOfPerson = {
+  id: string;
+  email: string;
+  passwordHash: string;
+  /** Sealed; null: no codes are asked for. */
+  totpSecret: Buffer | null;
+  isOperator: boolean;
+};
+
+/** However the address is written; of two that differ in case only, the one that is written so. */
+export async function findAccount(sql: Sql, email: string): Promise<AccountOfPerson | null> {
+  const [row] = await sql<AccountOfPerson[]>`
+    select ${columns(sql)} from account where lower(email) = lower(${email}) order by email = ${email} desc, id limit 1`;
+  return row ?? null;
+}
+
+export async function findAccountById(sql: Sql, id: string): Promise<AccountOfPerson | null> {
+  const [row] = await sql<AccountOfPerson[]>`select ${columns(sql)} from account where id = ${id}`;
+  return row ?? null;
+}
+
+/** Ends its sessions, but for one, and every link to a new password. */
+export async function setPassword(
+  sql: Sql,
+  accountId: string,
+  passwordHash: string,
+  sessionKept: Buffer | null,
+): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`update account set password_hash = ${passwordHash} where id = ${accountId}`;
+    await tx`
+      with ended as materialized (
+        select hash from session where account_id = ${accountId} and hash is distinct from ${sessionKept}::bytea
+        order by hash for update
+      )
+      delete from session s using ended where s.hash = ended.hash`;
+    await tx`delete from password_reset where account_id = ${accountId}`;
+  });
+}
+
+/** null: no codes are asked for any more. */
+export async function setTotpSecret(sql: Sql, accountId: string, sealed: Buffer | null): Promise<void> {
+  await sql`update account set totp_secret = ${sealed} where id = ${accountId}`;
+}
+
+/** Whether the code of this step, or of a later one, was not taken before. */
+export async function takeTotpStep(sql: Sql, accountId: string, step: number): Promise<boolean> {
+  const rows = await sql`
+    update account set totp_step = ${step} where id = ${accountId} and totp_step < ${step} returning 1`;
+  return rows.length > 0;
+}
+
+export async function setOperator(sql: Sql, accountId: string, isOperator: boolean): Promise<void> {
+  await sql`update account set is_operator = ${isOperator} where id = ${accountId}`;
+}
+
+/** A link that was asked for before no longer works. */
+export async function keepReset(sql: Sql, accountId: string, hash: Buffer, now: Date): Promise<void> {
+  await sql`
+    insert into password_reset (account_id, hash, created_at) values (${accountId}, ${hash}, ${now})
+    on conflict (account_id) do update set hash = excluded.hash, created_at = excluded.created_at`;
+}
+
+/** Takes the link: it works once. Hands back whose it was; null: there is none, or it is too old. */
+export async function takeReset(sql: Sql, hash: Buffer, since: Date): Promise<string | null> {
+  const [row] = await sql<{ accountId: string; isFresh: boolean }[]>`
+    delete from password_reset where hash = ${hash}
+    returning account_id as "accountId", created_at > ${since} as "isFresh"`;
+  return row?.isFresh ? row.accountId : null;
+}
+
+/** A workspace of the account that may send; its own comes first. */
+export async function workspaceToWriteFrom(
+  sql: Sql,
+  accountId: string,
+): Promise<{ id: string; handle: string } | null> {
+  const [row] = await sql<{ id: string; handle: string }[]>`
+    select w.id, w.handle from member m join workspace w on w.id = m.workspace_id
+    where m.account_id = ${accountId} and w.suspended_at is null
+    order by m.role = 'owner' desc, w.id limit 1`;
+  return row ?? null;
+}
+
+function columns(sql: Sql) {
+  return sql`id, email, password_hash as "passwordHash", totp_secret as "totpSecret", is_operator as "isOperator"`;
+}

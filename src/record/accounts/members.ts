@@ -1,0 +1,162 @@
+/** Who belongs to a workspace, and who is invited. A workspace keeps an owner. */
+import type { PersonRole } from "../../rules/people.ts";
+import type { Sql, Tx } from "../db/connect.ts";
+
+export type MemberRow = { id: string; email: string; role: PersonRole; hasTotp: boolean };
+
+export type InvitationRow = {
+  id: string;
+  email: string;
+  role: PersonRole;
+  /** Their address; null: the account is gone. */
+  invitedBy: string | null;
+  createdAt: Date;
+};
+
+export type OpenInvitation = InvitationRow & { workspaceId: string; workspaceName: string };
+
+export type MemberChanged = "changed" | "unknown" | "last owner" | "not allowed";
+
+export async function listMembers(sql: Sql, workspaceId: string): Promise<MemberRow[]> {
+  return sql<MemberRow[]>`
+    select a.id, a.email, m.role, a.totp_secret is not null as "hasTotp"
+    from member m join account a on a.id = m.account_id where m.workspace_id = ${workspaceId} order by a.id`;
+}
+
+/** `role` null: removes the member. `mayTouch` decides under the lock, knowing the role that the member has. */
+export async function changeMember(
+  sql: Sql,
+  workspaceId: string,
+  accountId: string,
+  role: PersonRole | null,
+  mayTouch: (before: PersonRole) => boolean,
+): Promise<MemberChanged> {
+  return sql.begin(async (tx): Promise<MemberChanged> => {
+    const members = await lockMembers(tx, workspaceId);
+    const before = members.find((one) => one.accountId === accountId);
+    if (!before) return "unknown";
+    if (!mayTouch(before.role)) return "not allowed";
+    const owners = members.filter((one) => one.role === "owner");
+    if (before.role === "owner" && role !== "owner" && owners.length === 1) return "last owner";
+    // what they were allowed to offer, they may offer no longer
+    await tx`
+      with ended as materialized (
+        select id from invitation where workspace_id = ${workspaceId} and invited_by = ${accountId} order by id for update
+      )
+      delete from invitation i using ended where i.workspace_id = ${workspaceId} and i.id = ended.id`;
+    if (role === null)
+      await tx`delete from member where workspace_id = ${workspaceId} and account_id = ${accountId}`;
+    else
+      await tx`
+        update member set role = ${role} where workspace_id = ${workspaceId} and account_id = ${accountId}`;
+    return "changed";
+  });
+}
+
+async function lockMembers(tx: Tx, workspaceId: string): Promise<{ accountId: string; role: PersonRole }[]> {
+  return tx<{ accountId: string; role: PersonRole }[]>`
+    select account_id as "accountId", role from member where workspace_id = ${workspaceId}
+    order by account_id for update`;
+}
+
+/** One for each address: an older one no longer works. false: there are too many. */
+export async function insertInvitation(
+  sql: Sql,
+  invitation: Pick<InvitationRow, "id" | "email" | "role"> & {
+    workspaceId: string;
+    hash: Buffer;
+    invitedBy: string;
+  },
+  since: Date,
+  most: number,
+  now: Date,
+): Promise<boolean> {
+  const { workspaceId, id, email, role, hash, invitedBy } = invitation;
+  return sql.begin(async (tx) => {
+    await lockMembers(tx, workspaceId);
+    await tx`
+      with ended as materialized (
+        select id from invitation
+        where workspace_id = ${workspaceId} and (lower(email) = lower(${email}) or created_at <= ${since})
+        order by id for update
+      )
+      delete from invitation i using ended where i.workspace_id = ${workspaceId} and i.id = ended.id`;
+    const rows = await tx`
+      insert into invitation (workspace_id, id, email, role, hash, invited_by, created_at)
+      select ${workspaceId}, ${id}, ${email}, ${role}, ${hash}, ${invitedBy}, ${now}
+      where (select count(*) from invitation where workspace_id = ${workspaceId}) < ${most} returning 1`;
+    return rows.length > 0;
+  });
+}
+
+export async function listInvitations(sql: Sql, workspaceId: string, since: Date): Promise<InvitationRow[]> {
+  return sql<InvitationRow[]>`
+    select i.id, i.email, i.role, a.email as "invitedBy", i.created_at as "createdAt"
+    from invitation i left join account a on a.id = i.invited_by
+    where i.workspace_id = ${workspaceId} and i.created_at > ${since} order by i.id desc`;
+}
+
+/** `mayTouch` knows the role that was offered. */
+export async function dropInvitation(
+  sql: Sql,
+  workspaceId: string,
+  id: string,
+  mayTouch: (role: PersonRole) => boolean,
+): Promise<"changed" | "unknown" | "not allowed"> {
+  return sql.begin(async (tx) => {
+    const [found] = await tx<{ role: PersonRole }[]>`
+      select role from invitation where workspace_id = ${workspaceId} and id = ${id} for update`;
+    if (!found) return "unknown" as const;
+    if (!mayTouch(found.role)) return "not allowed" as const;
+    await tx`delete from invitation where workspace_id = ${workspaceId} and id = ${id}`;
+    return "changed" as const;
+  });
+}
+
+export async function findInvitation(sql: Sql, hash: Buffer, since: Date): Promise<OpenInvitation | null> {
+  const [row] = await sql<OpenInvitation[]>`
+    select i.id, i.email, i.role, a.email as "invitedBy", i.created_at as "createdAt",
+      i.workspace_id as "workspaceId", w.name as "workspaceName"
+    from invitation i join workspace w on w.id = i.workspace_id left join account a on a.id = i.invited_by
+    where i.hash = ${hash} and i.created_at > ${since}`;
+  return row ?? null;
+}
+
+/** Who takes it: an account that is there, or a new one. */
+export type Invitee = { id: string } | { id: string; email: string; passwordHash: string };
+
+/** Takes the invitation, once; false: somebody was faster, or a new account's address is taken meanwhile. */
+export async function acceptInvitation(
+  sql: Sql,
+  { workspaceId, id, role }: Pick<OpenInvitation, "workspaceId" | "id" | "role">,
+  invitee: Invitee,
+  now: Date,
+): Promise<boolean> {
+  const accept = async (tx: Tx): Promise<void> => {
+    if ("email" in invitee) {
+      const made = await tx`
+        insert into account (id, email, password_hash, created_at)
+        select ${invitee.id}, ${invitee.email}, ${invitee.passwordHash}, ${now}
+        where not exists (select from account where lower(email) = lower(${invitee.email}))
+        on conflict do nothing returning 1`;
+      if (made.length === 0) throw new Overtaken();
+    }
+    await lockMembers(tx, workspaceId);
+    const taken =
+      await tx`delete from invitation where workspace_id = ${workspaceId} and id = ${id} returning 1`;
+    if (taken.length === 0) throw new Overtaken();
+    await tx`
+      insert into member (workspace_id, account_id, role) values (${workspaceId}, ${invitee.id}, ${role})
+      on conflict do nothing`;
+  };
+  try {
+    await sql.begin(accept);
+    return true;
+  } catch (error) {
+    if (error instanceof Overtaken) return false;
+    throw error;
+  }
+}
+
+/** Rolls everything back. */
+class Overtaken extends Error {}

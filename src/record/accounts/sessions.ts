@@ -1,0 +1,111 @@
+/** Sessions of the console: who is signed in, and what they may do now. Tokens are kept as hashes. */
+
+import type { PersonRole } from "../../rules/people.ts";
+import type { Overrides, Plan } from "../../rules/plans.ts";
+import type { StreamDefinitions } from "../../rules/stream.ts";
+import type { Sql } from "../db/connect.ts";
+
+/** Sessions begun and used since then live. */
+export type SessionSpan = { begunSince: Date; usedSince: Date };
+
+export type SignedIn = {
+  accountId: string;
+  email: string;
+  isOperator: boolean;
+  hasTotp: boolean;
+  usedAt: Date;
+};
+
+export type WorkspaceOfPerson = {
+  id: string;
+  handle: string;
+  name: string;
+  plan: Plan;
+  limits: Overrides;
+  streams: StreamDefinitions;
+  version: number;
+  isSuspended: boolean;
+  role: PersonRole;
+};
+
+/** Ends the session that this one replaces, those that are over, and the oldest beyond `most`. */
+export async function beginSession(
+  sql: Sql,
+  session: { hash: Buffer; accountId: string; replaced: Buffer | null },
+  { begunSince, usedSince }: SessionSpan,
+  most: number,
+  now: Date,
+): Promise<void> {
+  const { hash, accountId, replaced } = session;
+  await sql.begin(async (tx) => {
+    await tx`select from account where id = ${accountId} for update`;
+    await tx`
+      with kept as (
+        select hash from session where account_id = ${accountId} and created_at > ${begunSince} and used_at > ${usedSince}
+        order by created_at desc limit ${most - 1}
+      ), ended as materialized (
+        select hash from session
+        where (account_id = ${accountId} and hash not in (select hash from kept)) or hash = ${replaced}::bytea
+        order by hash for update
+      )
+      delete from session s using ended where s.hash = ended.hash`;
+    await tx`insert into session (hash, account_id, created_at, used_at) values (${hash}, ${accountId}, ${now}, ${now})`;
+  });
+}
+
+export async function findSession(
+  sql: Sql,
+  hash: Buffer,
+  { begunSince, usedSince }: SessionSpan,
+): Promise<SignedIn | null> {
+  const [row] = await sql<SignedIn[]>`
+    select a.id as "accountId", a.email, a.is_operator as "isOperator", a.totp_secret is not null as "hasTotp",
+      s.used_at as "usedAt"
+    from session s join account a on a.id = s.account_id
+    where s.hash = ${hash} and s.created_at > ${begunSince} and s.used_at > ${usedSince}`;
+  return row ?? null;
+}
+
+export async function noteSessionUse(sql: Sql, hash: Buffer, now: Date): Promise<void> {
+  await sql`update session set used_at = ${now} where hash = ${hash} and used_at < ${now}`;
+}
+
+export async function endSession(sql: Sql, hash: Buffer): Promise<void> {
+  await sql`delete from session where hash = ${hash}`;
+}
+
+/** All of an account; says how many. */
+export async function endSessions(sql: Sql, accountId: string): Promise<number> {
+  const ended = await sql`
+    with ended as materialized (
+      select hash from session where account_id = ${accountId} order by hash for update
+    )
+    delete from session s using ended where s.hash = ended.hash`;
+  return ended.count;
+}
+
+/** A workspace as a member of it may see it; null: the account is no member. */
+export async function findMembership(
+  sql: Sql,
+  accountId: string,
+  workspaceId: string,
+): Promise<WorkspaceOfPerson | null> {
+  const [row] = await sql<WorkspaceOfPerson[]>`
+    select ${columns(sql)} from member m join workspace w on w.id = m.workspace_id
+    where m.account_id = ${accountId} and m.workspace_id = ${workspaceId}`;
+  return row ?? null;
+}
+
+export async function listMemberships(
+  sql: Sql,
+  accountId: string,
+  most: number,
+): Promise<WorkspaceOfPerson[]> {
+  return sql<WorkspaceOfPerson[]>`
+    select ${columns(sql)} from member m join workspace w on w.id = m.workspace_id
+    where m.account_id = ${accountId} order by w.id limit ${most}`;
+}
+
+function columns(sql: Sql) {
+  return sql`w.id, w.handle, w.name, w.plan, w.limits, w.streams, w.version::int, w.suspended_at is not null as "isSuspended", m.role`;
+}
