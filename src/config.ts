@@ -87,6 +87,14 @@ export const SETTINGS = {
     "info",
     "the least severe messages that are logged",
   ),
+  logRequestsEvery: whole(
+    "LOG_REQUESTS_EVERY",
+    1_000,
+    0,
+    1_000_000,
+    "requests",
+    "one request in so many is logged at `info`; 0: none; at `debug` all are",
+  ),
   storeTimeoutMs: whole(
     "STORE_TIMEOUT_MS",
     2_000,

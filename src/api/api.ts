@@ -31,7 +31,7 @@ import { linkPages } from "./pages.ts";
 import { logRoutes, RequestLog } from "./requestlog.ts";
 import { type Route, Router } from "./routes.ts";
 import { openSending, type Sending, type SendingParts } from "./sending.ts";
-import { type OpenPage, type Server, startServer } from "./server.ts";
+import { HEALTH_PATH, HEALTHY, type OpenPage, READY_PATH, type Server, startServer } from "./server.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 import { usageRoutes } from "./usage.ts";
@@ -62,6 +62,8 @@ export type ApiParts = HandlerParts & {
   budget: BodyBudget;
   /** Whether other api processes listen on the same port. */
   sharesPort: boolean;
+  /** One that listens already; null: it is to be opened. */
+  server: Server | null;
   isReady(): Promise<{ ready: boolean; checks: Record<string, string> }>;
   log: {
     answered(exchange: Exchange, ms: number): void;
@@ -197,40 +199,36 @@ export function routesOf(
   ];
 }
 
-function listen(
+async function listen(
   parts: ApiParts,
   gate: GateParts,
   links: Links,
   contacts: ContactCommit,
   requestLog: RequestLog,
 ): Promise<Server> {
-  const { reads, clock, trustProxy, timeoutMs, host, port, sharesPort } = parts;
+  const { reads, clock, trustProxy, timeoutMs, host, port, sharesPort, budget } = parts;
   const pages = linkPages({ links, commit: contacts, clock, publicUrl: publicUrlOf(parts), trustProxy });
-  return startServer(
-    {
-      gate,
-      open: openPages(parts, gate.router),
-      openBelow: new Map([...pages, [ATTACHMENTS_PATH, attachmentPage({ reads, clock, links })]]),
-      budget: parts.budget,
-      timeoutMs,
-      onAnswer: (exchange, ms) => {
-        requestLog.note(exchange, ms);
-        parts.log.answered(exchange, ms);
-      },
-      onFault: parts.log.fault,
+  const server = parts.server ?? (await startServer({ host, port, sharesPort, budget, missing: () => ({}) }));
+  server.serve({
+    gate,
+    open: openPages(parts, gate.router),
+    openBelow: new Map([...pages, [ATTACHMENTS_PATH, attachmentPage({ reads, clock, links })]]),
+    timeoutMs,
+    onAnswer: (exchange, ms) => {
+      requestLog.note(exchange, ms);
+      parts.log.answered(exchange, ms);
     },
-    host,
-    port,
-    sharesPort,
-  );
+    onFault: parts.log.fault,
+  });
+  return server;
 }
 
 function openPages(parts: ApiParts, router: Router): ReadonlyMap<string, OpenPage> {
   const document = JSON.stringify(openapi(router.routes));
   const describe: OpenPage = () => ({ status: 200, body: document });
   return new Map<string, OpenPage>([
-    ["/healthz", () => ({ status: 200, body: JSON.stringify({ status: "ok" }) })],
-    ["/readyz", () => readyz(parts)],
+    [HEALTH_PATH, () => ({ status: 200, body: HEALTHY })],
+    [READY_PATH, () => readyz(parts)],
     ["/openapi.json", describe],
     ["/api/v1/openapi.json", describe],
   ]);

@@ -70,6 +70,7 @@ export class Exchange {
 
   readonly #res: HttpResponse;
   readonly #budget: BodyBudget;
+  readonly #isEnding: () => boolean;
   /** The owner of the bytes: the peer, until the workspace is known. Small bodies are counted together. */
   #owner: string | null = null;
   #isGone = false;
@@ -83,8 +84,10 @@ export class Exchange {
   #waiting: ((result: BodyResult) => void) | null = null;
   #draining: Draining | null = null;
 
-  constructor(res: HttpResponse, req: HttpRequest, budget: BodyBudget) {
+  /** `isEnding`: connections are closed with their next answer. */
+  constructor(res: HttpResponse, req: HttpRequest, budget: BodyBudget, isEnding: () => boolean) {
     this.#res = res;
+    this.#isEnding = isEnding;
     this.#budget = budget;
     res.onAborted(() => this.#onAborted());
     this.method = req.getCaseSensitiveMethod();
@@ -138,7 +141,7 @@ export class Exchange {
     this.status = status;
     this.#forget();
     if (!this.#isComplete) this.#answerAndDrain(status, body, headers);
-    else if (this.head.isLast) setImmediate(() => this.#answerLast(status, body, headers));
+    else if (this.isLast) setImmediate(() => this.#answerLast(status, body, headers));
     else this.#answerNow(status, body, headers);
   }
 
@@ -161,6 +164,11 @@ export class Exchange {
       else this.#endSmall(body, true);
     });
     this.#ended();
+  }
+
+  /** Its answer closes the connection. */
+  get isLast(): boolean {
+    return this.head.isLast || this.#isEnding();
   }
 
   get hasAnswered(): boolean {
@@ -233,7 +241,7 @@ export class Exchange {
     if (this.#isGone || this.#draining === null) return;
     clearTimeout(this.#draining.timer);
     this.#draining = null;
-    this.#res.cork(() => this.#res.end(undefined, this.head.isLast || !this.#isComplete));
+    this.#res.cork(() => this.#res.end(undefined, this.isLast || !this.#isComplete));
     this.#sent();
     this.#ended();
   }
@@ -274,7 +282,7 @@ export class Exchange {
   #drain(draining: Draining, bytes: number): void {
     draining.bytes += bytes;
     draining.timer.refresh();
-    if (this.#isComplete && !this.head.isLast) this.#endDrain();
+    if (this.#isComplete && !this.isLast) this.#endDrain();
     else if (this.#isComplete || draining.bytes > DRAIN_BYTES_MAX || performance.now() > draining.until)
       setImmediate(() => this.#endDrain());
   }

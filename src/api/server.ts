@@ -36,12 +36,20 @@ const UNAVAILABLE = new Counter("postrider_requests_unavailable_total", "Answers
   "reason",
 ]);
 const GONE = new Counter("postrider_requests_gone_total", "Requests whose client had left before the answer");
+const OPEN = new Gauge("postrider_http_connections", "Connections of callers that are open");
 const IN_FLIGHT = new Gauge("postrider_requests_in_flight", "Requests that are being handled");
 
 const IN_FLIGHT_MAX = 10_000;
 const DRAIN_MS_MAX = 4_000;
+/** A connection that was silent for so long while we drain is idle, and may end. */
+const DRAIN_SILENCE_MS = 300;
+const DRAIN_LOOK_MS = 20;
 const EXCLUSIVE_PORT = 1;
 const SHARED_PORT = 0;
+
+export const READY_PATH = "/readyz";
+export const HEALTH_PATH = "/healthz";
+export const HEALTHY = JSON.stringify({ status: "ok" });
 
 export type OpenPage = (exchange: Exchange) => Answer | Promise<Answer>;
 
@@ -51,7 +59,6 @@ export type ServerParts = {
   open: ReadonlyMap<string, OpenPage>;
   /** Pages whose path begins so; the rest of the path is theirs. */
   openBelow: ReadonlyMap<string, OpenPage>;
-  budget: BodyBudget;
   /** How long a store may take before the caller hears 503. */
   timeoutMs: number;
   onAnswer(exchange: Exchange, ms: number): void;
@@ -65,51 +72,68 @@ type Listen = (
   onListening: (socket: us_listen_socket | false) => void,
 ) => void;
 
-export type Server = { port: number; stop(): Promise<void> };
+export type Server = {
+  port: number;
+  /** From now on requests are served; before, the process only says that it lives and what it waits for. */
+  serve(parts: ServerParts): void;
+  /** Takes no more connections, lets those that are open finish what they ask, and tells them to close. */
+  stop(): Promise<void>;
+};
 
-export function startServer(
-  parts: ServerParts,
-  host: string,
-  port: number,
-  sharesPort: boolean,
-): Promise<Server> {
+type Listening = {
+  host: string;
+  port: number;
+  sharesPort: boolean;
+  /** Memory for bodies. */
+  budget: BodyBudget;
+  /** What is waited for, by the name of the check, until there is something to serve. */
+  missing(): Record<string, string>;
+};
+
+export function startServer({ host, port, sharesPort, budget, missing }: Listening): Promise<Server> {
+  let parts: ServerParts | null = null;
   let inFlight = 0;
+  let connections = 0;
+  let askedAt = 0;
   let isStopping = false;
-  let onIdle: (() => void) | null = null;
-  const unfollow = IN_FLIGHT.follow(() => inFlight);
+  const unfollow = [IN_FLIGHT.follow(() => inFlight), OPEN.follow(() => connections)];
 
   // the version header names the library to everyone; its switch is missing from its types
   (uWS as unknown as { _cfg(option: string): void })._cfg("silent");
   const app = uWS.App();
+  // biome-ignore lint/suspicious/useIterableCallbackReturn: it is told of connections, and filters none
+  app.filter((_, change) => {
+    connections += Number(change);
+  });
   app.any("/*", (res, req) => {
     const began = performance.now();
-    const exchange = new Exchange(res, req, parts.budget);
+    askedAt = began;
+    const exchange = new Exchange(res, req, budget, () => isStopping);
+    const { fault } = exchange.head;
     inFlight++;
     exchange.onEnd = () => {
       inFlight--;
       const ms = performance.now() - began;
       count(exchange, ms);
-      parts.onAnswer(exchange, ms);
-      if (inFlight === 0) onIdle?.();
+      parts?.onAnswer(exchange, ms);
     };
-    const { fault } = exchange.head;
-    if (fault !== null) {
-      refuse(exchange, badFraming(fault));
-      return;
-    }
-    if (inFlight > IN_FLIGHT_MAX || isStopping) {
-      refuse(exchange, unavailable(isStopping ? "process" : "capacity"));
-      return;
-    }
-    serve(parts, exchange).then(
-      ({ status, body, headers }) => exchange.answer(status, body, headers),
-      (error) => refuse(exchange, toldOf(parts, exchange, error)),
-    );
+    if (fault !== null) refuse(exchange, badFraming(fault));
+    else if (inFlight > IN_FLIGHT_MAX) refuse(exchange, unavailable("capacity"));
+    else if (parts === null) answerUnready(exchange, missing());
+    else if (isStopping && exchange.path === READY_PATH) answerUnready(exchange, { process: "stopping" });
+    else answerServed(parts, exchange);
   });
 
   return new Promise((resolve, reject) => {
     const onListening = (socket: us_listen_socket | false): void => {
-      if (socket) resolve({ port: uWS.us_socket_local_port(socket), stop: () => stop(socket) });
+      if (socket)
+        resolve({
+          port: uWS.us_socket_local_port(socket),
+          serve: (found) => {
+            parts = found;
+          },
+          stop: () => stop(socket),
+        });
       else
         reject(
           new Error(`Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`),
@@ -121,20 +145,31 @@ export function startServer(
   });
 
   async function stop(socket: us_listen_socket): Promise<void> {
-    uWS.us_listen_socket_close(socket);
     isStopping = true;
-    if (inFlight > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, DRAIN_MS_MAX);
-        onIdle = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    unfollow();
+    uWS.us_listen_socket_close(socket);
+    askedAt = performance.now();
+    const until = askedAt + DRAIN_MS_MAX;
+    const isBusy = () => inFlight > 0 || performance.now() - askedAt < DRAIN_SILENCE_MS;
+    while (connections > 0 && isBusy() && performance.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS));
+    for (const one of unfollow) one();
     app.close();
   }
+}
+
+function answerServed(parts: ServerParts, exchange: Exchange): void {
+  serve(parts, exchange).then(
+    ({ status, body, headers }) => exchange.answer(status, body, headers),
+    (error) => refuse(exchange, toldOf(parts, exchange, error)),
+  );
+}
+
+/** What supervisors and load balancers ask is answered in any case. */
+function answerUnready(exchange: Exchange, checks: Record<string, string>): void {
+  if (exchange.path === HEALTH_PATH) exchange.answer(200, HEALTHY);
+  else if (exchange.path === READY_PATH)
+    exchange.answer(503, JSON.stringify({ status: "not ready", checks }));
+  else refuse(exchange, unavailable("stores"));
 }
 
 /** By the template of its route: paths hold ids. */

@@ -33,7 +33,7 @@ const POLICY = "policy";
 const SHARE_ROUNDING = 1e-6;
 
 /** Caps of a workspace that changed: Redis has to hear of it. */
-export type CapsChanged = { handle: string; version: number };
+export type CapsChanged = { workspaceId: string; handle: string; version: number };
 
 export type JudgeParts = {
   sql: Sql;
@@ -66,7 +66,7 @@ export async function judgeCaps(
     const saved = await judgeOne(parts, row, counts.get(row.workspaceId) ?? [], now);
     // one that somebody has set meanwhile is judged next time
     if (saved?.kind === "saved" && saved.version !== null)
-      await onChange({ handle: row.handle, version: saved.version });
+      await onChange({ workspaceId: row.workspaceId, handle: row.handle, version: saved.version });
   }
   return rows.length < most ? null : last.workspaceId;
 }
@@ -86,7 +86,7 @@ export async function setOverride(
     const row = await findCapacity(sql, workspaceId);
     if (!row) return null;
     const saved = await decide(sql, policy, row, { state: stateOf(row, policy), override }, [change], now);
-    if (saved.kind === "saved") return { handle: row.handle, version: saved.version ?? 0 };
+    if (saved.kind === "saved") return { workspaceId, handle: row.handle, version: saved.version ?? 0 };
   }
   throw new Error("the caps of the workspace keep changing");
 }

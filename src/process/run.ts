@@ -8,6 +8,7 @@ import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.t
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
 import { onParentGone, report } from "../embedded/parent.ts";
 import type { Role } from "../rules/roles.ts";
+import { withoutAddresses } from "./lifelog.ts";
 import type { Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
@@ -28,6 +29,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
       { level: config.logLevel, base: { roles: roles.join(",") }, serializers: { err: errorOf } },
       pino.destination({ sync: false, minLength: 0 }),
     );
+    log.info({ node: process.versions.node, pid: process.pid }, "starting");
     allowLargeHeaders();
     if (checkServerBinary() === "not recorded")
       log.warn(
@@ -36,7 +38,8 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
       );
     const { serve } = await import("./serve.ts");
     survive(log);
-    const serving = await serve(config, roles, log);
+    const onProgress = (line: string) => report({ kind: "progress", line });
+    const serving = await serve(config, roles, log, null, onProgress);
     if (roles.every((role) => YIELDING.includes(role))) yieldToOthers(log);
     untilStopped(serving, log);
     const { stop: _, ...ports } = serving;
@@ -66,9 +69,14 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
     if (isStopping) return;
     isStopping = true;
     log.info({ why }, "stopping");
+    const began = performance.now();
     setTimeout(() => process.exit(1), ms).unref();
     serving.stop().then(
-      () => process.exit(0),
+      () => {
+        const ms = Math.round(performance.now() - began);
+        log.info({ ms }, "stopped: what was under way is finished or given back");
+        process.exit(0);
+      },
       (error: unknown) => {
         log.error({ err: error }, "stopping failed");
         process.exit(1);
@@ -80,10 +88,11 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   onParentGone(() => stop("the parent process is gone", PARENT_GONE_MS_MAX));
 }
 
-/** What is logged of an error: never the values in it, which may be the contents of a mail. */
+/** What is logged of an error: never the values in it, which may be the contents of a mail, and no address. */
 function errorOf(error: unknown): object {
-  if (!(error instanceof Error)) return { message: String(error) };
-  const { name, message, stack } = error;
+  if (!(error instanceof Error)) return { message: withoutAddresses(String(error)) };
+  const { name } = error;
+  const [message, stack = ""] = [error.message, error.stack].map((text = "") => withoutAddresses(text));
   const { code } = error as { code?: unknown };
   const cause = error.cause === undefined ? undefined : errorOf(error.cause);
   return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };

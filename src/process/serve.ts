@@ -14,6 +14,7 @@ import { startApi } from "../api/api.ts";
 import { BodyBudget } from "../api/bodybudget.ts";
 import { openConsoleDoor } from "../api/consoledoor.ts";
 import { openMailDoor } from "../api/maildoor.ts";
+import { type Server, startServer } from "../api/server.ts";
 import { defaultSender } from "../audience/confirm.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { applyOrSay } from "../automation/apply.ts";
@@ -48,6 +49,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { migrate } from "../record/db/migrate.ts";
 import { type Bag, firstRow, noteEpoch } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
+import type { DestinationHold } from "../record/mail/destinations.ts";
 import { OverloadState } from "../record/mail/overload.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
@@ -67,6 +69,7 @@ import { egressRules } from "../webhooks/endpoint.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { tellOwners } from "../webhooks/tell.ts";
 import { WebhookWorker } from "../webhooks/work.ts";
+import { requestLog, tellHolds, tellShortage } from "./lifelog.ts";
 import { isLoopback, type MetricsServer, startMetrics } from "./metrics.ts";
 import { StartError, Stores } from "./stores.ts";
 
@@ -119,10 +122,19 @@ export async function serve(
   roles: readonly Role[],
   log: Logger,
   otherClock: Clock | null = null,
+  onProgress: (line: string) => void = () => {},
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
   expectMetricsToken(config);
-  const stores = new Stores(databaseUrl, redisUrl, config.storeTimeoutMs, log);
+  const budget = new BodyBudget(config.bodyBytesInFlightMax);
+  const front = new Front(config, budget, () => stores.missing);
+  const onWaiting = (line: string) => {
+    onProgress(line);
+    // on a port of its own it says what it waits for; on a shared one the others serve
+    if (roles.includes("api") && !config.sharedPort) front.open();
+  };
+  const timeoutMs = config.storeTimeoutMs;
+  const stores = new Stores({ databaseUrl, redisUrl, timeoutMs, log, onWaiting });
   const stops: (() => Promise<void>)[] = [];
   try {
     const recordClock = await stores.ready();
@@ -133,9 +145,8 @@ export async function serve(
     );
     const onFault = (error: unknown) => log.error({ err: error }, "internal error");
     let port: number | null = null;
-    const budget = new BodyBudget(config.bodyBytesInFlightMax);
     if (roles.includes("api")) {
-      const api = await startApiRole(config, secret, stores, clock, budget, log);
+      const api = await startApiRole(config, secret, stores, clock, budget, await front.taken(), log);
       port = api.port;
       stops.push(api.stop);
     }
@@ -144,10 +155,11 @@ export async function serve(
     const policy = openPolicy(config, log);
     stops.push(async () => policy.stop());
     if (roles.includes("deliver"))
-      stops.push(await startDeliverRole(config, secret, stores, policy, clock, onFault));
+      stops.push(await startDeliverRole(config, secret, stores, policy, clock, log, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
     if (roles.includes("webhooks")) stops.push(await startWebhooksRole(config, secret, stores, clock, log));
-    if (roles.includes("keeper")) stops.push(await startKeeperRole(config, stores, policy, clock, onFault));
+    if (roles.includes("keeper"))
+      stops.push(await startKeeperRole(config, stores, policy, clock, log, onFault));
     const reports =
       roles.some((role) => REPORTING.includes(role)) && secret !== ""
         ? startReportWorker(config, secret, stores, clock, onFault)
@@ -188,8 +200,37 @@ export async function serve(
     };
   } catch (error) {
     for (const stop of stops) await stop();
+    await front.close();
     await stores.close();
     throw error;
+  }
+}
+
+/** The API's server while the stores are away: it says that the process lives, and what it waits for. */
+class Front {
+  readonly #open: () => Promise<Server>;
+  #server: Promise<Server> | null = null;
+
+  constructor({ host, port }: Config, budget: BodyBudget, missing: () => Record<string, string>) {
+    this.#open = () => startServer({ host, port, sharesPort: false, budget, missing });
+  }
+
+  open(): void {
+    if (this.#server !== null) return;
+    this.#server = this.#open();
+    this.#server.catch(() => {}); // whoever takes it over hears of it
+  }
+
+  /** For who serves from now on; null: it was not needed. */
+  taken(): Promise<Server> | null {
+    const server = this.#server;
+    this.#server = null;
+    return server;
+  }
+
+  async close(): Promise<void> {
+    const server = await this.taken()?.catch(() => null);
+    await server?.stop();
   }
 }
 
@@ -203,8 +244,10 @@ async function openIntake(config: Config, serverSecret: string, stores: Stores, 
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
-  const brake = new OverloadState(reads, (error) =>
-    log.warn({ err: error }, "the state of disk and backlog could not be read"),
+  const brake = new OverloadState(
+    reads,
+    (error) => log.warn({ err: error }, "the state of disk and backlog could not be read"),
+    tellShortage(log),
   );
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
@@ -234,6 +277,7 @@ async function startApiRole(
   stores: Stores,
   clock: Clock,
   budget: BodyBudget,
+  server: Server | null,
   log: Logger,
 ) {
   const intake = await openIntake(config, serverSecret, stores, clock, log);
@@ -242,13 +286,11 @@ async function startApiRole(
     ...handlersOf(config),
     trustProxy: config.trustProxy,
     budget,
+    server,
     sharesPort: config.sharedPort,
     isReady: () => stores.check(),
     log: {
-      answered: (exchange, ms) => {
-        const { requestId, method, path, status } = exchange;
-        log.debug({ request_id: requestId, method, path, status, ms: Math.round(ms * 10) / 10 }, "answered");
-      },
+      answered: requestLog(log, config.logRequestsEvery),
       fault: (exchange, error) =>
         log.error({ request_id: exchange?.requestId, err: error }, "internal error"),
     },
@@ -411,10 +453,17 @@ function openCourier(config: Config, shaping: Shaping, parts: ReceiverParts): Co
 /** A file that cannot be used never keeps mail from being delivered. */
 async function openShaping(
   { shapingFile, directSourceAddress }: Config,
-  parts: { worker: string; sql: Sql; redis: RedisClient; clock: Clock; onFault(error: unknown): void },
+  parts: {
+    worker: string;
+    sql: Sql;
+    redis: RedisClient;
+    clock: Clock;
+    onHolds(holds: readonly DestinationHold[]): void;
+    onFault(error: unknown): void;
+  },
 ) {
   const { worker, sql, redis, clock, onFault } = parts;
-  const holds = new Holds({ sql, clock, onFault });
+  const holds = new Holds({ sql, clock, onFault, onChange: parts.onHolds });
   const rooms = new Rooms({ redis, worker, now: () => performance.now(), onFault });
   const ownSource = { name: "", address: directSourceAddress, helo: null, since: null };
   const shaping = new Shaping({ holds, rooms, clock, ownSource });
@@ -438,12 +487,16 @@ async function startDeliverRole(
   stores: Stores,
   policy: PolicyInForce,
   clock: Clock,
+  log: Logger,
   onFault: (error: unknown) => void,
 ) {
   const sql = stores.sql("delivery");
   const worker = workerName();
   const redis = await stores.redis("admission");
-  const { shaping, stop: stopShaping } = await openShaping(config, { worker, sql, redis, clock, onFault });
+  const { shaping, stop: stopShaping } = await openShaping(config, {
+    ...{ worker, sql, redis, clock, onFault },
+    onHolds: tellHolds(log),
+  });
   const courier = openCourier(config, shaping, { sql, clock, onFault });
   const { softBouncesMax: bounces, softBounceDays: days } = config;
   const series = bounces > 0 ? { bounces, days } : null;
@@ -615,6 +668,7 @@ async function startKeeperRole(
   stores: Stores,
   policy: PolicyInForce,
   clock: Clock,
+  log: Logger,
   onFault: (error: unknown) => void,
 ) {
   const sql = stores.sql("keeper");
@@ -633,7 +687,8 @@ async function startKeeperRole(
     capsEverySeconds: config.capsEverySeconds,
     ...domainDns(config),
     onDomainLost: ({ handle, version }) => keyring.forget(handle, version),
-    onCaps: async ({ handle, version }) => {
+    onCaps: async ({ handle, version, workspaceId }) => {
+      log.info({ workspace: workspaceId }, "a cap was changed; `postrider caps history` says why");
       await keyring.forget(handle, version);
       await reservations.forget(handle);
     },

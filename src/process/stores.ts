@@ -1,27 +1,34 @@
 /** Every connection of a process: opened here, handed down by serve.ts, closed together. */
 import type { Logger } from "pino";
-import { connectRecord, type PoolName, type Sql } from "../record/db/connect.ts";
+import { canCommit } from "../record/db/cancommit.ts";
+import { connectRecord, type PoolName, type Sql, type StatementWatch } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
+import { canWrite } from "../redis/canwrite.ts";
 import { connectRedis, type Purpose } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
+import { slowStatements } from "./lifelog.ts";
 import { type RecordClock, recordClock } from "./recordclock.ts";
 import { isOfStoreClient } from "./survive.ts";
-import {
-  isMisconfigured,
-  postgresAt,
-  redisAt,
-  type Store,
-  StoreUnreachable,
-  unreachable,
-} from "./unreachable.ts";
+import { isMisconfigured, postgresAt, redisAt, type Store, unreachable, whyNot } from "./unreachable.ts";
 
-const STORE_WAIT_MS = 30_000;
+const STORE_ANSWER_MS_MAX = 10_000;
 const STORE_POLL_MS = 250;
 const CLOSE_SECONDS_MAX = 0.5;
 
 /** Something that a process needs is missing: printed in one line, with exit status 1. */
 export class StartError extends Error {}
+
+type StoresOptions = {
+  databaseUrl: string;
+  redisUrl: string;
+  timeoutMs: number;
+  log: Logger;
+  /** Is told once of each store that is not there. */
+  onWaiting(line: string): void;
+};
+
+export type Readiness = { ready: boolean; checks: Record<string, string> };
 
 export class Stores {
   readonly #databaseUrl: string;
@@ -32,20 +39,27 @@ export class Stores {
   readonly #log: Logger;
   readonly #pools: Sql[] = [];
   readonly #clients: RedisClient[] = [];
+  readonly #onWaiting: (line: string) => void;
+  readonly #watch: StatementWatch;
+  #missing: Record<string, string> = {};
   #clock: RecordClock | null = null;
+  #commits: Sql | null = null;
+  #readiness: Promise<Readiness> | null = null;
   #unfollow = () => {};
 
-  constructor(databaseUrl: string, redisUrl: string, timeoutMs: number, log: Logger) {
+  constructor({ databaseUrl, redisUrl, timeoutMs, log, onWaiting }: StoresOptions) {
     this.#databaseUrl = databaseUrl;
     this.#redisUrl = redisUrl;
     this.#postgres = postgresAt(databaseUrl);
     this.#redis = redisAt(redisUrl);
     this.#timeoutMs = timeoutMs;
     this.#log = log;
+    this.#onWaiting = onWaiting;
+    this.#watch = slowStatements(log, timeoutMs / 2);
   }
 
   sql(pool: PoolName): Sql {
-    const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs);
+    const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs, this.#watch);
     this.#pools.push(sql);
     return sql;
   }
@@ -57,44 +71,68 @@ export class Stores {
     this.#clients.push(client);
     // the client connects again by itself; a first attempt that fails is no reason to give up
     if (client.status !== "ready")
-      await inTime(this.#redis, new Promise((resolve) => client.once("ready", resolve)));
+      await inTime(new Promise((resolve) => client.once("ready", resolve))).catch(() => {
+        throw unreachable(this.#redis);
+      });
     return client;
   }
 
-  /** Waits for stores that are still starting, or says which one is not there; hands back the time of Postgres. */
+  /**
+   * Waits for stores that are not there, however long, and says so once; hands back the time of Postgres. What waiting
+   * cannot mend, such as a wrong password, is thrown at once.
+   */
   async ready(): Promise<RecordClock> {
     const sql = this.sql("setup");
-    await this.#until(this.#postgres, () => inTime(this.#postgres, sql`select 1`));
     const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
-    redis.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
+    let redisError: unknown;
+    redis.on("error", (error) => {
+      redisError = error;
+      this.#log.debug({ err: error }, "Redis connection");
+    });
     this.#clients.push(redis);
-    await this.#until(this.#redis, () => inTime(this.#redis, redis.ping()));
+    await this.#until(this.#postgres, () => inTime(sql`select 1`));
+    await this.#until(
+      this.#redis,
+      () => inTime(connected(redis).then(() => redis.ping())),
+      () => redisError,
+    );
     this.#clock = await recordClock(() => clockTime(sql));
     this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
     return this.#clock;
   }
 
-  /** Does `work` again when the stores go away in the middle of it: it must be safe to repeat. */
+  /** Does `work` again when Postgres goes away in the middle of it: it must be safe to repeat. */
   persevere(work: () => Promise<void>): Promise<void> {
-    return this.#until(this.#postgres, work, isOfStoreClient);
+    return this.#until(this.#postgres, work, (error) => (isOfStoreClient(error) ? error : null));
   }
 
+  /** What is waited for, and why, by the name of its check. */
+  get missing(): Record<string, string> {
+    return this.#missing;
+  }
+
+  /** `causeOf` finds the error that tells why, in one that does not; null: waiting does not help. */
   async #until(
     store: Store,
     ask: () => PromiseLike<unknown>,
-    passes: (error: unknown) => boolean = () => true,
+    causeOf: (error: unknown) => unknown = (error) => error,
   ): Promise<void> {
-    const began = performance.now();
     for (let isFirst = true; ; isFirst = false) {
       try {
         await ask();
+        if (!isFirst) this.#log.info(`${store.name} is there`);
+        this.#missing = {};
         return;
       } catch (error) {
-        if (error instanceof StoreUnreachable || !passes(error)) throw error;
-        const { message } = unreachable(store, error);
-        if (isMisconfigured(error) || performance.now() - began > STORE_WAIT_MS)
-          throw new StoreUnreachable(message);
-        if (isFirst) this.#log.warn(`${message} Trying again for ${STORE_WAIT_MS / 1000} s.`);
+        const cause = error instanceof NoAnswer ? undefined : causeOf(error);
+        if (cause === null) throw error;
+        if (isMisconfigured(cause)) throw unreachable(store, cause);
+        this.#missing = { [store.name.toLowerCase()]: whyNot(store, cause) };
+        if (isFirst) {
+          const { message } = unreachable(store, cause);
+          this.#log.warn(`waiting for ${store.name}: ${message}`);
+          this.#onWaiting(`Waiting for ${store.name}: ${message}`);
+        }
         await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
       }
     }
@@ -106,14 +144,22 @@ export class Stores {
     return { used: figure("used_memory"), limit: figure("maxmemory") };
   }
 
-  async check(): Promise<{ ready: boolean; checks: Record<string, string> }> {
+  /** Whether what a send needs works now. Who asks while others do gets the same answer: anybody may ask. */
+  check(): Promise<Readiness> {
+    this.#readiness ??= this.#check().finally(() => {
+      this.#readiness = null;
+    });
+    return this.#readiness;
+  }
+
+  async #check(): Promise<Readiness> {
     const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
+    this.#commits ??= this.sql("commits");
+    const commits = this.#commits;
     const results = await Promise.all([
-      named("postgres", this.#timeoutMs, async () => void (await sql`select 1`)),
-      named("redis", this.#timeoutMs, async () => void (await redis.ping())),
-      named("migrations", this.#timeoutMs, async () => {
-        if (!(await isMigrated(sql))) throw new Error("not applied");
-      }),
+      named("postgres", this.#timeoutMs, () => canCommit(commits)),
+      named("redis", this.#timeoutMs, () => canWrite(redis)),
+      named("migrations", this.#timeoutMs, async () => ((await isMigrated(sql)) ? null : "not applied")),
     ]);
     results.push(["clock", this.#clock?.fault ?? "ok"]);
     return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };
@@ -134,26 +180,41 @@ export class Stores {
   }
 }
 
-async function named(name: string, ms: number, check: () => Promise<void>): Promise<[string, string]> {
+/** `check` resolves with what is wrong, or null. */
+async function named(
+  name: string,
+  ms: number,
+  check: () => Promise<string | null>,
+): Promise<[string, string]> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer")), ms);
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve("no answer"), ms);
   });
   try {
-    await Promise.race([check(), late]);
-    return [name, "ok"];
-  } catch (error) {
-    return [name, error instanceof Error && error.message === "not applied" ? "not applied" : "no answer"];
+    return [name, (await Promise.race([check(), late])) ?? "ok"];
+  } catch {
+    return [name, "no answer"];
   } finally {
     clearTimeout(timer);
   }
 }
 
+class NoAnswer extends Error {}
+
+/** Before that it takes no commands. */
+async function connected(redis: RedisClient): Promise<void> {
+  if (redis.status === "ready") return;
+  await new Promise<void>((resolve, reject) => {
+    redis.once("ready", resolve);
+    redis.once("error", reject);
+  });
+}
+
 /** A store may also not answer at all. */
-async function inTime(store: Store, answer: PromiseLike<unknown>): Promise<void> {
+async function inTime(answer: PromiseLike<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(unreachable(store)), STORE_WAIT_MS);
+    timer = setTimeout(() => reject(new NoAnswer()), STORE_ANSWER_MS_MAX);
   });
   await Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }

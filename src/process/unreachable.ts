@@ -18,6 +18,11 @@ export function redisAt(url: string): Store {
   return { name: "Redis", setting: "REDIS_URL", url };
 }
 
+/** The same without the address, for whoever may ask whether we are ready. */
+export function whyNot(store: Store, error?: unknown): string {
+  return why(store, error);
+}
+
 /** Without an error, it did not answer. */
 export function unreachable(store: Store, error?: unknown): StoreUnreachable {
   return new StoreUnreachable(`${store.name} at ${placeOf(store)} (${store.setting}) ${why(store, error)}`);

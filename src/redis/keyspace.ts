@@ -18,5 +18,7 @@ export const keyspace = {
   room: (name: string) => `{room:${name}}`,
   /** Attempts to sign in, or to have a mail sent: by what is tried and by whom. */
   attempts: (what: string) => `attempts:${what}`,
+  /** Written to learn whether Redis takes changes. */
+  probe: () => "{probe}",
   shardFairness: (shard: number) => `{bags-${shard}}:fairness`,
 };

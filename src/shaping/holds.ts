@@ -16,7 +16,13 @@ const LOOK_EVERY_MS = 1_000;
 /** Replies to mail that was under way already say nothing new. */
 const NEWS_AFTER_MS = 60_000;
 
-type HoldsOptions = { sql: Sql; clock: Clock; onFault(error: unknown): void };
+type HoldsOptions = {
+  sql: Sql;
+  clock: Clock;
+  onFault(error: unknown): void;
+  /** All that are known now: somebody changed one, or a rule did. */
+  onChange?(holds: readonly DestinationHold[]): void;
+};
 
 export class Holds {
   readonly #options: HoldsOptions;
@@ -82,7 +88,7 @@ export class Holds {
   async look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const { sql, onFault } = this.#options;
+    const { sql, onFault, onChange } = this.#options;
     try {
       const mark = await holdsMark(sql);
       this.#isFailing = false;
@@ -94,9 +100,11 @@ export class Holds {
         if (known) known.push(hold);
         else byDestination.set(hold.destination, [hold]);
       }
+      const hadAny = !this.isEmpty;
       this.#holds = byDestination;
       this.#mark = mark;
       this.version++;
+      if (hadAny || holds.length > 0) onChange?.(holds);
     } catch (error) {
       if (!this.#isFailing) onFault(error);
       this.#isFailing = true;

@@ -1,4 +1,4 @@
-/** A process that starts beside its stores waits for them, and says which one is missing rather than wait for ever. */
+/** A process that starts beside its stores waits for them, and says which one is missing. */
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import pino from "pino";
@@ -16,17 +16,19 @@ let toRedis: TcpProxy;
 let toPostgres: TcpProxy;
 let stores: Stores;
 const said = new PassThrough();
+const waitedFor: string[] = [];
 beforeAll(async () => {
   redis = await ownRedis();
   toRedis = await openProxy({ port: redis.port });
   const { port, username, password, pathname } = new URL(services().databaseUrl);
   toPostgres = await openProxy({ port: Number(port) });
-  stores = new Stores(
-    `postgres://${username}:${password}@127.0.0.1:${toPostgres.port}${pathname}`,
-    `redis://127.0.0.1:${toRedis.port}`,
-    TIMEOUT_MS,
-    pino({ level: "debug" }, said),
-  );
+  stores = new Stores({
+    databaseUrl: `postgres://${username}:${password}@127.0.0.1:${toPostgres.port}${pathname}`,
+    redisUrl: `redis://127.0.0.1:${toRedis.port}`,
+    timeoutMs: TIMEOUT_MS,
+    log: pino({ level: "debug" }, said),
+    onWaiting: (line) => void waitedFor.push(line),
+  });
 });
 afterEach(() => void vi.useRealTimers());
 afterAll(async () => {
@@ -44,19 +46,25 @@ test("a Redis that refuses the first connection is asked again", async () => {
   expect((await connecting).status).toBe("ready");
 });
 
-test("a store that says nothing is named", async () => {
-  const silence = {
-    "Postgres DATABASE_URL": [toPostgres, () => stores.ready()],
-    "Redis REDIS_URL": [toRedis, () => stores.redis("worker")],
-  } as const;
-  for (const [names, [proxy, start]] of Object.entries(silence)) {
-    const [name, setting] = names.split(" ");
-    proxy.stall();
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
-    const started = start().then(String, String);
-    await vi.advanceTimersByTimeAsync(PATIENCE_MS);
-    vi.useRealTimers();
-    proxy.flow();
-    expect(await started).toContain(`${name} at 127.0.0.1:${proxy.port} (${setting}) does not answer.`);
-  }
+test("a store that says nothing is named, and waited for", async () => {
+  toPostgres.stall();
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  const starting = stores.ready();
+  await vi.advanceTimersByTimeAsync(PATIENCE_MS);
+  vi.useRealTimers();
+  toPostgres.flow();
+  await starting;
+  expect(waitedFor[0]).toBe(
+    `Waiting for Postgres: Postgres at 127.0.0.1:${toPostgres.port} (DATABASE_URL) does not answer. Is it overloaded or cut off?`,
+  );
+});
+
+test("a Redis that says nothing to a process that has begun is named", async () => {
+  toRedis.stall();
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  const started = stores.redis("worker").then(String, String);
+  await vi.advanceTimersByTimeAsync(PATIENCE_MS);
+  vi.useRealTimers();
+  toRedis.flow();
+  expect(await started).toContain(`Redis at 127.0.0.1:${toRedis.port} (REDIS_URL) does not answer.`);
 });

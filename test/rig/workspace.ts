@@ -139,6 +139,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     budget: new BodyBudget(256 * 1024 * 1024),
     host: "127.0.0.1",
     port: options.port ?? 0,
+    server: null,
     sharesPort: false,
     brake: () => null,
     onBags: (some) => {

@@ -17,10 +17,16 @@ export class OverloadState {
   shortage: Shortage | null = null;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(sql: Sql, onFault: (error: unknown) => void) {
+  constructor(
+    sql: Sql,
+    onFault: (error: unknown) => void,
+    onChange: (shortage: Shortage | null) => void = () => {},
+  ) {
     const read = async () => {
       const [row] = await sql<Shortage[]>`select name, reason from brake order by since limit 1`;
+      const hasChanged = row?.name !== this.shortage?.name;
       this.shortage = row ?? null;
+      if (hasChanged) onChange(this.shortage);
     };
     read().catch(onFault);
     this.#timer = setInterval(() => read().catch(onFault), READ_EVERY_MS);

@@ -1,0 +1,72 @@
+/** While a store is away the process lives, is not ready and says why; a password that is wrong ends it at once. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../src/embedded/port.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import { launch } from "../rig/launched.ts";
+import { openProxy, type TcpProxy } from "../rig/proxy.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
+
+let stage: Stage;
+let toPostgres: TcpProxy;
+let toRedis: TcpProxy;
+let through: { databaseUrl: string; redisUrl: string };
+beforeAll(async () => {
+  stage = await openStage();
+  const url = new URL(stage.databaseUrl);
+  toPostgres = await openProxy({ port: Number(url.port) });
+  toRedis = await openProxy({ port: stage.redis.port });
+  url.searchParams.delete("socket");
+  url.port = String(toPostgres.port);
+  through = { databaseUrl: url.href, redisUrl: `redis://127.0.0.1:${toRedis.port}` };
+});
+afterAll(async () => {
+  await Promise.all([toPostgres.down(), toRedis.down()]);
+  await stage.close();
+});
+
+async function asked(port: number, path: string): Promise<[number, unknown]> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: "close" } });
+  return [response.status, await response.json()];
+}
+
+test.each(["Postgres", "Redis"])("%s is away at the start, and comes", async (name) => {
+  const proxy = name === "Postgres" ? toPostgres : toRedis;
+  await proxy.down();
+  const port = await freePort();
+  const process = launch(["api"], { ...stage, ...through, settings: { PORT: String(port) } });
+  const waiting = await process.says(/^waiting for /);
+  expect(waiting.msg).toBe(
+    `waiting for ${name}: ${name} at 127.0.0.1:${proxy.port} (${name === "Postgres" ? "DATABASE_URL" : "REDIS_URL"}) refuses connections. Is it running?`,
+  );
+  await expect.poll(() => asked(port, "/healthz").catch(() => null)).toEqual([200, { status: "ok" }]);
+  const checks = { [name.toLowerCase()]: "refuses connections. Is it running?" };
+  expect(await asked(port, "/readyz")).toEqual([503, { status: "not ready", checks }]);
+  expect((await asked(port, "/api/v1/emails"))[0]).toBe(503);
+  await proxy.up();
+  await process.says("serving");
+  expect((await asked(port, "/readyz"))[0]).toBe(200);
+  expect(process.lines.filter(({ msg }) => msg.startsWith("waiting"))).toHaveLength(1);
+  process.signal("SIGTERM");
+  expect(await process.ended).toBe(0);
+});
+
+test("a wrong password of Redis, and a database that is not there, end it at once", async () => {
+  const redis = connectRedis(stage.redisUrl, "command", 5_000);
+  await redis.config("SET", "requirepass", "the right one");
+  redis.disconnect();
+  const wrong = launch(["api"], {
+    ...stage,
+    ...through,
+    redisUrl: `redis://:wrong@127.0.0.1:${toRedis.port}`,
+  });
+  expect(await wrong.ended).toBe(69);
+  expect(wrong.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) does not let us in: WRONGPASS/);
+  const none = launch(["api"], { ...stage, ...through });
+  expect(await none.ended).toBe(69);
+  expect(none.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) does not let us in: NOAUTH/);
+  const url = new URL(through.databaseUrl);
+  url.pathname = "/nowhere";
+  const nowhere = launch(["api"], { ...stage, databaseUrl: url.href });
+  expect(await nowhere.ended).toBe(69);
+  expect(nowhere.err()).toMatch(/has no such database/);
+});
