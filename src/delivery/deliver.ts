@@ -64,7 +64,6 @@ const WAITING = new Gauge("postrider_delivery_waiting", "E-mails of a worker tha
 
 const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
-/** Nothing was tried: it is tried again soon, and it does not count as an attempt. */
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
@@ -274,8 +273,10 @@ export class Deliverer {
     settler.releaseWaiting();
     const began = performance.now();
     await courier.close(courierMs);
-    const tookMs = performance.now() - began;
-    await settler.close(notesMs - tookMs, deliveriesMs - tookMs);
+    const tookMs = () => performance.now() - began;
+    // the last answers are noted a little later than they come
+    await atMost(notesMs - tookMs(), Promise.allSettled(this.#carried.values()));
+    await settler.close(notesMs - tookMs(), deliveriesMs - tookMs());
     const releaseUntil = performance.now() + RELEASE_MS_MAX;
     await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();

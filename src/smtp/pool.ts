@@ -179,9 +179,10 @@ export class ConnectionPool {
     if (this.#paceTimer) clearTimeout(this.#paceTimer);
     this.#setTicker();
     if (this.#all.size === 0) return;
-    const timer = setTimeout(() => {
+    const abort = () => {
       for (const conversation of [...this.#all]) conversation.abort();
-    }, deadlineMs);
+    };
+    const timer = setTimeout(() => setImmediate(abort), deadlineMs);
     await new Promise<void>((resolve) => {
       this.#onEmpty.push(resolve);
     });
@@ -384,11 +385,14 @@ export class ConnectionPool {
     );
   }
 
-  /** Runs only while there is something to watch. */
+  /**
+   * Runs only while there is something to watch. Deadlines are enforced after what has arrived was read: a process that
+   * was held up finds both at once, and an answer that is not read is a mail that is sent again.
+   */
   #setTicker(): void {
     const isNeeded = this.#all.size > 0 || this.#waiting.length > 0;
     if (isNeeded) {
-      this.#ticker ??= setInterval(() => this.#tick(), TICK_MS);
+      this.#ticker ??= setInterval(() => setImmediate(() => this.#tick()), TICK_MS);
     } else if (this.#ticker) {
       clearInterval(this.#ticker);
       this.#ticker = null;
