@@ -43,8 +43,25 @@ export async function makeProgram(word = ""): Promise<Command> {
       outputError: (text, write) => write(`${oneSentence(text)} See \`${help}\`.\n`),
     });
     command.exitOverride();
+    nameUnknownOptionFirst(command);
   }
   return program;
+}
+
+/** Before Commander looks for required options: of `--workspce ID` it would say only that `--workspace` is missing. */
+function nameUnknownOptionFirst(command: Command & { unknownOption?(flag: string): void }): void {
+  if (command.commands.length > 0) return;
+  const parse = command.parseOptions.bind(command);
+  command.parseOptions = (args) => {
+    const parsed = parse(args);
+    const [first] = parsed.unknown;
+    if (first !== undefined && !parsed.unknown.some(asksForHelp)) command.unknownOption?.(first);
+    return parsed;
+  };
+}
+
+function asksForHelp(word: string): boolean {
+  return word === "-h" || word === "--help";
 }
 
 /** Commander's own looks no further than the first word. */

@@ -33,6 +33,10 @@ test.each([
     ["workspace", "list", "--jsn"],
     "error: unknown option '--jsn' (Did you mean --json?) See `postrider help workspace list`.",
   ],
+  [
+    ["key", "list", "--workspce", ID],
+    "error: unknown option '--workspce' (Did you mean --workspace?) See `postrider help key list`.",
+  ],
   [["key", "revoke"], "error: missing required argument 'id'. See `postrider help key revoke`."],
   [
     ["key", "list"],
@@ -61,6 +65,12 @@ test("help of a command is that of its own options, with an example", async () =
   expect(out).toContain("--owner-email");
   expect(out).toContain("Example:\n  postrider workspace create --name Shop");
   expect((await run("help")).out).toContain("workspace");
+});
+
+test("help is asked for beside a mistake, too", async () => {
+  const { out, err } = await run("key", "list", "--workspce", ID, "--help");
+  expect(out).toContain("--workspace");
+  expect(err).toBe("");
 });
 
 test("the version is that of the package", async () => {
