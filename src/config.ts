@@ -351,7 +351,7 @@ export const SETTINGS = {
     text(
       "CAPS_POLICY",
       "",
-      "the policy file for sending caps; reloaded when it changes; default: the built-in policy",
+      "the first policy of sending caps: a file that becomes version 1 where no policy has been applied; later ones come by `caps policy apply`; default: the built-in policy",
     ),
   ),
   capsEverySeconds: whole(

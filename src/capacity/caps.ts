@@ -21,6 +21,7 @@ import {
   COUNTED_DAYS_MAX,
   effective,
   evaluate,
+  type Heard,
   type Override,
   type Policy,
   policyVersion,
@@ -38,8 +39,7 @@ export type CapsChanged = { workspaceId: string; handle: string; version: number
 export type JudgeParts = {
   sql: Sql;
   policy: Policy;
-  /** Whether bounces and complaints that come after a mail was taken reach us. */
-  hearsReports: boolean;
+  heard: Heard;
 };
 
 /** Said with every change that was decided on less than all evidence. */
@@ -109,7 +109,7 @@ export function daysOf(rows: readonly DayRow[]) {
 }
 
 async function judgeOne(
-  { sql, policy, hearsReports }: JudgeParts,
+  { sql, policy, heard }: JudgeParts,
   row: CapacityRow,
   rows: readonly DayRow[],
   now: number,
@@ -117,9 +117,9 @@ async function judgeOne(
   const known = stateOf(row, policy);
   const override = overrideOf(row);
   const days = daysOf(rows);
-  const { state, changed, reason } = evaluate(policy, row.plan, known, days, override, now);
-  const evidence = hearsReports ? reason : `${reason} ${NOT_HEARD}`;
-  const changes = changed ? [{ reason: evidence, by: POLICY, counts: days.at(-1) ?? null }] : [];
+  const { state, changed, reason, numbers } = evaluate(policy, row.plan, known, days, override, now, heard);
+  const evidence = heard.reports ? reason : `${reason} ${NOT_HEARD}`;
+  const changes: ChangeReason[] = changed ? [{ reason: evidence, by: POLICY, counts: numbers }] : [];
   const stored = row.override as Override | null;
   if (stored?.until && stored.until <= now) {
     changes.push({ reason: `The override by ${stored.by} has ended.`, by: stored.by, counts: null });

@@ -17,7 +17,6 @@ import { DAY_MS } from "../clock.ts";
 import type { DayCounts } from "../record/workspaces/caps.ts";
 import { CAP_MIN, type Plan, RESERVED_SHARE } from "../rules/plans.ts";
 import {
-  ailment,
   dayOf,
   dayPlus,
   deliveredWithin,
@@ -36,15 +35,27 @@ import {
   weighed,
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
+import {
+  ALL_HEARD,
+  ailments,
+  type DecidingNumbers,
+  type Heard,
+  numbersOfHarm,
+  numbersOfHealth,
+  unknownOf,
+  withPostmaster,
+} from "./policy/health.ts";
 
 const HOUR_MS = 3_600_000;
 
 export type { DayCounts } from "../record/workspaces/caps.ts";
 export { COUNTED_DAYS_MAX } from "./policy/evidence.ts";
 export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
+export { ALL_HEARD, type DecidingNumbers, type Heard } from "./policy/health.ts";
 
 /** Probing: after a pause, so much other than transactional mail goes that it shows what has become of the list. */
-export type Level = "normal" | "frozen" | "shrunk" | "paused" | "probing";
+export const LEVELS = ["normal", "frozen", "shrunk", "paused", "probing"] as const;
+export type Level = (typeof LEVELS)[number];
 
 /** Plain data, kept as JSON. */
 export type CapState = {
@@ -95,6 +106,8 @@ export type Evaluation = {
   reason: string;
   /** What a step was taken on. */
   harm: Harm | null;
+  /** The numbers that decided; null: nothing changed, or the policy itself did. */
+  numbers: DecidingNumbers | null;
 };
 
 export type Effective = { day: number; hour: number; bulkPaused: boolean };
@@ -126,13 +139,14 @@ export function evaluate(
   counted: readonly DayCounts[],
   override: Override | null,
   now: number,
+  heard: Heard = ALL_HEARD,
 ): Evaluation {
-  const days = weighed(policy, counted);
+  const days = weighed(policy, withPostmaster(counted));
   const today = dayOf(now);
   // a clock that steps back does not live a day twice
   const latest = state.evaluatedOn !== null && state.evaluatedOn > today ? state.evaluatedOn : today;
   const at = latest === today ? now : Date.parse(latest);
-  const turned = turnDays({ policy, plan, days, override, now }, state, latest);
+  const turned = turnDays({ policy, plan, days, override, now, heard }, state, latest);
   const watched = watchOn(turned.state, days, at);
   const { harm, ...judged } = judgeHarm(policy, watched, days, at);
   let next = judged.state;
@@ -147,7 +161,17 @@ export function evaluate(
     next.capDay !== state.capDay || next.capHour !== state.capHour || next.level !== state.level;
   if (changed) next = { ...next, changedAt: now };
   const reason = reasons.length > 0 ? reasons.join(" ") : "Nothing changed.";
-  return { state: next, changed, reason, harm };
+  const numbers = harm
+    ? numbersOfHarm(limitOf(policy, harm), harm)
+    : turned.reasons.length > 0
+      ? numbersOfHealth(policy, days, dayPlus(latest, -1))
+      : null;
+  return { state: next, changed, reason, harm, numbers };
+}
+
+/** The limit that the harm is surely over, of the step that goes furthest. */
+function limitOf({ freeze, pause, shrink }: Policy, { measure, pauses, shrinks }: Harm): number {
+  return (shrinks ? shrink : pauses ? pause : freeze)[measure];
 }
 
 /** What counts as evidence, and how much error the windows over it may make. */
@@ -205,6 +229,7 @@ type Circumstances = {
   days: readonly DayCounts[];
   override: Override | null;
   now: number;
+  heard: Heard;
 };
 type PolicyStep = { state: CapState; reasons: string[] };
 
@@ -244,7 +269,7 @@ function countDay(policy: Policy, state: CapState, days: readonly DayCounts[], e
   const counts = days.find((one) => one.day === ended);
   const idle = !counts || (counts.attempted === 0 && counts.used === 0);
   const clean = isClean(policy, days, ended);
-  const healthy = ailment(policy, days, ended) === null;
+  const healthy = ailments(policy, days, ended).length === 0;
   return {
     ...state,
     idleDays: idle ? state.idleDays + 1 : 0,
@@ -306,7 +331,11 @@ function followProbe(
 }
 
 /** Twice as long for each relapse: a list that waits while it is paused is the same list when it goes again. */
-function cleanDaysNeeded({ recovery, ...policy }: Policy, { pausedAt }: CapState, ended: string): number {
+export function cleanDaysNeeded(
+  { recovery, ...policy }: Policy,
+  { pausedAt }: CapState,
+  ended: string,
+): number {
   const since = remembersSince(policy.growth_after_shrink_days, ended);
   const relapses = Math.max(0, pausedAt.filter((at) => at > since).length - 1);
   return Math.min(recovery.clean_days_max, recovery.clean_days * 2 ** relapses);
@@ -317,21 +346,37 @@ function remembersSince(days: number, ended: string): number {
   return Date.parse(ended) + DAY_MS - days * DAY_MS;
 }
 
-function grow(
-  { policy, plan, days, override, now }: Circumstances,
+/** What the day that has ended makes of the cap, if the level is normal; `why`: what stands in the way, or speaks for it. */
+export type Growth = { capDay: number; grows: boolean; why: string[]; unknown: readonly Measure[] };
+
+export function growthAfter(
+  { policy, plan, days, override, now, heard }: Circumstances,
   state: CapState,
   ended: string,
   inForce: number,
-  reasons: string[],
-): CapState {
+): Growth {
+  const stays = (why: string[]): Growth => ({ capDay: state.capDay, grows: false, why, unknown });
+  const unknown = unknownOf(policy, days, ended, heard);
   const counts = days.find((one) => one.day === ended);
-  if (!counts || (counts.used < policy.utilisation * inForce && counts.delayed === 0)) return state;
+  const needed = Math.ceil(policy.utilisation * inForce);
+  const why: string[] = [];
+  if (!counts || (counts.used < needed && counts.delayed === 0))
+    why.push(`${ended} used ${counts?.used ?? 0} of ${inForce} and nothing waited, growth needs ${needed}`);
   const delivered = deliveredWithin(days, dayPlus(ended, 1 - policy.window_days), ended);
-  if (delivered < policy.delivered_min || ailment(policy, days, ended) !== null) return state;
+  if (delivered < policy.delivered_min)
+    why.push(
+      `${delivered} e-mails were delivered in ${policy.window_days} days, growth needs ${policy.delivered_min}`,
+    );
+  why.push(...ailments(policy, days, ended));
+  if (why.length > 0 || !counts) return stays(why);
 
   const slowSince = remembersSince(policy.growth_after_shrink_days, ended);
-  const slow = [...state.shrunkAt, ...state.pausedAt].some((at) => at > slowSince);
-  const factor = slow ? Math.min(policy.growth, policy.growth_after_shrink) : policy.growth;
+  const isAfterHarm = [...state.shrunkAt, ...state.pausedAt].some((at) => at > slowSince);
+  const factor = Math.min(
+    policy.growth,
+    isAfterHarm ? policy.growth_after_shrink : Infinity,
+    unknown.length > 0 ? policy.growth_unknown : Infinity,
+  );
   const active = activeOverride(override, now);
   const limit = Math.min(
     policy.ceiling[plan],
@@ -339,11 +384,40 @@ function grow(
     active?.fixed ?? Number.POSITIVE_INFINITY,
   );
   const capDay = Math.min(limit, Math.ceil(state.capDay * factor));
-  if (capDay <= state.capDay) return state;
+  if (capDay <= state.capDay)
+    return stays([`${limit} a day is the most that ${limitedBy(policy, plan, active, limit)} allows`]);
   const waited = counts.delayed > 0 ? `, ${counts.delayed} waited` : "";
-  reasons.push(
-    `Grew from ${state.capDay} to ${capDay} a day: ${ended} used ${counts.used} of ${inForce}${waited}, and the last ${policy.window_days} days were healthy${slow ? "; slowly, after what was" : ""}.`,
-  );
+  const slowly = [
+    ...(isAfterHarm ? ["slowly, after what was"] : []),
+    ...(unknown.length > 0
+      ? [`slowly, since ${unknown.map((one) => `${one}s`).join(" and ")} are unknown`]
+      : []),
+  ];
+  return {
+    capDay,
+    grows: true,
+    why: [
+      `${ended} used ${counts.used} of ${inForce}${waited}, and the last ${policy.window_days} days were healthy${unknown.length > 0 ? " as far as is known" : ""}`,
+      ...slowly,
+    ],
+    unknown,
+  };
+}
+
+function limitedBy({ ceiling }: Policy, plan: Plan, active: Override | null, limit: number): string {
+  return active !== null && limit < ceiling[plan] ? "the override" : `the plan ${plan}`;
+}
+
+function grow(
+  about: Circumstances,
+  state: CapState,
+  ended: string,
+  inForce: number,
+  reasons: string[],
+): CapState {
+  const { capDay, grows, why } = growthAfter(about, state, ended, inForce);
+  if (!grows) return state;
+  reasons.push(`Grew from ${state.capDay} to ${capDay} a day: ${why.join("; ")}.`);
   return { ...state, capDay };
 }
 

@@ -1,71 +1,68 @@
-/**
- * The policy as a file that somebody edits while we run: read again when it changes; a bad one is refused with the
- * reason, and the last good one stays in force.
- */
+/** A policy file as somebody wrote it: read, checked, and compared with another. Faults name the file and the place. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { checkPolicy, DEFAULT_POLICY, type Policy } from "./policy.ts";
+import { checkPolicy, type Policy } from "./policy.ts";
 
-const LOOK_EVERY_MS = 2_000;
+const FILE_BYTES_MAX = 1_048_576;
 
 /** The shipped policy was beside package.json before it was in caps/: a setting that names it there still finds it. */
-function pathOfPolicy(path: string): string {
+export function pathOfPolicy(path: string): string {
   const moved = join(dirname(path), "caps", basename(path));
   return !existsSync(path) && basename(path) === "policy.json" && existsSync(moved) ? moved : path;
 }
 
-/** Throws with the reason when the file cannot be used. */
-export function readPolicy(named: string): Policy {
+/** Throws with the file, the place and the reason when it cannot be used. */
+export function readPolicyFile(named: string): { text: string; policy: Policy } {
   const path = pathOfPolicy(named);
-  const text = readFileSync(path, "utf8");
   try {
-    return checkPolicy(JSON.parse(text));
+    const { size } = statSync(path);
+    if (size > FILE_BYTES_MAX) throw new Error(`It has ${size} bytes; at most ${FILE_BYTES_MAX} are read.`);
+    const text = readFileSync(path, "utf8");
+    return { text, policy: parsePolicy(text) };
   } catch (error) {
-    throw new Error(`${path}: ${error instanceof Error ? error.message : error}`);
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new Error(`${path}: ${code === "ENOENT" ? "There is no such file." : message}`);
   }
 }
 
-export class PolicyInForce {
-  readonly #onRefused: (error: unknown) => void;
-  readonly #timer: NodeJS.Timeout | null;
-  #policy: Policy;
-  #feedback: ReadonlySet<string>;
-  #changedAt: number;
-  #refused = "";
+export function readPolicy(named: string): Policy {
+  return readPolicyFile(named).policy;
+}
 
-  constructor(path: string | null, onRefused: (error: unknown) => void) {
-    this.#onRefused = onRefused;
-    this.#policy = path === null ? DEFAULT_POLICY : readPolicy(path);
-    this.#feedback = new Set(this.#policy.feedback_domains);
-    this.#changedAt = path === null ? 0 : statSync(pathOfPolicy(path)).mtimeMs;
-    this.#timer = path === null ? null : setInterval(() => this.#look(path), LOOK_EVERY_MS);
-  }
+export function parsePolicy(text: string): Policy {
+  return checkPolicy(parseJson(text));
+}
 
-  get policy(): Policy {
-    return this.#policy;
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const { message } = error as SyntaxError;
+    const position = /at position (\d+)/.exec(message)?.[1];
+    const before = text.slice(0, position === undefined ? text.length : Number(position)).split("\n");
+    const place = `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
+    throw new Error(`It is not JSON: ${message} (${place}).`);
   }
+}
 
-  /** Whether complaints of readers at this domain reach us. */
-  hasFeedback(domain: string): boolean {
-    return this.#feedback.has(domain);
-  }
+/** A number or list that two policies decide differently. */
+export type PolicyDifference = { field: string; before: unknown; after: unknown };
 
-  stop(): void {
-    if (this.#timer) clearInterval(this.#timer);
-  }
+export function policyDifferences(before: Policy, after: Policy): PolicyDifference[] {
+  const [known, next] = [fieldsOf(before), fieldsOf(after)];
+  return [...new Set([...known.keys(), ...next.keys()])]
+    .filter((field) => JSON.stringify(known.get(field)) !== JSON.stringify(next.get(field)))
+    .map((field) => ({ field, before: known.get(field) ?? null, after: next.get(field) ?? null }));
+}
 
-  #look(path: string): void {
-    try {
-      const { mtimeMs } = statSync(pathOfPolicy(path));
-      if (mtimeMs === this.#changedAt) return;
-      this.#changedAt = mtimeMs;
-      this.#policy = readPolicy(path);
-      this.#feedback = new Set(this.#policy.feedback_domains);
-      this.#refused = "";
-    } catch (error) {
-      // a file that stays away is complained about once
-      if (String(error) !== this.#refused) this.#onRefused(error);
-      this.#refused = String(error);
-    }
-  }
+/** `shrink.factor` and its value; not what a file only says about itself. */
+function fieldsOf(policy: Policy): Map<string, unknown> {
+  const { $schema: _schema, description: _description, ...decides } = policy;
+  const fields = new Map<string, unknown>();
+  const add = (path: string, value: unknown) => {
+    if (value === null || typeof value !== "object" || Array.isArray(value)) fields.set(path, value);
+    else for (const [name, part] of Object.entries(value)) add(path === "" ? name : `${path}.${name}`, part);
+  };
+  add("", decides);
+  return fields;
 }

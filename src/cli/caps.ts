@@ -2,14 +2,12 @@
 import { Command, InvalidArgumentError } from "commander";
 import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
 import { fitCounts } from "../capacity/fit.ts";
-import { forecast, replay } from "../capacity/forecast.ts";
-import {
-  COUNTED_DAYS_MAX,
-  DEFAULT_POLICY,
-  effective,
-  type Override,
-  type Policy,
-} from "../capacity/policy.ts";
+import { forecast, type QuotaAhead, replay } from "../capacity/forecast.ts";
+import { heardWith } from "../capacity/heard.ts";
+import { policyInForce } from "../capacity/inforce.ts";
+import { dayOf, suspiciousBursts } from "../capacity/policy/evidence.ts";
+import { unknownOf } from "../capacity/policy/health.ts";
+import { COUNTED_DAYS_MAX, effective, type Override, type Policy } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
 import {
   type CapacityRow,
@@ -22,7 +20,9 @@ import {
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
+import { policyCommand } from "./capspolicy.ts";
 import { tablesCommand } from "./capstables.ts";
+import { whyCommand } from "./capswhy.ts";
 import {
   CommandError,
   type Context,
@@ -36,13 +36,14 @@ import {
 import { simulateCommand } from "./simulate.ts";
 import { readId } from "./workspace.ts";
 
-const HISTORY_SHOWN = 50;
+const HISTORY_SHOWN = 500;
 const FORECAST_DAYS_MAX = 365;
 const REPLAYED_DAYS_MAX = 400;
 const FITTED_DAYS = 90;
 const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 };
 
 type CapsOf = OutputOptions & { workspace: string };
+type HistoryOptions = CapsOf & { from?: Date; to?: Date };
 type ForecastOptions = CapsOf & { days: number; policy?: Policy };
 type FitOptions = OutputOptions & { days: number };
 type ReplayOptions = CapsOf & { policy: Policy };
@@ -63,6 +64,7 @@ export function capsCommand(): Command {
   );
   command
     .command("show")
+    .alias("status")
     .requiredOption("--workspace <id>", "the workspace", readId)
     .option("--json", "print JSON")
     .description("show the caps, how much of them is used, and how many e-mails wait")
@@ -84,9 +86,11 @@ export function capsCommand(): Command {
   command
     .command("history")
     .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--from <time>", "changes from this time on: an RFC 3339 time or a day", readTime)
+    .option("--to <time>", "changes before this time", readTime)
     .option("--json", "print JSON")
-    .description("list every change with its reason, newest first")
-    .action((options: CapsOf) => withContext((context) => history(context, options)));
+    .description("list every change with its reason and the numbers that decided, newest first")
+    .action((options: HistoryOptions) => withContext((context) => history(context, options)));
   command
     .command("forecast")
     .requiredOption("--workspace <id>", "the workspace", readId)
@@ -108,7 +112,11 @@ export function capsCommand(): Command {
     .option("--json", "print JSON: a file for `caps simulate --receivers`, and priors for a policy")
     .description("fit the priors and the receivers of the simulator to the counts of all workspaces")
     .action((options: FitOptions) => withContext((context) => showFit(context, options)));
-  return command.addCommand(simulateCommand()).addCommand(tablesCommand());
+  return command
+    .addCommand(policyCommand())
+    .addCommand(whyCommand())
+    .addCommand(simulateCommand())
+    .addCommand(tablesCommand());
 }
 
 async function show(context: Context, options: CapsOf) {
@@ -120,10 +128,14 @@ async function show(context: Context, options: CapsOf) {
   if (!account) throw unknownWorkspace(options.workspace);
   const { ledger, allowance } = account;
   advance(ledger, now);
-  const policy = policyInForce(context);
+  const { policy } = await policyInForce(sql);
   const state = stateOf(row, policy);
   const override = overrideOf(row);
   const caps = effective(policy, row.plan, state, override, now);
+  await noteCapUse(sql, [options.workspace]);
+  const days = daysOf(await dailyCounts(sql, [options.workspace], now, COUNTED_DAYS_MAX));
+  const unknown = unknownOf(policy, days, dayOf(now), heardWith(config));
+  const suspicious = suspiciousBursts(policy, days);
   const value = {
     level: state.level,
     cap_day: { used: ledger.capDayUsed, limit: allowance.capDay, grown: state.capDay },
@@ -133,6 +145,8 @@ async function show(context: Context, options: CapsOf) {
     override,
     evaluated_on: state.evaluatedOn,
     hears_reports: hearsReports,
+    unknown,
+    suspicious,
   };
   const lines = [
     table(
@@ -146,6 +160,13 @@ async function show(context: Context, options: CapsOf) {
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
     `override: ${override ? JSON.stringify(override) : "none"}`,
     `bounces and complaints after delivery: ${hearsReports ? "heard" : "not heard, BOUNCE_DOMAIN is not set"}`,
+    ...(unknown.length > 0
+      ? [`unknown: ${unknown.map((one) => `${one}s`).join(", ")}; growth is slow until they are known`]
+      : []),
+    ...suspicious.map(
+      ({ day, source, measure, events, counted }) =>
+        `suspicious: ${events} ${measure}s from ${source} on ${day}, of which ${counted} count`,
+    ),
   ];
   say(options, value, lines.join("\n"));
 }
@@ -155,7 +176,8 @@ async function set(context: Context, options: SetOptions) {
   const now = clock.now();
   const override = options.clear ? null : overrideIn(options, now);
   const by = { name: options.by, reason: options.reason };
-  const changed = await setOverride(sql, policyInForce(context), options.workspace, override, by, now);
+  const { policy } = await policyInForce(sql);
+  const changed = await setOverride(sql, policy, options.workspace, override, by, now);
   if (!changed) throw unknownWorkspace(options.workspace);
   if (changed.version > 0) await keyring.forget(changed.handle, changed.version);
   await reservations.forget(changed.handle);
@@ -187,8 +209,9 @@ function overrideIn(
   };
 }
 
-async function history({ sql }: Context, options: CapsOf) {
-  const rows = await listCapChanges(sql, options.workspace, HISTORY_SHOWN);
+async function history({ sql }: Context, options: HistoryOptions) {
+  const span = { from: options.from ?? null, to: options.to ?? null };
+  const rows = await listCapChanges(sql, options.workspace, HISTORY_SHOWN, span);
   const text = table(
     rows.map((row) => [
       time(row.at),
@@ -196,32 +219,50 @@ async function history({ sql }: Context, options: CapsOf) {
       `${row.hourBefore} -> ${row.hourAfter}`,
       row.level,
       row.by,
+      row.version,
       row.reason,
+      numbersIn(row.counts),
     ]),
-    ["when", "a day", "an hour", "level", "by", "why"],
+    ["when", "a day", "an hour", "level", "by", "policy", "why", "numbers"],
   );
   say(options, rows, text);
 }
 
+/** `events=43 of=120 limit=0.06` */
+function numbersIn(counts: unknown): string | null {
+  if (counts === null || typeof counts !== "object") return null;
+  const numbers = Object.entries(counts).filter(([, value]) => ["number", "string"].includes(typeof value));
+  return numbers
+    .map(([name, value]) => `${name}=${typeof value === "number" ? short(value) : value}`)
+    .join(" ");
+}
+
+function short(value: number): number {
+  return Number.isInteger(value) ? value : Number(value.toPrecision(3));
+}
+
 async function showForecast(context: Context, options: ForecastOptions) {
-  const { sql, clock } = context;
+  const { sql, clock, config } = context;
   const { workspace, days } = options;
   const now = clock.now();
   const row = await capacityOf(context, workspace);
-  const policy = options.policy ?? policyInForce(context);
+  const policy = options.policy ?? (await policyInForce(sql)).policy;
   await noteCapUse(sql, [workspace]);
   const counts = daysOf(await dailyCounts(sql, [workspace], now, COUNTED_DAYS_MAX));
-  const ahead = forecast(policy, row.plan, stateOf(row, policy), counts, overrideOf(row), now, days);
+  const about = { quota: await quotaOf(context, workspace), heard: heardWith(config) };
+  const state = stateOf(row, policy);
+  const ahead = forecast(policy, row.plan, state, counts, overrideOf(row), now, days, about);
   const text = table(
     ahead.map(({ day, likely, most }) => [
       day,
       likely.capDay,
       likely.used,
+      likely.heldBy,
       likely.level,
       most.capDay,
       likely.reason,
     ]),
-    ["day", "cap", "sent", "level", "cap at most", "why"],
+    ["day", "cap", "sent", "held by", "level", "cap at most", "why"],
   );
   say(options, ahead, text);
 }
@@ -254,14 +295,19 @@ async function showFit({ sql, clock }: Context, options: FitOptions) {
   say(options, { summary: about, ...fitted }, [about, ...notes.map((note) => `  ${note}`)].join("\n"));
 }
 
+async function quotaOf({ sql, clock }: Context, workspaceId: string): Promise<QuotaAhead> {
+  const account = await readAccount(sql, workspaceId);
+  if (!account) throw unknownWorkspace(workspaceId);
+  const { ledger, allowance } = account;
+  advance(ledger, clock.now());
+  const { monthLimit, dayLimit } = allowance;
+  return { monthLeft: Math.max(0, monthLimit - ledger.monthUsed), monthLimit, dayLimit };
+}
+
 async function capacityOf({ sql }: Context, workspaceId: string): Promise<CapacityRow> {
   const row = await findCapacity(sql, workspaceId);
   if (!row) throw unknownWorkspace(workspaceId);
   return row;
-}
-
-function policyInForce({ config }: Context): Policy {
-  return config.capsPolicy === null ? DEFAULT_POLICY : readPolicy(config.capsPolicy);
 }
 
 function readCap(text: string): number {
@@ -276,6 +322,13 @@ function readDays(text: string): number {
   if (!/^\d+$/.test(text) || value < 1 || value > FORECAST_DAYS_MAX)
     throw new InvalidArgumentError(`It must be a whole number from 1 to ${FORECAST_DAYS_MAX}.`);
   return value;
+}
+
+export function readTime(text: string): Date {
+  const at = new Date(text);
+  if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(at.getTime()))
+    throw new InvalidArgumentError("It must be an RFC 3339 time, or a day such as 2026-11-21.");
+  return at;
 }
 
 function readPolicyFile(path: string): Policy {

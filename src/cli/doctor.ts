@@ -3,6 +3,7 @@ import { Resolver } from "node:dns/promises";
 import { statfs } from "node:fs/promises";
 import { Command } from "commander";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
+import { BUILT_IN, policyFileFault, policyInForce } from "../capacity/inforce.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { ownNameTrouble } from "../delivery/namecheck.ts";
 import { daneFor } from "../delivery/receivers.ts";
@@ -121,6 +122,7 @@ async function postgres(config: Config): Promise<Examined> {
       },
     ];
     if (isMigratedNow) {
+      findings.push(capsPolicy(config, await policyInForce(sql)));
       findings.push(senders(await countVerified(sql), requireVerifiedDomains));
       findings.push(mtaSts(config, await countStsPolicies(sql, new Date(await clockTime(sql)))));
     }
@@ -130,6 +132,20 @@ async function postgres(config: Config): Promise<Examined> {
   } finally {
     sql.end({ timeout: 0 }).catch(() => {});
   }
+}
+
+/** Whether what somebody wrote or applied is in force. */
+function capsPolicy(
+  { capsPolicy: path }: Config,
+  inForce: Awaited<ReturnType<typeof policyInForce>>,
+): CheckResult {
+  const what = "caps policy";
+  const { version, refused } = inForce;
+  const fault = path === null ? null : policyFileFault(path, inForce);
+  const trouble = refused ?? fault;
+  if (trouble !== null) return { what, state: "warn", detail: trouble };
+  const detail = version === BUILT_IN ? "the built-in policy is in force" : `version ${version} is in force`;
+  return { what, state: "ok", detail };
 }
 
 /** Who may write as whom. */

@@ -30,6 +30,8 @@ export async function makeProgram(word = ""): Promise<Command> {
   const program = new Command("postrider")
     .description("Postrider sends transactional e-mail at high rate.")
     .version(packageVersion(), "-V, --version", "the version of Postrider")
+    // an option of a command may have the name of one of ours: `caps policy show --version 2`
+    .enablePositionalOptions()
     .helpCommand(false);
   for (const make of only === undefined ? Object.values(COMMANDS) : [only]) program.addCommand(await make());
   program.addCommand(helpCommand(program));

@@ -7,7 +7,7 @@
 import type { Reservations } from "../admission/reserve.ts";
 import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
 import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
-import type { Policy } from "../capacity/policy.ts";
+import type { Heard, Policy } from "../capacity/policy.ts";
 import { atMost, type Clock, DAY_MS } from "../clock.ts";
 import type { AskTxt } from "../domain/published.ts";
 import type { ReturnPathDns } from "../domain/returnpath.ts";
@@ -106,8 +106,10 @@ export type KeeperParts = {
   /** Of the pool `retention`. */
   retentionSql: Sql;
   brake: OverloadLimits;
-  /** The policy of sending caps that is in force. */
-  policy(): Policy;
+  /** The policy of sending caps that is in force now. */
+  policy(): Promise<Policy>;
+  /** What of the mail's fate reaches us. */
+  heard: Heard;
   capsEverySeconds: number;
   askTxt: AskTxt;
   /** Where reports are taken; null: nowhere. */
@@ -285,19 +287,14 @@ export class Keeper {
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, clock, policy, returnPaths, onCaps } = this.#parts;
+    const { sql, clock, policy, heard, onCaps } = this.#parts;
     const from = this.#capsAt ?? FIRST.workspaceId;
-    this.#capsAt = await this.#leased("caps", () =>
-      this.#sizes.judged.take((most) =>
-        judgeCaps(
-          { sql, policy: policy(), hearsReports: returnPaths !== null },
-          from,
-          clock.now(),
-          most,
-          onCaps,
-        ),
-      ),
-    );
+    this.#capsAt = await this.#leased("caps", async () => {
+      const inForce = await policy();
+      return this.#sizes.judged.take((most) =>
+        judgeCaps({ sql, policy: inForce, heard }, from, clock.now(), most, onCaps),
+      );
+    });
     return this.#capsAt !== null;
   }
 

@@ -10,7 +10,7 @@ import type { Bounced, TallyCounts } from "../record/mail/settle.ts";
 import { attemptText } from "../rules/connection.ts";
 import { endingOf, type HistoryEntry, OPEN_MARK } from "../rules/email.ts";
 import type { Reply } from "../smtp/reply.ts";
-import { classify, concernsOperator } from "./classify.ts";
+import { classify, concernsOperator, isThrottled } from "./classify.ts";
 import type { Outcome } from "./outcome.ts";
 import { nextAttempt } from "./retry.ts";
 import type { Note } from "./settler.ts";
@@ -75,7 +75,10 @@ export function attempted(
     rules.onOutcome(outcome, recipient.domain, email.bulk);
   }
   // a retry is the same mail once more: rates are taken over recipients, each counted once
-  if (email.attempts === 0) result.counts.attempted = answered;
+  if (email.attempts === 0) {
+    result.counts.attempted = answered;
+    for (const outcome of outcomes) if (isThrottled(outcome, rules.carriesTo)) result.count("throttled");
+  }
   const status = endingOf(result.marks) ?? "deferred";
   const isOpen = status === "deferred";
   const firstOpen = recipients[result.marks.indexOf(OPEN_MARK)];
@@ -175,12 +178,12 @@ class Result {
     this.marks += MARK_OF[outcome.kind];
     this.events.push(entryOf(EVENT_OF[outcome.kind], this.#time.shown, address, outcome.reply));
     this.places.push(place);
-    this.#count(outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind);
+    this.count(outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind);
     if (outcome.kind === "bounced") this.#suppress(outcome, address);
-    if (outcome.kind === "delivered" && this.#rules.hasFeedback(domain)) this.#count("fblDelivered");
+    if (outcome.kind === "delivered" && this.#rules.hasFeedback(domain)) this.count("fblDelivered");
   }
 
-  #count(name: keyof TallyCounts): void {
+  count(name: keyof TallyCounts): void {
     this.counts[name] = (this.counts[name] ?? 0) + 1;
   }
 

@@ -25,6 +25,7 @@
  */
 import type { Phase, Reply } from "../smtp/reply.ts";
 import type { Outcome } from "./outcome.ts";
+import type { Reason } from "./replies.ts";
 import { type Verdict, verdictOn } from "./verdict.ts";
 
 type CarriesTo = "smarthost" | "receivers";
@@ -34,6 +35,15 @@ export function classify(reply: Reply, isExpired: boolean, carriesTo: CarriesTo 
   if (!isExpired || outcome.kind !== "deferred" || reply.error === "DNS_SILENT") return outcome;
   const { reason, confidence } = verdictOf(reply, carriesTo);
   return { kind: "bounced", reply, why: "expired", category: "expired", reason, confidence };
+}
+
+/** What a receiver defers because of who we are or how much we send: growing makes it worse. A greylist defers everyone. */
+const THROTTLING: ReadonlySet<Reason> = new Set(["rate_limited", "blocked", "policy", "spam", "sender"]);
+
+export function isThrottled({ kind, reply }: Outcome, carriesTo: CarriesTo): boolean {
+  const { code } = reply;
+  if (kind !== "deferred" || code === null || code < 400 || code >= 500) return false;
+  return THROTTLING.has(verdictOf(reply, carriesTo).reason);
 }
 
 /** Outcomes that no retry mends by itself. */

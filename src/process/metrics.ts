@@ -9,13 +9,15 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
 import { isIPv4 } from "node:net";
 import { collectDefaultMetrics, Gauge, type MetricObjectWithValues, Registry } from "prom-client";
-import type { Clock } from "../clock.ts";
+import type { PolicyInForce } from "../capacity/inforce.ts";
+import { LEVELS } from "../capacity/policy.ts";
+import { type Clock, DAY_MS } from "../clock.ts";
 import { allFamilies, type Distribution, type Family } from "../meter.ts";
 import { overdueRuns } from "../record/automations/runs.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { openFigures } from "../record/mail/figures.ts";
 import { webhookFigures } from "../record/outbox/webhooks.ts";
-import { busiestCaps, totalWaiting } from "../record/workspaces/caps.ts";
+import { busiestCaps, capLevels, totalWaiting } from "../record/workspaces/caps.ts";
 
 const WORKSPACES_SHOWN = 50;
 const FRESH_MS = 1_000;
@@ -30,6 +32,7 @@ type MetricFamily = MetricObjectWithValues<MetricSample>;
 
 export type MetricsParts = {
   sql: Sql;
+  policy: Pick<PolicyInForce, "version" | "refused">;
   clock: Clock;
   /** In bytes; a limit of zero is none. */
   redisMemory(): Promise<{ used: number; limit: number }>;
@@ -194,7 +197,8 @@ function bucketsOf(
   ];
 }
 
-function gauges(registry: Registry, { sql, clock, redisMemory, onFault }: MetricsParts): () => Promise<void> {
+function gauges(registry: Registry, parts: MetricsParts): () => Promise<void> {
+  const { sql, policy, clock, redisMemory, onFault } = parts;
   const ofRecord: Gauge<string>[] = [];
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => {
     const one = new Gauge({ name: NAMES_BEGIN_WITH + name, help, labelNames, registers: [registry] });
@@ -207,6 +211,13 @@ function gauges(registry: Registry, { sql, clock, redisMemory, onFault }: Metric
   const oldest = gauge("waiting_oldest_seconds", "How long the oldest of them has waited", ["workspace"]);
   const allWaiting = gauge("waiting_total", "E-mails that wait, of all workspaces");
   const held = gauge("workspaces_waiting", "Workspaces with mail that waits");
+  const oldestOfAll = gauge("waiting_total_oldest_seconds", "How long the oldest of them has waited");
+  const levels = gauge("caps_level", "Workspaces by the level of their caps", ["level"]);
+  const steps = gauge("caps_changed_today", "Workspaces whose cap or level changed today, by level", [
+    "level",
+  ]);
+  const version = gauge("caps_policy_version", "The policy of caps in force; 0 is the built-in one");
+  const refused = gauge("caps_policy_refused", "1 while a policy version or CAPS_POLICY is not in force");
   const overdue = gauge("runs_overdue", `Runs whose time has come, counted up to ${OVERDUE_COUNTED_MAX}`);
   const lag = gauge("runs_overdue_seconds", "How long the first of them has been due");
   const behind = gauge("webhook_events_behind", "Events that enabled webhooks have not been sent yet");
@@ -224,9 +235,10 @@ function gauges(registry: Registry, { sql, clock, redisMemory, onFault }: Metric
   );
   const read = async () => {
     const now = clock.now();
-    const [rows, total, runs, webhooks, open, ofRedis] = await Promise.all([
+    const [rows, total, byLevel, runs, webhooks, open, ofRedis] = await Promise.all([
       busiestCaps(sql, now, WORKSPACES_SHOWN),
       totalWaiting(sql),
+      capLevels(sql, now - (now % DAY_MS)),
       overdueRuns(sql, new Date(now), OVERDUE_COUNTED_MAX),
       webhookFigures(sql),
       openFigures(sql),
@@ -244,6 +256,14 @@ function gauges(registry: Registry, { sql, clock, redisMemory, onFault }: Metric
     }
     allWaiting.set(total.waiting);
     held.set(total.workspaces);
+    oldestOfAll.set(secondsSince(total.oldest));
+    for (const level of LEVELS) {
+      const found = byLevel.find((one) => one.level === level);
+      levels.set({ level }, found?.workspaces ?? 0);
+      steps.set({ level }, found?.changed ?? 0);
+    }
+    version.set(policy.version);
+    refused.set(policy.refused === null ? 0 : 1);
     overdue.set(runs.count);
     behind.set(webhooks.behind);
     failing.set(webhooks.failing);

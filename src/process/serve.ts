@@ -19,7 +19,8 @@ import { defaultSender } from "../audience/confirm.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { applyOrSay } from "../automation/apply.ts";
 import { Worker } from "../automation/work.ts";
-import { PolicyInForce } from "../capacity/policyfile.ts";
+import { heardWith } from "../capacity/heard.ts";
+import { PolicyInForce } from "../capacity/inforce.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { startConsole } from "../console/console.ts";
@@ -150,10 +151,10 @@ export async function serve(
       port = api.port;
       stops.push(api.stop);
     }
-    const metrics = await tellMetrics(config, stores, clock, log, onFault);
+    const policy = await openPolicy(config, setup, clock, log);
+    stops.push(() => policy.stop());
+    const metrics = await tellMetrics(config, stores, policy, clock, log, onFault);
     if (metrics) stops.push(metrics.stop);
-    const policy = openPolicy(config, log);
-    stops.push(async () => policy.stop());
     if (roles.includes("deliver"))
       stops.push(await startDeliverRole(config, secret, stores, policy, clock, log, onFault));
     if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
@@ -407,6 +408,7 @@ async function startSubmissionRole(
 async function tellMetrics(
   { host, metricsPort: port, metricsToken: token }: Config,
   stores: Stores,
+  policy: PolicyInForce,
   clock: Clock,
   log: Logger,
   onFault: (error: unknown) => void,
@@ -414,21 +416,29 @@ async function tellMetrics(
   if (port === null) return null;
   const redisMemory = () => stores.redisMemory();
   try {
-    return await startMetrics({ sql: stores.sql("hints"), redisMemory, clock, host, port, token, onFault });
+    const sql = stores.sql("hints");
+    return await startMetrics({ sql, policy, redisMemory, clock, host, port, token, onFault });
   } catch (error) {
     log.warn({ err: error, port }, "this process serves no metrics: the port cannot be used");
     return null;
   }
 }
 
-function openPolicy({ capsPolicy }: Config, log: Logger): PolicyInForce {
-  try {
-    return new PolicyInForce(capsPolicy, (error) =>
-      log.error({ err: error }, "the policy file is not valid; the previous policy stays in use"),
-    );
-  } catch (error) {
-    throw new StartError(`CAPS_POLICY: ${error instanceof Error ? error.message : error}`);
-  }
+async function openPolicy(
+  { capsPolicy: path }: Config,
+  sql: Sql,
+  clock: Clock,
+  log: Logger,
+): Promise<PolicyInForce> {
+  const policy = new PolicyInForce({
+    sql,
+    clock,
+    path,
+    onRefused: (words) => log.error(words),
+    onFault: (error) => log.warn({ err: error }, "the policy of sending caps could not be read"),
+  });
+  await policy.open();
+  return policy;
 }
 
 /** Nobody sends to the internet by accident: `direct` must be set, and SMTP_URL must not. */
@@ -683,7 +693,8 @@ async function startKeeperRole(
     shards: SHARDS,
     reservations,
     clock,
-    policy: () => policy.policy,
+    policy: () => policy.latest(),
+    heard: heardWith(config),
     capsEverySeconds: config.capsEverySeconds,
     ...domainDns(config),
     onDomainLost: ({ handle, version }) => keyring.forget(handle, version),

@@ -1,7 +1,7 @@
 /** A keeper whose ticks the test runs by hand, on stores and a clock of the test's own. */
 import { Keyring } from "../../src/admission/keyring.ts";
 import { Reservations } from "../../src/admission/reserve.ts";
-import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
+import { ALL_HEARD, DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import type { Clock } from "../../src/clock.ts";
 import { Keeper, type KeeperParts } from "../../src/keeper/keeper.ts";
 import { BagQueue } from "../../src/queue/bagqueue.ts";
@@ -31,7 +31,8 @@ export function handKeeper(
     shards: 1,
     reservations,
     clock,
-    policy,
+    policy: async () => policy(),
+    heard: ALL_HEARD,
     capsEverySeconds: 300,
     askTxt: async () => [],
     returnPaths: null,

@@ -144,6 +144,7 @@ import {
   planTlsReports,
   takeTlsReports,
 } from "../../src/record/transport/tlssessions.ts";
+import { insertCapPolicy } from "../../src/record/workspaces/cappolicies.ts";
 import {
   dropOldCounts,
   insertCapChange,
@@ -308,6 +309,10 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/overload.ts watchOverload", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
     return sql.begin((tx) => watchOverload(tx, limits, null, rows.date));
+  }),
+  writer("workspaces/cappolicies.ts insertCapPolicy", ({ sql }, rows) => {
+    const policy = { text: "{}", digest: "0", author: "test", reason: "test" };
+    return insertCapPolicy(sql, policy, rows.pick([0, 1, 2]), rows.date);
   }),
   writer("workspaces/caps.ts noteCapUse", ({ sql }, rows) =>
     noteCapUse(sql, rows.some(rows.workspaces).map(idOf)),

@@ -24,6 +24,13 @@ test("caps, what waits for them and the process, in the words of Prometheus", as
   expect(text).toContain(`postrider_cap_used{workspace="${ws.id}"} 50`);
   expect(text).toContain(`postrider_waiting{workspace="${ws.id}"} 20`);
   expect(text).toMatch(/postrider_waiting_total [1-9]/);
+  expect(text).toMatch(/postrider_waiting_total_oldest_seconds \d/);
+  for (const level of ["normal", "frozen", "shrunk", "paused", "probing"]) {
+    expect(text).toMatch(new RegExp(`postrider_caps_level\\{level="${level}"\\} \\d`));
+    expect(text).toMatch(new RegExp(`postrider_caps_changed_today\\{level="${level}"\\} \\d`));
+  }
+  expect(text).toMatch(/postrider_caps_policy_version \d/);
+  expect(text).toContain("postrider_caps_policy_refused 0");
   expect(text).toContain("process_cpu_seconds_total");
   expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(404);
 });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
+import { DEFAULT_POLICY, startState } from "../../src/capacity/policy.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -77,8 +77,8 @@ test("what the caps will be, and what they would have been under another policy"
   const other = await engine.workspace();
   const today = Math.floor(Date.now() / DAY_MS);
   for (let ago = 10; ago >= 0; ago--)
-    await engine.sql`insert into tally (workspace_id, day, worker, attempted, delivered)
-      values (${other.id}, ${today - ago}, 'test', 2000, 1990)`;
+    await engine.sql`insert into tally (workspace_id, day, worker, attempted, delivered, fbl_delivered)
+      values (${other.id}, ${today - ago}, 'test', 2000, 1990, 600)`;
   const ahead = await json<{ day: string; likely: { capDay: number } }[]>(
     "caps",
     "forecast",
@@ -139,3 +139,82 @@ test("priors and receivers are fitted to the counts of all workspaces", async ()
   expect(fitted.days).toBeGreaterThan(0);
   expect(fitted.notes).toHaveLength(4);
 });
+
+type Why = { cap: { day: number; level: string }; is: string[]; why: string[]; changes: string[] };
+
+test("why: the cap, the reason, and what would change it and when, in sentences", async () => {
+  const asked = await engine.workspace();
+  const today = Math.floor(Date.now() / DAY_MS);
+  await engine.sql`insert into tally (workspace_id, day, worker, attempted, delivered, hard_bounced)
+    values (${asked.id}, ${today}, 'test', 100, 97, 3)`;
+  const fresh = await json<Why>("caps", "why", "--workspace", asked.id);
+  expect(fresh.cap).toEqual({ day: 300, hour: 100, level: "normal" });
+  expect(fresh.is[0]).toMatch(/^The cap is 300 recipients a day and 100 an hour; 0 of the day/);
+  expect(fresh.why).toContain("It has not changed since the start, which is 300 a day.");
+  expect(fresh.why.join(" ")).toContain("Complaints are unknown");
+  expect(fresh.changes[0]).toMatch(/^As today is so far, the cap does not grow at .*growth needs 180/);
+  expect(fresh.changes).toContainEqual(
+    expect.stringContaining("A bounce rate that is surely over 5.00% freezes"),
+  );
+
+  const state = { ...STATE, level: "paused", cleanDays: 1, pausedAt: [Date.now()] };
+  await engine.sql`insert into capacity (workspace_id, state, policy_version, is_troubled, evaluated_on)
+    values (${asked.id}, ${JSON.stringify(state)}::text::jsonb, 'x', true, now()::date)`;
+  await postrider(
+    "caps",
+    "set",
+    "--workspace",
+    asked.id,
+    "--minimum",
+    "500",
+    "--until",
+    "7d",
+    "--reason",
+    "launch",
+    "--by",
+    "Ada",
+  );
+  const { out } = await postrider("caps", "why", "--workspace", asked.id);
+  expect(out).toContain("Only transactional mail goes.");
+  expect(out).toMatch(/Ada set it to at least 500 a day until .*: launch\./);
+  expect(out).toMatch(/The override ends at /);
+  expect(out).toMatch(/After 2 more clean days, at the earliest on \S+, a probe of 50 a day/);
+});
+
+test("a forecast goes on from the level and the quota there are", async () => {
+  const asked = await engine.workspace("pro", { emails_per_month: 100 });
+  const evaluatedOn = new Date().toISOString().slice(0, 10);
+  const today = Math.floor(Date.now() / DAY_MS);
+  for (let ago = 5; ago >= 1; ago--) {
+    await engine.sql`insert into tally (workspace_id, day, worker, attempted, delivered, fbl_delivered)
+      values (${asked.id}, ${today - ago}, 'test', 200, 200, 60)`;
+    await engine.sql`insert into cap_use (workspace_id, day, used, used_bulk, delayed)
+      values (${asked.id}, ${today - ago}, 200, 150, 0)`;
+  }
+  const state = { ...STATE, level: "paused", evaluatedOn, pausedAt: [Date.now()] };
+  await engine.sql`insert into capacity (workspace_id, state, policy_version, is_troubled, evaluated_on)
+    values (${asked.id}, ${JSON.stringify(state)}::text::jsonb, 'x', true, now()::date)`;
+  type Ahead = { likely: { used: number; level: string; heldBy: string | null } };
+  const ahead = await json<Ahead[]>("caps", "forecast", "--workspace", asked.id, "--days", "3");
+  expect(ahead[0]?.likely).toMatchObject({ used: 50, level: "paused", heldBy: "level" });
+  const turnsMonth = new Date(Date.now() + 3 * DAY_MS).getUTCDate() <= 3;
+  if (!turnsMonth) expect(ahead[2]?.likely).toMatchObject({ used: 0, heldBy: "quota" });
+});
+
+test("history between two times names the numbers that decided", async () => {
+  const asked = await engine.workspace();
+  const counts = { measure: "bounce", events: 43, of: 120, limit: 0.06 };
+  for (const [n, day] of ["2026-11-01", "2026-11-05", "2026-11-09"].entries())
+    await engine.sql`insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level,
+        reason, counts, policy_version, changed_by)
+      values (${asked.id}, ${`019a9f3e-5b1c-7d2a-9e41-00000000000${n}`}, ${new Date(day)}, 1, 2, 1, 2, 'paused', 'x',
+              ${JSON.stringify(counts)}::text::jsonb, 'x', 'policy')`;
+  const about = ["caps", "history", "--workspace", asked.id, "--from", "2026-11-02", "--to", "2026-11-09"];
+  const rows = await json<{ at: string; counts: unknown }[]>(...about);
+  expect(rows).toMatchObject([{ at: "2026-11-05T00:00:00.000Z", counts }]);
+  expect((await postrider(...about)).out).toMatch(/paused +policy .*(?=.*measure=bounce)(?=.*events=43)(?=.*of=120)(?=.*limit=0\.06)/);
+  const refused = await postrider("caps", "history", "--workspace", asked.id, "--from", "soon");
+  expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("RFC 3339") });
+});
+
+const STATE = startState(DEFAULT_POLICY, "pro");

@@ -1,7 +1,7 @@
 /** What a reply makes of a mail. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { classify, concernsOperator } from "../../src/outcome/classify.ts";
+import { classify, concernsOperator, isThrottled } from "../../src/outcome/classify.ts";
 import type { Outcome } from "../../src/outcome/outcome.ts";
 import { type Phase, replyOf, troubleOf } from "../../src/smtp/reply.ts";
 
@@ -241,4 +241,17 @@ describe("the text of a reply", () => {
       }),
     );
   });
+});
+
+test.each<[string, boolean]>([
+  ["451 4.7.28 Our system has detected an unusual rate of unsolicited mail", true],
+  ["421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints", true],
+  ["450 4.7.1 Too many messages from your address, slow down", true],
+  ["450 4.2.0 greylisted, try again in five minutes", false],
+  ["452 4.2.2 mailbox full", false],
+  ["451 4.3.0 try later", false],
+  ["550 5.7.1 blocked", false],
+  ["250 2.0.0 Ok", false],
+])("%s is told for reputation or rate: %s", (wire, expected) => {
+  expect(isThrottled(said("dot", wire), "receivers")).toBe(expected);
 });

@@ -351,17 +351,6 @@ export function isClean(policy: Policy, days: readonly DayCounts[], day: string)
   );
 }
 
-/** Why a workspace is not healthy enough to grow; null: it is. */
-export function ailment(policy: Policy, days: readonly DayCounts[], to: string): string | null {
-  const ill = illness(policy, days, dayPlus(to, 1 - policy.window_days), to);
-  if (ill) return `${ill}, growth needs less`;
-  const last = days.find((counts) => counts.day === to);
-  const blocked = last && last.attempted > 0 ? last.blocked / last.attempted : 0;
-  if (blocked >= policy.healthy.blocked)
-    return `${percent(blocked)} blocked, growth needs less than ${percent(policy.healthy.blocked)}`;
-  return null;
-}
-
 /** The rate that is probably not healthy in the days `from` to `to`; null: none. */
 export function illness(policy: Policy, days: readonly DayCounts[], from: string, to: string): string | null {
   const sampled = rates(days, from, to);

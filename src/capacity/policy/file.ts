@@ -53,6 +53,12 @@ export const PolicyFile = Type.Object(
       description:
         "What the daily cap is multiplied by, once per UTC day, when every condition of growth holds.",
     }),
+    growth_unknown: Type.Number({
+      minimum: 1,
+      maximum: 10,
+      description:
+        "The factor while bounces or complaints are unknown: nobody would tell us of them, or too little of the mail goes to domains that report them.",
+    }),
     growth_after_shrink: Type.Number({
       minimum: 1,
       maximum: 10,
@@ -74,10 +80,14 @@ export const PolicyFile = Type.Object(
         bounce: share("Bounced of what was tried."),
         complaint: share("Complaints of what was delivered where feedback loops exist."),
         blocked: share("Refused for the address of the sender or its content: growing would make it worse."),
+        soft: share("Refused for good, for other reasons than an address that is not there."),
+        throttled: share("Told at the first attempt to come back later, for our reputation or our rate."),
+        delivered: share("At least this share of what was tried on the day must be delivered."),
       },
       {
         ...strict,
-        description: "Growth needs posterior means below these rates; for `blocked`, the rate itself.",
+        description:
+          "Growth needs posterior means of bounces and complaints below these rates, the rates of the day itself below the next three, and the share of delivered mail above the last.",
       },
     ),
     prior: Type.Object({ bounce: Prior("bounce"), complaint: Prior("complaint") }, strict),
@@ -106,6 +116,9 @@ export const PolicyFile = Type.Object(
         ),
         bounces_min: count(1, 1e6, "Fewer bounces prove nothing."),
         complaints_min: count(1, 1e6, "Fewer complaints prove nothing: one reader's mood is not a rate."),
+        heard_share: share(
+          "Complaints are unknown where less than this share of the delivered mail goes to domains that report them.",
+        ),
         source_events: count(
           0,
           1e6,
@@ -208,12 +221,13 @@ export const DEFAULT_POLICY: Policy = {
   start: { day: CAP_DAY_START, hour: CAP_HOUR_START },
   hour_share: 0.2,
   growth: 1.4,
+  growth_unknown: 1.2,
   growth_after_shrink: 1.2,
   growth_after_shrink_days: 30,
   utilisation: 0.6,
   delivered_min: 100,
   window_days: 7,
-  healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1 },
+  healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1, soft: 0.1, throttled: 0.2, delivered: 0.6 },
   prior: { bounce: { rate: 0.01, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
   evidence: {
     errors_per_month: 0.005,
@@ -222,6 +236,7 @@ export const DEFAULT_POLICY: Policy = {
     attempted_min: 50,
     bounces_min: 5,
     complaints_min: 4,
+    heard_share: 0.02,
     source_events: 3,
   },
   freeze: { bounce: 0.05, complaint: 0.001 },
@@ -262,8 +277,33 @@ export function checkPolicy(given: unknown): Policy {
 
 type Section = Record<string, unknown>;
 
-/** A file from before steps had an error budget: what it does not know yet is as we ship it. */
+/** Fields that are younger than the files of operators: where a file lacks one it is as we ship it. */
+const LATER: readonly (readonly [section: keyof Policy | null, field: string])[] = [
+  [null, "growth_unknown"],
+  ["healthy", "soft"],
+  ["healthy", "throttled"],
+  ["healthy", "delivered"],
+  ["evidence", "heard_share"],
+];
+
 function upgraded(given: unknown): unknown {
+  const file = withErrorBudget(given);
+  if (file === null || typeof file !== "object" || Array.isArray(file)) return file;
+  const next: Section = { ...file };
+  for (const [section, field] of LATER) {
+    const shipped = (section === null ? DEFAULT_POLICY : DEFAULT_POLICY[section]) as Section;
+    if (section === null) next[field] ??= shipped[field];
+    else if (isSection(next[section])) next[section] = { [field]: shipped[field], ...next[section] };
+  }
+  return next;
+}
+
+function isSection(value: unknown): value is Section {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
+/** A file from before steps had an error budget. */
+function withErrorBudget(given: unknown): unknown {
   const file = given as { evidence?: Section; recovery?: Section } | null;
   if (file?.evidence?.late_bounces === undefined || file.recovery === undefined) return given;
   const { late_bounces: _, ...evidence } = file.evidence;

@@ -59,6 +59,7 @@ export const LOCK_ORDER = [
   "brake",
   "destination_hold",
   "shaping_file",
+  "cap_policy", // only ever inserted, each row alone
   "tick_lease",
   "webhook", // after the workspace that tells because of it
   "event_sequence",

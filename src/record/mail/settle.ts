@@ -58,6 +58,8 @@ export type TallyCounts = {
   softBounced: number;
   blocked: number;
   failed: number;
+  /** At the first attempt deferred for the sender's reputation or rate. */
+  throttled: number;
   /** Delivered where complaints are reported. */
   fblDelivered: number;
 };
@@ -289,19 +291,19 @@ function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
 function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
   const of = (pick: (tally: Tally) => number): number[] => tallies.map(pick);
   return tx`
-    insert into tally as t (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, fbl_delivered)
+    insert into tally as t (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, throttled, fbl_delivered)
     select workspace_id, day, ${worker}, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed,
-           fbl_delivered
+           throttled, fbl_delivered
     from unnest(${tallies.map((tally) => tally.workspaceId)}::uuid[], ${of((t) => t.day)}::int[],
       ${of((t) => t.attempted)}::int[], ${of((t) => t.delivered)}::int[], ${of((t) => t.deferred)}::int[],
       ${of((t) => t.hardBounced)}::int[], ${of((t) => t.softBounced)}::int[], ${of((t) => t.blocked)}::int[],
-      ${of((t) => t.failed)}::int[], ${of((t) => t.fblDelivered)}::int[])
-      as n(workspace_id, day, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, fbl_delivered)
+      ${of((t) => t.failed)}::int[], ${of((t) => t.throttled)}::int[], ${of((t) => t.fblDelivered)}::int[])
+      as n(workspace_id, day, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, throttled, fbl_delivered)
     on conflict (workspace_id, day, worker) do update set
       attempted = t.attempted + excluded.attempted, delivered = t.delivered + excluded.delivered,
       deferred = t.deferred + excluded.deferred, hard_bounced = t.hard_bounced + excluded.hard_bounced,
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
-      failed = t.failed + excluded.failed, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
+      failed = t.failed + excluded.failed, throttled = t.throttled + excluded.throttled, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
 }
 
 function tallyUp(settled: readonly Settled[]): Tally[] {
@@ -329,5 +331,6 @@ const NO_COUNTS: TallyCounts = {
   softBounced: 0,
   blocked: 0,
   failed: 0,
+  throttled: 0,
   fblDelivered: 0,
 };

@@ -6,6 +6,8 @@ import type { Overrides, Plan } from "../../rules/plans.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 
 const KEPT_DAYS = 400;
+/** Workspaces that are looked through for the mail that has waited longest. */
+const OLDEST_OF_MAX = 1_000;
 
 export type CapacityRow = {
   workspaceId: string;
@@ -34,6 +36,10 @@ export type DayCounts = {
   lateBounced?: number;
   /** Refused for the sender's address or content: says nothing about the list. */
   blocked: number;
+  /** Refused for good for other reasons. */
+  soft?: number;
+  /** Told at the first attempt to come back later, for the sender's reputation or rate. */
+  throttled?: number;
   complained: number;
   /** Delivered to domains that report complaints, the only mail a complaint can come from. */
   fblDelivered: number;
@@ -41,9 +47,23 @@ export type DayCounts = {
   delayed: number;
   /** Of the daily cap. */
   used: number;
+  /** Of that, mail that is not transactional. */
+  usedBulk?: number;
   /** What came of single sources, where that is known: strangers act over few of them. */
   sources?: readonly SourceCounts[];
+  /** What providers say of the day on their pages for senders, as an operator imported it. */
+  postmaster?: readonly PostmasterDay[];
 };
+
+/** Of one domain of the workspace. */
+export type PostmasterDay = {
+  domain: string;
+  complaintRate: number | null;
+  /** Over how much mail the rate was taken; null: it does not say, so that the rate slows growth and proves nothing. */
+  delivered: number | null;
+  reputation: PostmasterReputation | null;
+};
+export type PostmasterReputation = "high" | "medium" | "low" | "bad";
 
 /** A source is where events come from that somebody else may cause: a receiver, or a form that is open to all. */
 export type SourceCounts = { name: string } & Pick<
@@ -81,15 +101,17 @@ export async function findCapacity(sql: Sql | Tx, workspaceId: string): Promise<
 /** Writes down what the ledgers know of today and of the day before. */
 export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<void> {
   await sql`
-    insert into cap_use as known (workspace_id, day, used, delayed)
-    select workspace_id, day, max(used), max(delayed) from (
-      select workspace_id, day, cap_day_used as used, delayed from ledger where workspace_id = any(${[...workspaceIds]}::uuid[])
+    insert into cap_use as known (workspace_id, day, used, used_bulk, delayed)
+    select workspace_id, day, max(used), max(used_bulk), max(delayed) from (
+      select workspace_id, day, cap_day_used as used, cap_day_bulk as used_bulk, delayed
+      from ledger where workspace_id = any(${[...workspaceIds]}::uuid[])
       union all
-      select workspace_id, closed_day, closed_used, closed_delayed from ledger
+      select workspace_id, closed_day, closed_used, 0, closed_delayed from ledger
       where workspace_id = any(${[...workspaceIds]}::uuid[])
     ) as seen where day > 0 group by workspace_id, day order by workspace_id, day
     on conflict (workspace_id, day) do update
-      set used = greatest(known.used, excluded.used), delayed = greatest(known.delayed, excluded.delayed)
+      set used = greatest(known.used, excluded.used), used_bulk = greatest(known.used_bulk, excluded.used_bulk),
+          delayed = greatest(known.delayed, excluded.delayed)
       where known.used < excluded.used or known.delayed < excluded.delayed`;
 }
 
@@ -105,14 +127,15 @@ export async function dailyCounts(
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced",
-           sum(blocked)::int as blocked, sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered",
-           max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used
+           sum(blocked)::int as blocked, sum(soft_bounced)::int as soft, sum(throttled)::int as throttled,
+           sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered",
+           max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used, max(used_bulk)::int as "usedBulk"
     from (
-      select workspace_id, day, attempted, delivered, hard_bounced, late_bounced, blocked, complained, fbl_delivered, 0 as delayed,
-             null::int as used
+      select workspace_id, day, attempted, delivered, hard_bounced, late_bounced, blocked, soft_bounced, throttled,
+             complained, fbl_delivered, 0 as delayed, null::int as used, 0 as used_bulk
       from tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
       union all
-      select workspace_id, day, 0, 0, 0, 0, 0, 0, 0, delayed, used
+      select workspace_id, day, 0, 0, 0, 0, 0, 0, 0, 0, 0, delayed, used, used_bulk
       from cap_use where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
     ) as counted
     group by workspace_id, counted.day order by workspace_id, counted.day`;
@@ -145,6 +168,7 @@ export type CapChange = {
   after: { day: number; hour: number };
   level: string;
   reason: string;
+  /** The numbers that decided. */
   counts: unknown;
   policyVersion: string | null;
   by: string;
@@ -224,15 +248,28 @@ export type CapChangeRow = {
   reason: string;
   counts: unknown;
   policyVersion: string | null;
+  /** The number of that version, if it was applied by `caps policy`. */
+  version: number | null;
   by: string;
 };
 
-/** Newest first. */
-export async function listCapChanges(sql: Sql, workspaceId: string, most: number): Promise<CapChangeRow[]> {
+export type TimeSpan = { from: Date | null; to: Date | null };
+
+/** Newest first, from `from` on, before `to`. */
+export async function listCapChanges(
+  sql: Sql,
+  workspaceId: string,
+  most: number,
+  { from, to }: TimeSpan = { from: null, to: null },
+): Promise<CapChangeRow[]> {
   return sql<CapChangeRow[]>`
     select at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore", hour_after as "hourAfter",
-           level, reason, counts, policy_version as "policyVersion", changed_by as by
-    from cap_change where workspace_id = ${workspaceId} order by id desc limit ${most}`;
+           level, reason, counts, policy_version as "policyVersion", changed_by as by,
+           (select max(p.version) from cap_policy p where p.digest = c.policy_version and p.applied_at <= c.at) as version
+    from cap_change c
+    where workspace_id = ${workspaceId} and (${from}::timestamptz is null or at >= ${from})
+      and (${to}::timestamptz is null or at < ${to})
+    order by id desc limit ${most}`;
 }
 
 export type CapUse = {
@@ -258,11 +295,34 @@ export async function busiestCaps(sql: Sql, now: number, most: number): Promise<
     order by l.waiting + l.waiting_bulk desc, case when l.day = ${today} then l.cap_day_used else 0 end desc limit ${most}`;
 }
 
-export async function totalWaiting(sql: Sql): Promise<{ waiting: number; workspaces: number }> {
-  const [row] = await sql<{ waiting: number; workspaces: number }[]>`
+/** `oldest`: of the workspaces with the most waiting, when the mail that has waited longest was accepted. */
+export async function totalWaiting(
+  sql: Sql,
+): Promise<{ waiting: number; workspaces: number; oldest: Date | null }> {
+  const [row] = await sql<{ waiting: number; workspaces: number; oldest: Date | null }[]>`
     select coalesce(sum(waiting + waiting_bulk), 0)::int as waiting,
-           count(*) filter (where waiting + waiting_bulk > 0)::int as workspaces from ledger`;
-  return row ?? { waiting: 0, workspaces: 0 };
+           count(*) filter (where waiting + waiting_bulk > 0)::int as workspaces,
+           (select min(first.created_at) from (
+              select workspace_id from ledger where waiting + waiting_bulk > 0
+              order by waiting + waiting_bulk desc limit ${OLDEST_OF_MAX}) as l
+            cross join unnest(array[false, true]) as class(bulk)
+            cross join lateral (
+              select e.created_at from due d join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
+              where d.workspace_id = l.workspace_id and d.bulk = class.bulk and d.why in ('cap_hour', 'cap_day', 'quota_month')
+              order by d.email_id limit 1) as first) as oldest
+    from ledger`;
+  return row ?? { waiting: 0, workspaces: 0, oldest: null };
+}
+
+/** Workspaces by level, and those of them whose cap or level changed since a time. */
+export async function capLevels(
+  sql: Sql,
+  since: number,
+): Promise<{ level: string; workspaces: number; changed: number }[]> {
+  return sql<{ level: string; workspaces: number; changed: number }[]>`
+    select coalesce(state ->> 'level', 'normal') as level, count(*)::int as workspaces,
+           count(*) filter (where (state ->> 'changedAt')::float8 >= ${since})::int as changed
+    from capacity group by 1`;
 }
 
 /**

@@ -1,0 +1,153 @@
+/** `postrider caps policy`: the policy of sending caps in force, its versions, and who put them there. */
+import { userInfo } from "node:os";
+import { Command, InvalidArgumentError } from "commander";
+import { applyPolicy, BUILT_IN, policyAt, policyInForce } from "../capacity/inforce.ts";
+import { type Policy, policyVersion } from "../capacity/policy.ts";
+import { type PolicyDifference, policyDifferences, readPolicy } from "../capacity/policyfile.ts";
+import { findCapPolicy, listCapPolicies } from "../record/workspaces/cappolicies.ts";
+import { CommandError, type Context, type OutputOptions, say, table, time, withContext } from "./context.ts";
+import { readCount } from "./simulate.ts";
+
+const VERSIONS_SHOWN = 50;
+const VERSION_MAX = 1_000_000_000;
+
+type AuthorOptions = OutputOptions & { by: string; reason: string };
+type ShowOptions = OutputOptions & { version?: number };
+
+export function policyCommand(): Command {
+  const command = new Command("policy").description("the policy in force: show, compare, change, take back");
+  authored(command.command("apply"))
+    .argument("<file>", "the policy file", readFile)
+    .description("put a policy file in force, for every process and command")
+    .action((policy: Policy, options: AuthorOptions) =>
+      withContext((context) => apply(context, policy, options)),
+    );
+  command
+    .command("show")
+    .option("--version <n>", "a version other than the one in force; 0: the built-in policy", readVersion)
+    .option("--json", "print JSON")
+    .description("show the policy in force, and the versions before it with their authors")
+    .action((options: ShowOptions) => withContext((context) => show(context, options)));
+  command
+    .command("diff")
+    .argument("<file>", "the policy file", readFile)
+    .option("--json", "print JSON")
+    .description("show what a policy file decides differently from the policy in force")
+    .action((policy: Policy, options: OutputOptions) =>
+      withContext((context) => diff(context, policy, options)),
+    );
+  authored(command.command("rollback"))
+    .argument("<version>", "the version; 0: the built-in policy", readVersion)
+    .description("put an earlier version in force again, as a new version")
+    .action((version: number, options: AuthorOptions) =>
+      withContext((context) => rollback(context, version, options)),
+    );
+  return command;
+}
+
+function authored(command: Command): Command {
+  return command
+    .option("--by <name>", "who, for the record; default: the user of this shell", shellUser())
+    .option("--reason <text>", "why, for the record", "")
+    .option("--json", "print JSON");
+}
+
+async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOptions) {
+  const before = await policyInForce(sql);
+  const applied = await applyPolicy(sql, policy, { name: options.by, reason: options.reason }, clock.now());
+  const changes = policyDifferences(before.policy, policy);
+  const words = applied.isNew
+    ? `Version ${applied.version} is in force. Keepers judge by it from their next look on.\n${shown(changes)}`
+    : `Nothing changes: version ${applied.version}, which is in force, decides the same.`;
+  say(options, { version: applied.version, changed: applied.isNew, changes }, words);
+}
+
+async function rollback({ sql, clock }: Context, version: number, options: AuthorOptions) {
+  const policy = await policyAt(sql, version);
+  if (policy === null) throw unknownVersion(version);
+  const reason = options.reason === "" ? `back to version ${version}` : options.reason;
+  const before = await policyInForce(sql);
+  const applied = await applyPolicy(sql, policy, { name: options.by, reason }, clock.now());
+  const changes = policyDifferences(before.policy, policy);
+  const words = applied.isNew
+    ? `Version ${applied.version} is in force; it decides as version ${version}.\n${shown(changes)}`
+    : `Nothing changes: version ${applied.version}, which is in force, decides as version ${version}.`;
+  say(options, { version: applied.version, restored: version, changed: applied.isNew, changes }, words);
+}
+
+async function show({ sql }: Context, options: ShowOptions) {
+  const inForce = await policyInForce(sql);
+  const version = options.version ?? inForce.version;
+  const policy = await policyAt(sql, version);
+  if (policy === null) throw unknownVersion(version);
+  const row = version === BUILT_IN ? null : await findCapPolicy(sql, version);
+  const versions = await listCapPolicies(sql, VERSIONS_SHOWN);
+  const value = {
+    version,
+    in_force: version === inForce.version,
+    digest: policyVersion(policy),
+    author: row?.author ?? null,
+    reason: row?.reason ?? null,
+    applied_at: time(row?.appliedAt ?? null),
+    refused: inForce.refused,
+    policy,
+    versions: versions.map(({ appliedAt, ...one }) => ({ ...one, applied_at: time(appliedAt) })),
+  };
+  const rows = versions.map((one) => [one.version, time(one.appliedAt), one.author, one.digest, one.reason]);
+  const who = row ? `, applied by ${row.author} at ${time(row.appliedAt)}` : ", the built-in policy";
+  const text = [
+    `Version ${version}${who}${version === inForce.version ? "; it is in force." : "; it is not in force."}`,
+    ...(inForce.refused === null ? [] : [inForce.refused]),
+    JSON.stringify(policy, null, 2),
+    table(rows, ["version", "applied", "by", "digest", "why"]),
+  ];
+  say(options, value, text.join("\n\n"));
+}
+
+async function diff({ sql }: Context, policy: Policy, options: OutputOptions) {
+  const inForce = await policyInForce(sql);
+  const changes = policyDifferences(inForce.policy, policy);
+  const name = inForce.version === BUILT_IN ? "the built-in policy" : `version ${inForce.version}`;
+  const words =
+    changes.length === 0
+      ? `The file decides the same as ${name}, which is in force.`
+      : `Against ${name}, which is in force:\n${shown(changes)}`;
+  say(options, { version: inForce.version, changes }, words);
+}
+
+function shown(changes: readonly PolicyDifference[]): string {
+  const rows = changes.map(({ field, before, after }) => [field, brief(before), brief(after)]);
+  return table(rows, ["field", "in force", "new"]);
+}
+
+const LIST_SHOWN = 5;
+
+function brief(value: unknown): string {
+  if (!Array.isArray(value)) return JSON.stringify(value);
+  const more = value.length > LIST_SHOWN ? `, and ${value.length - LIST_SHOWN} more` : "";
+  return `${value.slice(0, LIST_SHOWN).join(", ")}${more}`;
+}
+
+function unknownVersion(version: number): CommandError {
+  return new CommandError(
+    `There is no version ${version} of the policy. \`postrider caps policy show\` lists them.`,
+  );
+}
+
+export function shellUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return "operator"; // a container may run under an id without a name
+  }
+}
+
+const readVersion = readCount(BUILT_IN, VERSION_MAX);
+
+function readFile(path: string): Policy {
+  try {
+    return readPolicy(path);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}

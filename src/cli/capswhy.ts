@@ -1,0 +1,55 @@
+/** `postrider caps why`: what the cap of a workspace is, why, what would change it and when. */
+import { Command } from "commander";
+import { daysOf, overrideOf, stateOf } from "../capacity/caps.ts";
+import { heardWith } from "../capacity/heard.ts";
+import { policyInForce } from "../capacity/inforce.ts";
+import { COUNTED_DAYS_MAX } from "../capacity/policy.ts";
+import { whyCap } from "../capacity/why.ts";
+import { dailyCounts, findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
+import { readAccount } from "../record/workspaces/ledgers.ts";
+import { advance, sum } from "../rules/ledger.ts";
+import { type Context, type OutputOptions, say, unknownWorkspace, withContext } from "./context.ts";
+import { readId } from "./workspace.ts";
+
+type WhyOptions = OutputOptions & { workspace: string };
+
+export function whyCommand(): Command {
+  return new Command("why")
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON")
+    .description("say what the cap is, why, what would change it and when")
+    .action((options: WhyOptions) => withContext((context) => why(context, options)));
+}
+
+async function why({ sql, clock, config }: Context, options: WhyOptions) {
+  const { workspace } = options;
+  const now = clock.now();
+  const row = await findCapacity(sql, workspace);
+  const account = await readAccount(sql, workspace);
+  if (!row || !account) throw unknownWorkspace(workspace);
+  const { ledger, allowance } = account;
+  advance(ledger, now);
+  const { policy, version } = await policyInForce(sql);
+  await noteCapUse(sql, [workspace]);
+  const [lastChange] = await listCapChanges(sql, workspace, 1);
+  const { dayLimit, monthLimit } = allowance;
+  const answer = whyCap({
+    policy,
+    policyVersion: version,
+    plan: row.plan,
+    state: stateOf(row, policy),
+    override: overrideOf(row),
+    days: daysOf(await dailyCounts(sql, [workspace], now, COUNTED_DAYS_MAX)),
+    heard: heardWith(config),
+    now,
+    used: { day: ledger.capDayUsed, hour: sum(ledger.hourUsed) },
+    waiting: { transactional: ledger.waiting, automation: ledger.waitingBulk },
+    quota: {
+      monthLeft: Math.max(0, monthLimit - ledger.monthUsed),
+      dayLeft: dayLimit === null ? null : Math.max(0, dayLimit - ledger.dayUsed),
+    },
+    lastChange: lastChange ?? null,
+  });
+  const { is, why: reasons, changes } = answer;
+  say(options, answer, [...is, "", "Why:", ...reasons, "", "What would change it:", ...changes].join("\n"));
+}

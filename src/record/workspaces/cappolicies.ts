@@ -1,0 +1,54 @@
+/** The policies of sending caps, by version. The highest is in force; none is ever changed or removed. */
+
+import type { Sql, Tx } from "../db/connect.ts";
+
+export type CapPolicyRow = {
+  version: number;
+  /** The file. */
+  text: string;
+  /** Of what it decides: the same as in the rows of history. */
+  digest: string;
+  author: string;
+  reason: string;
+  appliedAt: Date;
+};
+
+export type NewCapPolicy = Omit<CapPolicyRow, "version" | "appliedAt">;
+
+/** The one in force; `known` is a version that the caller has already: null when there is none above it. */
+export async function newestCapPolicy(sql: Sql | Tx, known = 0): Promise<CapPolicyRow | null> {
+  const [row] = await sql<CapPolicyRow[]>`
+    select ${columns(sql)} from cap_policy where version > ${known} order by version desc limit 1`;
+  return row ?? null;
+}
+
+export async function findCapPolicy(sql: Sql | Tx, version: number): Promise<CapPolicyRow | null> {
+  const [row] = await sql<CapPolicyRow[]>`
+    select ${columns(sql)} from cap_policy where version = ${version}`;
+  return row ?? null;
+}
+
+/** Newest first. */
+export async function listCapPolicies(sql: Sql, most: number): Promise<Omit<CapPolicyRow, "text">[]> {
+  return sql<Omit<CapPolicyRow, "text">[]>`
+    select version, digest, author, reason, applied_at as "appliedAt" from cap_policy
+    order by version desc limit ${most}`;
+}
+
+/** `after` is the version that was in force when it was decided: null when another has come since. */
+export async function insertCapPolicy(
+  sql: Sql | Tx,
+  { text, digest, author, reason }: NewCapPolicy,
+  after: number,
+  now: Date,
+): Promise<number | null> {
+  const [row] = await sql<{ version: number }[]>`
+    insert into cap_policy (version, text, digest, author, reason, applied_at)
+    values (${after + 1}, ${text}, ${digest}, ${author}, ${reason}, ${now})
+    on conflict (version) do nothing returning version`;
+  return row?.version ?? null;
+}
+
+function columns(sql: Sql | Tx) {
+  return sql`version, text, digest, author, reason, applied_at as "appliedAt"`;
+}
