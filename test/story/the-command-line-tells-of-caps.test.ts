@@ -212,7 +212,9 @@ test("history between two times names the numbers that decided", async () => {
   const about = ["caps", "history", "--workspace", asked.id, "--from", "2026-11-02", "--to", "2026-11-09"];
   const rows = await json<{ at: string; counts: unknown }[]>(...about);
   expect(rows).toMatchObject([{ at: "2026-11-05T00:00:00.000Z", counts }]);
-  expect((await postrider(...about)).out).toMatch(/paused +policy .*(?=.*measure=bounce)(?=.*events=43)(?=.*of=120)(?=.*limit=0\.06)/);
+  expect((await postrider(...about)).out).toMatch(
+    /paused +policy .*(?=.*measure=bounce)(?=.*events=43)(?=.*of=120)(?=.*limit=0\.06)/,
+  );
   const refused = await postrider("caps", "history", "--workspace", asked.id, "--from", "soon");
   expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("RFC 3339") });
 });
