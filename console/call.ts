@@ -1,0 +1,81 @@
+/** Calls to the console's server. A refusal is thrown in the server's words. */
+const CALLS = "/console/call/";
+
+export class CallError extends Error {
+  readonly status: number;
+  readonly code: string;
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+type Identity = { workspaceId: string | null; csrf: string };
+let identity: Identity = { workspaceId: null, csrf: "" };
+let onSignedOut = () => {};
+
+export function actAs(who: Identity, signedOut: () => void): void {
+  identity = who;
+  onSignedOut = signedOut;
+}
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** `path` is below /console/call: `v1/emails` or `keys`. */
+export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  const response = await ask(method, path, body);
+  const text = await response.text();
+  return (text === "" ? undefined : JSON.parse(text)) as T;
+}
+
+export const get = <T>(path: string) => call<T>("GET", path);
+
+/** Of what is no JSON, such as the raw source of an e-mail. */
+export async function getText(path: string): Promise<string> {
+  return (await ask("GET", path)).text();
+}
+
+async function ask(method: Method, path: string, body?: unknown): Promise<Response> {
+  const response = await fetch(CALLS + path, {
+    method,
+    headers: headersOf(method, body),
+    ...bodyOf(body),
+  }).catch(() => {
+    throw new CallError(0, "unreachable", "The server does not answer. Check that it is running.");
+  });
+  if (response.ok) return response;
+  const { name, message } = await refusalOf(response);
+  if (response.status === 401 && path !== "session") onSignedOut();
+  throw new CallError(response.status, name, message);
+}
+
+function headersOf(method: Method, body: unknown): Record<string, string> {
+  const { workspaceId, csrf } = identity;
+  return {
+    ...(workspaceId === null ? {} : { "X-Workspace": workspaceId }),
+    ...(method === "GET" ? {} : { "X-CSRF-Token": csrf }),
+    ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+  };
+}
+
+function bodyOf(body: unknown): { body?: string } {
+  return body === undefined ? {} : { body: JSON.stringify(body) };
+}
+
+async function refusalOf(response: Response): Promise<{ name: string; message: string }> {
+  const refusal = (await response.json().catch(() => null)) as { name?: string; message?: string } | null;
+  return {
+    name: refusal?.name ?? "unreadable",
+    message: refusal?.message ?? `The server answered ${response.status} without words.`,
+  };
+}
+
+/** A path with the parameters that are set. */
+export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
+  const given = Object.entries(query).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === "" ? path : `${path}?${text}`;
+}

@@ -1,0 +1,79 @@
+/** Fetching for screens: an answer, the refusal in words, and reading again. */
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { get } from "./call.ts";
+import { onNews } from "./live.ts";
+
+const REFRESH_MS = 15_000;
+
+export type Fetched<T> = { data: T | null; error: string | null; reload(): Promise<void> };
+
+/** null: nothing to ask for yet. Read again when news come, and now and then. */
+export function useGet<T>(path: string | null, read: (path: string) => Promise<T> = get): Fetched<T> {
+  const [state, setState] = useState<{ path: string | null; data: T | null; error: string | null }>({
+    path,
+    data: null,
+    error: null,
+  });
+  const asked = useRef(path);
+  asked.current = path;
+  const reload = useCallback(async () => {
+    if (path === null) return;
+    const answer = await read(path).then(
+      (data) => ({ data, error: null }),
+      (error: Error) => ({ data: null, error: error.message }),
+    );
+    // an answer that was overtaken by another question is of no use
+    if (asked.current === path)
+      setState((before) => ({
+        path,
+        ...answer,
+        data: answer.data ?? (before.path === path ? before.data : null),
+      }));
+  }, [path, read]);
+  useEffect(() => void reload(), [reload]);
+  useNews(reload);
+  const isCurrent = state.path === path;
+  return { data: isCurrent ? state.data : null, error: isCurrent ? state.error : null, reload };
+}
+
+/** Calls when something happened in the workspace, and every 15 seconds while the page is looked at. */
+export function useNews(react: () => void): void {
+  useEffect(() => {
+    const stop = onNews(react);
+    const timer = setInterval(() => document.visibilityState === "visible" && react(), REFRESH_MS);
+    return () => {
+      stop();
+      clearInterval(timer);
+    };
+  }, [react]);
+}
+
+/** What a button does, with its refusal in words and whether it is under way. */
+export function useAction<A extends unknown[]>(act: (...given: A) => Promise<unknown>) {
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState<string | null>(null);
+  const run = async (...given: A): Promise<boolean> => {
+    setBusy(true);
+    setError(null);
+    try {
+      await act(...given);
+      return true;
+    } catch (refusal) {
+      setError((refusal as Error).message);
+      return false;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { run, isBusy, error };
+}
+
+/** The time, for words such as "2 min ago". */
+export function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 10_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}

@@ -1,0 +1,116 @@
+/** The command palette: go to a screen, find mail, switch the workspace. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { BASE, go } from "./place.ts";
+import { NAV } from "./screens.tsx";
+import { type Console, useConsole } from "./session.ts";
+import { isShown } from "./shell.tsx";
+import { applyTheme, nextTheme } from "./theme.ts";
+
+const SHOWN_MAX = 10;
+const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+type Command = { name: string; hint: string; act(): void };
+
+export function Palette({ onClose }: { onClose(): void }) {
+  const parts = useConsole();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  useEffect(() => dialog.current?.showModal(), []);
+  const found = commandsFor(text.trim(), parts).slice(0, SHOWN_MAX);
+  const run = (command: Command | undefined) => {
+    if (!command) return;
+    onClose();
+    command.act();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      setAt((at + step + found.length) % Math.max(1, found.length));
+    }
+    if (event.key === "Enter") run(found[at]);
+  };
+  return (
+    <dialog ref={dialog} class="palette" aria-label="Command palette" onClose={onClose} onKeyDown={onKeyDown}>
+      <input
+        type="text"
+        role="combobox"
+        aria-label="Go to a screen, or find mail"
+        aria-expanded="true"
+        aria-controls="commands"
+        aria-activedescendant={found[at] ? `command-${at}` : undefined}
+        placeholder="Go to a screen, or paste an address or an id"
+        value={text}
+        onInput={({ currentTarget }) => {
+          setText(currentTarget.value);
+          setAt(0);
+        }}
+      />
+      <div id="commands" role="listbox" aria-label="Commands">
+        {found.map((command, n) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keys
+          <div
+            key={command.name}
+            id={`command-${n}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={n === at}
+            onClick={() => run(command)}
+          >
+            <span>{command.name}</span>
+            <span class="muted">{command.hint}</span>
+          </div>
+        ))}
+      </div>
+      {found.length === 0 && <p class="muted">Nothing is called that.</p>}
+    </dialog>
+  );
+}
+
+function commandsFor(text: string, parts: Console): Command[] {
+  const words = text.toLowerCase().split(/\s+/);
+  const matching = [...screens(parts), ...actions(parts)].filter(({ name, hint }) =>
+    words.every((word) => `${name} ${hint}`.toLowerCase().includes(word)),
+  );
+  return [...matching, ...searches(text)];
+}
+
+function searches(text: string): Command[] {
+  const to = (name: string, path: string): Command => ({ name, hint: "find", act: () => go(path) });
+  if (UUID.test(text)) return [to(`Open the e-mail ${text}`, `/emails/${text}`)];
+  if (!text.includes("@"))
+    return text.length < 3
+      ? []
+      : [to(`E-mails about “${text}”`, `/emails?${new URLSearchParams({ subject: text })}`)];
+  return [to(`E-mails to ${text}`, `/emails?${new URLSearchParams({ to: text })}`)];
+}
+
+function screens(parts: Console): Command[] {
+  return NAV.flatMap(({ name: hint, items }) =>
+    items
+      .filter((item) => isShown(item, parts))
+      .map(({ name, path }) => ({ name, hint, act: () => go(path) })),
+  );
+}
+
+function actions({ session: { workspaces }, choose, signOut }: Console): Command[] {
+  return [
+    { name: "Create an API key", hint: "action", act: () => go("/keys?new=1") },
+    { name: "Simulate caps", hint: "action", act: () => go("/caps/simulator") },
+    { name: "Change the theme", hint: "action", act: () => applyTheme(nextTheme()) },
+    { name: "Your account", hint: "action", act: () => go("/profile") },
+    {
+      name: "Reference of the API",
+      hint: "action",
+      act: () => location.assign(BASE.replace("console", "docs")),
+    },
+    { name: "Sign out", hint: "action", act: () => void signOut() },
+    ...(workspaces.length < 2
+      ? []
+      : workspaces.map(({ id, name }) => ({
+          name: `Switch to ${name}`,
+          hint: "workspace",
+          act: () => choose(id),
+        }))),
+  ];
+}

@@ -1,0 +1,64 @@
+/** A field for code, with the numbers of its lines. */
+import { useRef } from "preact/hooks";
+import { Field } from "./form.tsx";
+
+export function Editor({
+  label,
+  value,
+  faultyLine,
+  onInput,
+}: {
+  label: string;
+  value: string;
+  faultyLine: number | null;
+  onInput(value: string): void;
+}) {
+  const numbers = useRef<HTMLPreElement>(null);
+  const lines = value.split("\n").length;
+  return (
+    <div class="editor">
+      <pre ref={numbers} aria-hidden="true">
+        {Array.from({ length: lines }, (_, n) =>
+          n + 1 === faultyLine ? <mark key={n}>{`${n + 1}\n`}</mark> : `${n + 1}\n`,
+        )}
+      </pre>
+      <textarea
+        aria-label={label}
+        spellcheck={false}
+        value={value}
+        wrap="off"
+        onInput={({ currentTarget }) => onInput(currentTarget.value)}
+        onScroll={({ currentTarget }) => {
+          if (numbers.current) numbers.current.scrollTop = currentTarget.scrollTop;
+        }}
+      />
+    </div>
+  );
+}
+
+export function JsonField({
+  label,
+  name,
+  value,
+  onInput,
+}: {
+  label: string;
+  name?: string;
+  value: string;
+  onInput?(value: string): void;
+}) {
+  return (
+    <Field label={label} hint="As JSON.">
+      {(id) => (
+        <textarea
+          id={id}
+          name={name}
+          rows={5}
+          spellcheck={false}
+          value={value}
+          onInput={({ currentTarget }) => onInput?.(currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,289 @@
+/** Forms: labelled fields, one button that says what it does, refusals in the server's words. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { useAction } from "../hooks.ts";
+import { Refusal } from "./bits.tsx";
+
+export function Field({
+  label,
+  hint,
+  children,
+}: {
+  label: string;
+  hint?: ComponentChildren;
+  children(id: string): ComponentChildren;
+}) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children(id)}
+      {hint && <p class="hint">{hint}</p>}
+    </div>
+  );
+}
+
+type TextProps = {
+  label: string;
+  name: string;
+  hint?: ComponentChildren;
+  value?: string;
+  type?: "text" | "email" | "password" | "number" | "url" | "datetime-local";
+  placeholder?: string;
+  isOptional?: boolean;
+  autoComplete?: string;
+  onInput?(value: string): void;
+};
+
+export function Text({
+  label,
+  name,
+  hint,
+  isOptional,
+  onInput,
+  type = "text",
+  autoComplete = "off",
+  ...rest
+}: TextProps) {
+  return (
+    <Field label={label} hint={hint}>
+      {(id) => (
+        <input
+          {...rest}
+          {...{ id, name, autoComplete }}
+          // Preact types each kind of field by itself
+          type={type as "text"}
+          step={type === "number" ? "any" : undefined}
+          required={!isOptional}
+          onInput={({ currentTarget }) => onInput?.(currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+export function Area({
+  label,
+  name,
+  hint,
+  value,
+  rows = 6,
+  isOptional,
+}: {
+  label: string;
+  name: string;
+  hint?: ComponentChildren;
+  value?: string;
+  rows?: number;
+  isOptional?: boolean;
+}) {
+  return (
+    <Field label={label} hint={hint}>
+      {(id) => (
+        <textarea id={id} name={name} rows={rows} required={!isOptional} spellcheck={false} value={value} />
+      )}
+    </Field>
+  );
+}
+
+export type Option = { value: string; name: string };
+
+export function Choice({
+  label,
+  name,
+  hint,
+  options,
+  value,
+  onChange,
+}: {
+  label: string;
+  name: string;
+  hint?: ComponentChildren;
+  options: readonly Option[];
+  value?: string;
+  onChange?(value: string): void;
+}) {
+  return (
+    <Field label={label} hint={hint}>
+      {(id) => (
+        <select
+          id={id}
+          name={name}
+          value={value}
+          onChange={({ currentTarget }) => onChange?.(currentTarget.value)}
+        >
+          {options.map((option) => (
+            <option key={option.value} value={option.value}>
+              {option.name}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+export function Check({
+  label,
+  name,
+  isChecked = false,
+  value,
+  onChange,
+}: {
+  label: string;
+  name: string;
+  isChecked?: boolean;
+  value?: string;
+  onChange?(isChecked: boolean): void;
+}) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        name={name}
+        value={value}
+        defaultChecked={isChecked}
+        onChange={({ currentTarget }) => onChange?.(currentTarget.checked)}
+      />
+      <span>{label}</span>
+    </label>
+  );
+}
+
+/** `onSubmit` gets what the fields hold by their names. */
+export function Form({
+  button,
+  onSubmit,
+  children,
+  isDanger = false,
+  secondary,
+}: {
+  button: string;
+  onSubmit(fields: FormData): Promise<unknown>;
+  children?: ComponentChildren;
+  isDanger?: boolean;
+  secondary?: ComponentChildren;
+}) {
+  const { run, isBusy, error } = useAction(onSubmit);
+  return (
+    <form
+      class="form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void run(new FormData(event.currentTarget));
+      }}
+    >
+      {children}
+      <Refusal error={error} />
+      <div class="buttons">
+        <button type="submit" class={isDanger ? "danger" : "primary"} disabled={isBusy}>
+          {button}
+        </button>
+        {secondary}
+      </div>
+    </form>
+  );
+}
+
+export function textOf(fields: FormData, name: string): string {
+  return String(fields.get(name) ?? "").trim();
+}
+
+/** undefined when left empty. */
+export function maybe(fields: FormData, name: string): string | undefined {
+  return textOf(fields, name) || undefined;
+}
+
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  title: string;
+  onClose(): void;
+  children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    dialog.current?.showModal();
+    dialog.current?.querySelector<HTMLElement>("form input, form select, form textarea, input")?.focus();
+    // to close it would tell `onClose`, also when another dialog takes its place
+    return () => before?.focus();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onCancel={onClose} onClose={onClose}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
+          ×
+        </button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+/** Asks before something that cannot be taken back, and says what will happen. */
+export function Confirm({
+  title,
+  button,
+  children,
+  onConfirm,
+  onClose,
+}: {
+  title: string;
+  button: string;
+  children: ComponentChildren;
+  onConfirm(): Promise<unknown>;
+  onClose(): void;
+}) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <Form
+        button={button}
+        isDanger
+        onSubmit={async () => {
+          await onConfirm();
+          onClose();
+        }}
+        secondary={
+          <button type="button" onClick={onClose}>
+            Keep it
+          </button>
+        }
+      >
+        <div>{children}</div>
+      </Form>
+    </Dialog>
+  );
+}
+
+/** A button whose refusal shows beside it. */
+export function Do({
+  name,
+  act,
+  isPrimary = false,
+  isOff = false,
+}: {
+  name: string;
+  act(): Promise<unknown>;
+  isPrimary?: boolean;
+  isOff?: boolean;
+}) {
+  const { run, isBusy, error } = useAction(act);
+  return (
+    <>
+      <button
+        type="button"
+        class={isPrimary ? "primary" : undefined}
+        disabled={isBusy || isOff}
+        onClick={() => void run()}
+      >
+        {name}
+      </button>
+      <Refusal error={error} />
+    </>
+  );
+}

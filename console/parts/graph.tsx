@@ -1,0 +1,116 @@
+/** The steps of an automation, from the event down; branches stand side by side. */
+import type { ComponentChildren } from "preact";
+
+type Filters = unknown;
+/** As the document writes it: one of the fields is there. */
+export type Step = {
+  wait?: string | { until: string; timezone?: string };
+  send?: { template?: string; subject?: string; from?: string };
+  tag?: { add?: string[]; remove?: string[] };
+  split?: SplitBranch[] | Shares;
+};
+type SplitBranch = { if?: Filters; then?: Step[]; else?: Step[] };
+type Shares = { percent: Record<string, number> } & Record<string, unknown>;
+export type Branch = { label: string; at: string; steps: readonly Step[] };
+/** What a run did at each place of the document. */
+export type Done = ReadonlyMap<string, { status: string; words: ComponentChildren }>;
+
+export function Graph({ event, steps, done }: { event: string; steps: readonly Step[]; done?: Done }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
+    <section class="graph" tabIndex={0} aria-label="Steps">
+      <ol>
+        <li>
+          <div class="step trigger">
+            <strong>When</strong>
+            <code>{event}</code>
+          </div>
+        </li>
+        <Steps steps={steps} at="steps" done={done} />
+      </ol>
+    </section>
+  );
+}
+
+function Steps({ steps, at, done }: { steps: readonly Step[]; at: string; done?: Done | undefined }) {
+  return (
+    <>
+      {steps.map((step, n) => {
+        const place = `${at}[${n}]`;
+        const did = done?.get(place);
+        const branches = branchesOf(step, place);
+        return (
+          <li key={place}>
+            <div class={`step ${did ? (did.status === "skipped" ? "skipped" : "done") : ""}`}>
+              <strong>{nameOf(step)}</strong>
+              <span>{wordsOf(step)}</span>
+              {did && <span class="muted small-text">{did.words}</span>}
+            </div>
+            {branches.length > 0 && (
+              <div class="branches">
+                {branches.map((branch) => (
+                  <div key={branch.at} class="branch">
+                    <span class="muted small-text">{branch.label}</span>
+                    <ol>
+                      <Steps steps={branch.steps} at={branch.at} done={done} />
+                    </ol>
+                  </div>
+                ))}
+              </div>
+            )}
+          </li>
+        );
+      })}
+    </>
+  );
+}
+
+function nameOf({ wait, send, tag, split }: Step): string {
+  if (wait !== undefined) return "Wait";
+  if (send !== undefined) return "Send";
+  if (tag !== undefined) return "Tag";
+  return split === undefined ? "Unknown step" : "Split";
+}
+
+function wordsOf({ wait, send, tag, split }: Step): string {
+  if (typeof wait === "string") return wait;
+  if (wait !== undefined) return `until ${wait.until}${wait.timezone ? `, ${wait.timezone}` : ""}`;
+  if (send !== undefined) return send.subject ?? `template ${send.template}`;
+  if (tag !== undefined)
+    return [...(tag.add ?? []).map((one) => `+ ${one}`), ...(tag.remove ?? []).map((one) => `− ${one}`)].join(
+      ", ",
+    );
+  if (Array.isArray(split)) return "the first branch that matches";
+  return split === undefined ? "" : "by percentage";
+}
+
+/** The places are those that runs name their steps by. */
+function branchesOf({ split }: Step, place: string): Branch[] {
+  if (split === undefined) return [];
+  if (Array.isArray(split))
+    return split.map((branch, n) => ({
+      label: branch.else === undefined ? `if ${sayFilters(branch.if)}` : "else",
+      at: `${place}[${n}]`,
+      steps: branch.else ?? branch.then ?? [],
+    }));
+  return Object.entries(split.percent).map(([label, share]) => ({
+    label: `${label}: ${share}%`,
+    at: `${place}.${label}`,
+    steps: (split[label] as Step[] | undefined) ?? [],
+  }));
+}
+
+function sayFilters(filters: Filters): string {
+  const all = Array.isArray(filters) ? filters : [filters];
+  return all.map(sayFilter).join(" and ");
+}
+
+function sayFilter(filter: unknown): string {
+  const fields = (filter ?? {}) as Record<string, unknown>;
+  if (Array.isArray(fields.and)) return fields.and.map(sayFilter).join(" and ");
+  if (Array.isArray(fields.or)) return `(${fields.or.map(sayFilter).join(" or ")})`;
+  if (fields.not !== undefined) return `not (${sayFilter(fields.not)})`;
+  const { field, ...test } = fields;
+  const [[operator, value] = ["", ""]] = Object.entries(test);
+  return `${String(field).replace(/^(contact|event)\.(properties\.)?/, "")} ${operator} ${JSON.stringify(value)}`;
+}

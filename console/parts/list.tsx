@@ -1,0 +1,262 @@
+/** A list of the API: filters in the URL, pages by cursor, live, exported as CSV page by page. */
+import type { ComponentChildren } from "preact";
+import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
+import { get, withQuery } from "../call.ts";
+import { csvOf, saveFile } from "../csv.ts";
+import { useNews } from "../hooks.ts";
+import { refine, usePlace } from "../place.ts";
+import { count } from "../words.ts";
+import { Refusal, Skeleton } from "./bits.tsx";
+import { type Column, Table } from "./table.tsx";
+
+const EXPORT_ROWS_MAX = 50_000;
+/** A filtered page may be empty although others follow. */
+const EMPTY_PAGES_MAX = 20;
+
+export type Page<T> = { data: T[]; has_more: boolean; next_cursor: string | null };
+export type Filter = {
+  name: string;
+  label: string;
+  options?: readonly string[];
+  placeholder?: string;
+  /** A day of the calendar, of which the API is told this end. */
+  day?: "first moment" | "last moment";
+};
+type Loaded<T> = { path: string; rows: T[]; cursor: string | null; newest: ReadonlySet<string> };
+
+export function List<T extends { id: string }>({
+  label,
+  path,
+  filters = [],
+  columns,
+  exported = columns,
+  empty,
+  refreshed,
+}: {
+  /** What the rows are, in the plural: "e-mails". */
+  label: string;
+  path: string;
+  filters?: readonly Filter[];
+  columns: readonly Column<T>[];
+  exported?: readonly Column<T>[];
+  empty: ComponentChildren;
+  /** Read again whenever this changes. */
+  refreshed?: unknown;
+}) {
+  const { query } = usePlace();
+  const chosen = Object.fromEntries(filters.map(({ name }) => [name, query.get(name)]));
+  const wanted = withQuery(path, chosen);
+  const isFiltered = Object.values(chosen).some((value) => value);
+  const { loaded, error, more, isBusy } = usePages<T>(wanted, refreshed);
+
+  return (
+    <section class="list" aria-label={label}>
+      {filters.length > 0 && <Filters filters={filters} query={query} />}
+      <Refusal error={error} />
+      {!loaded && !error && <Skeleton lines={8} />}
+      {loaded && loaded.rows.length > 0 && (
+        <Table
+          label={label}
+          columns={columns}
+          rows={loaded.rows}
+          keyOf={({ id }) => id}
+          isNew={({ id }) => loaded.newest.has(id)}
+        />
+      )}
+      {loaded &&
+        loaded.rows.length === 0 &&
+        (isFiltered ? <Unmatched filters={filters} label={label} /> : empty)}
+      {loaded && loaded.rows.length > 0 && (
+        <footer class="list-foot">
+          <span class="muted">{count(loaded.rows.length)} shown</span>
+          {loaded.cursor && (
+            <button type="button" disabled={isBusy} onClick={more}>
+              Show more
+            </button>
+          )}
+          <Export label={label} path={wanted} columns={exported} />
+        </footer>
+      )}
+    </section>
+  );
+}
+
+function usePages<T extends { id: string }>(path: string, refreshed: unknown) {
+  const [loaded, setLoaded] = useState<Loaded<T> | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const asked = useRef(path);
+  asked.current = path;
+
+  const refresh = useCallback(async () => {
+    try {
+      const page = await pageWithRows<T>(path, null);
+      if (asked.current !== path) return;
+      setError(null);
+      setLoaded((before) => (before?.path === path ? merged(before, page) : fresh(path, page)));
+    } catch (refusal) {
+      if (asked.current === path) setError((refusal as Error).message);
+    }
+  }, [path]);
+  useEffect(() => void refresh(), [refresh, refreshed]);
+  useNews(refresh);
+
+  const more = async () => {
+    setBusy(true);
+    try {
+      const page = await pageWithRows<T>(path, loaded?.cursor ?? null);
+      setLoaded(
+        (before) => before && { ...before, rows: [...before.rows, ...page.data], cursor: page.next_cursor },
+      );
+    } catch (refusal) {
+      setError((refusal as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { loaded: loaded?.path === path ? loaded : null, error, more, isBusy };
+}
+
+async function pageWithRows<T>(path: string, cursor: string | null, limit = 50): Promise<Page<T>> {
+  let from = cursor;
+  for (let n = 0; ; n++) {
+    const page = await get<Page<T>>(withMore(path, { limit, cursor: from }));
+    if (page.data.length > 0 || !page.has_more || n === EMPTY_PAGES_MAX) return page;
+    from = page.next_cursor;
+  }
+}
+
+function withMore(path: string, query: Record<string, string | number | null>): string {
+  const more = withQuery("", query).slice(1);
+  return `${path}${path.includes("?") ? "&" : "?"}${more}`;
+}
+
+function fresh<T>(path: string, { data, next_cursor }: Page<T>): Loaded<T> {
+  return { path, rows: data, cursor: next_cursor, newest: new Set() };
+}
+
+/** The first page replaces the head of the list; what was loaded below it stays. */
+function merged<T extends { id: string }>(before: Loaded<T>, { data, next_cursor }: Page<T>): Loaded<T> {
+  const known = new Set(before.rows.map(({ id }) => id));
+  const newest = new Set(data.map(({ id }) => id).filter((id) => !known.has(id)));
+  const last = data.at(-1)?.id;
+  const end = before.rows.findIndex(({ id }) => id === last);
+  const below = next_cursor !== null && end >= 0 ? before.rows.slice(end + 1) : [];
+  return {
+    ...before,
+    rows: [...data, ...below],
+    cursor: below.length > 0 ? before.cursor : next_cursor,
+    newest,
+  };
+}
+
+function Filters({ filters, query }: { filters: readonly Filter[]; query: URLSearchParams }) {
+  return (
+    <search class="filters">
+      {filters.map((filter) => (
+        <FilterField key={filter.name} filter={filter} value={query.get(filter.name) ?? ""} />
+      ))}
+    </search>
+  );
+}
+
+function FilterField({
+  filter: { name, label, options, placeholder, day },
+  value,
+}: {
+  filter: Filter;
+  value: string;
+}) {
+  const id = useId();
+  return (
+    <div>
+      <label for={id}>{label}</label>
+      {options ? (
+        <select
+          id={id}
+          value={value}
+          onChange={({ currentTarget }) => refine({ [name]: currentTarget.value })}
+        >
+          <option value="">any</option>
+          {options.map((option) => (
+            <option key={option} value={option}>
+              {option.replaceAll("_", " ")}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input
+          id={id}
+          type={(day ? "date" : "search") as "search"}
+          value={day ? dayIn(value) : value}
+          placeholder={placeholder}
+          onChange={({ currentTarget: { value: given } }) =>
+            refine({ [name]: day && given !== "" ? momentOf(given, day) : given.trim() })
+          }
+        />
+      )}
+    </div>
+  );
+}
+
+/** In the calendar of the person who looks. */
+function dayIn(at: string): string {
+  return Number.isNaN(Date.parse(at)) ? "" : new Date(at).toLocaleDateString("sv");
+}
+
+function momentOf(day: string, end: "first moment" | "last moment"): string {
+  return new Date(`${day}T${end === "first moment" ? "00:00:00.000" : "23:59:59.999"}`).toISOString();
+}
+
+function Unmatched({ filters, label }: { filters: readonly Filter[]; label: string }) {
+  const clear = () => refine(Object.fromEntries(filters.map(({ name }) => [name, null])));
+  return (
+    <section class="empty">
+      <h2>No {label} match this filter</h2>
+      <button type="button" onClick={clear}>
+        Remove the filter
+      </button>
+    </section>
+  );
+}
+
+function Export<T>({ label, path, columns }: { label: string; path: string; columns: readonly Column<T>[] }) {
+  const [done, setDone] = useState<number | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const named = columns.filter((column) => column.csv);
+  if (named.length === 0) return null;
+  const save = async () => {
+    setError(null);
+    setDone(0);
+    try {
+      const rows = await allRows<T>(path, setDone);
+      const head = named.map(({ name }) => name);
+      const file = csvOf([head, ...rows.map((row) => named.map(({ csv }) => csv?.(row)))]);
+      saveFile(`${label.replaceAll(" ", "-")}.csv`, "text/csv", file);
+    } catch (refusal) {
+      setError((refusal as Error).message);
+    } finally {
+      setDone(null);
+    }
+  };
+  return (
+    <div class="export">
+      <button type="button" class="small" disabled={done !== null} onClick={save}>
+        {done === null ? "Export CSV" : `${count(done)} rows`}
+      </button>
+      <Refusal error={error} />
+    </div>
+  );
+}
+
+async function allRows<T>(path: string, onProgress: (rows: number) => void): Promise<T[]> {
+  const rows: T[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: Page<T> = await get<Page<T>>(withMore(path, { limit: 100, cursor }));
+    rows.push(...page.data);
+    onProgress(rows.length);
+    cursor = page.has_more ? page.next_cursor : null;
+  } while (cursor !== null && rows.length < EXPORT_ROWS_MAX);
+  return rows;
+}

@@ -1,0 +1,309 @@
+import { useMemo, useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Editor } from "../parts/editor.tsx";
+import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Graph, type Step } from "../parts/graph.tsx";
+import { List } from "../parts/list.tsx";
+import { BASE, go, refine, usePlace } from "../place.ts";
+import { useConsole } from "../session.ts";
+import type { AudienceItem, ListOf } from "../shapes.ts";
+import { plain } from "../words.ts";
+
+type AutomationItem = {
+  id: string;
+  name: string;
+  status: string;
+  audience_id: string;
+  event: string;
+  created_at: string;
+  updated_at: string;
+};
+export type Document = {
+  name: string;
+  audience_id: string;
+  event: string;
+  entry: unknown;
+  filters?: unknown;
+  steps: Step[];
+};
+export type Automation = AutomationItem & {
+  version: number;
+  entry: unknown;
+  filters: unknown;
+  document: Document;
+};
+type Run = {
+  id: string;
+  status: string;
+  contact_id: string;
+  reason: string | null;
+  started_at: string;
+  next_step_at: string | null;
+  completed_at: string | null;
+};
+
+export function AutomationsScreen() {
+  const [isAdding, setAdding] = useState(false);
+  const { session } = useConsole();
+  const { data: audiences } = useGet<ListOf<AudienceItem>>(isAdding ? "v1/audiences?limit=1" : null);
+  const add = async (fields: FormData) => {
+    const [audience] = audiences?.data ?? [];
+    if (!audience) throw new Error("There is no audience. Create one first, under Audiences.");
+    const { id } = await call<{ id: string }>("POST", "v1/automations", {
+      name: textOf(fields, "name"),
+      status: "disabled",
+      audience_id: audience.id,
+      event: textOf(fields, "event"),
+      entry: "once",
+      steps: [
+        { wait: "1h" },
+        {
+          send: {
+            from: textOf(fields, "from"),
+            subject: "Welcome, {{first_name|friend}}",
+            html: "<p>Hello</p>",
+          },
+        },
+      ],
+    });
+    go(`/automations/${id}?tab=document`);
+  };
+  const curl = `curl ${session.base_url}/api/v1/events \\
+  -H 'Authorization: Bearer ${session.demo_key ?? "YOUR_API_KEY"}' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"audience_id":"ID","email":"ada@example.com","name":"signed.up","properties":{"plan":"pro"}}'`;
+  return (
+    <Screen
+      title="Automations"
+      intro="An event of a contact starts a run, which waits, sends, tags and splits."
+      actions={
+        <button type="button" class="primary" onClick={() => setAdding(true)}>
+          New automation
+        </button>
+      }
+    >
+      <List<AutomationItem>
+        label="automations"
+        path="v1/automations"
+        filters={[{ name: "status", label: "Status", options: ["enabled", "disabled"] }]}
+        columns={[
+          {
+            name: "Name",
+            cell: ({ id, name }) => (
+              <a class="row-link" href={`${BASE}/automations/${id}`}>
+                {name}
+              </a>
+            ),
+            csv: ({ name }) => name,
+          },
+          { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
+          { name: "Event", wide: true, cell: ({ event }) => <code>{event}</code>, csv: ({ event }) => event },
+          {
+            name: "Changed",
+            numeric: true,
+            cell: ({ updated_at }) => <Time at={updated_at} />,
+            csv: ({ updated_at }) => updated_at,
+          },
+        ]}
+        empty={
+          <Empty title="No automation yet">
+            <p>Create one, and let your application say what happens:</p>
+            <Code label="A command that tracks an event" text={curl} />
+          </Empty>
+        }
+      />
+      {isAdding && (
+        <Dialog title="New automation" onClose={() => setAdding(false)}>
+          <Form button="Create" onSubmit={add}>
+            <Text label="Name" name="name" placeholder="Welcome" />
+            <Text
+              label="Event"
+              name="event"
+              placeholder="signed.up"
+              hint="Exactly as your application sends it."
+            />
+            <Text
+              label="Sender"
+              name="from"
+              placeholder="Shop <hello@example.com>"
+              hint="It starts disabled, with two steps to change."
+            />
+          </Form>
+        </Dialog>
+      )}
+    </Screen>
+  );
+}
+
+const TABS = [
+  { id: "graph", name: "Graph" },
+  { id: "runs", name: "Runs" },
+  { id: "document", name: "Document" },
+];
+
+export function AutomationScreen({ id }: { id: string }) {
+  const path = `v1/automations/${id}`;
+  const { data, error, reload } = useGet<Automation>(path);
+  const { query } = usePlace();
+  const [asked, ask] = useState<"stop" | "delete" | null>(null);
+  const chosen = query.get("tab") ?? "graph";
+  const isOn = data?.status === "enabled";
+  const turn = () => call("PATCH", path, { status: isOn ? "disabled" : "enabled" }).then(reload);
+  const remove = async () => {
+    await call("DELETE", path);
+    go("/automations");
+  };
+  return (
+    <Screen
+      title={data?.name ?? "Automation"}
+      intro={data && <Badge state={data.status} />}
+      back={{ href: `${BASE}/automations`, name: "Automations" }}
+      actions={
+        data && (
+          <>
+            <Do name={isOn ? "Pause" : "Enable"} isPrimary={!isOn} act={turn} />
+            <button type="button" onClick={() => ask("stop")}>
+              Stop all runs
+            </button>
+            <button type="button" onClick={() => ask("delete")}>
+              Delete
+            </button>
+          </>
+        )
+      }
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && (
+        <>
+          <Tabs label="Automation" tabs={TABS} chosen={chosen} onChoose={(tab) => refine({ tab })} />
+          {chosen === "graph" && (
+            <div class="columns">
+              <Card>
+                <Graph event={data.event} steps={data.document.steps} />
+              </Card>
+              <Terms {...data} />
+            </div>
+          )}
+          {chosen === "runs" && <Runs path={path} id={id} />}
+          {chosen === "document" && <EditDocument key={data.version} automation={data} onSaved={reload} />}
+        </>
+      )}
+      {asked === "stop" && (
+        <Confirm
+          title="Stop all runs?"
+          button="Stop them"
+          onConfirm={() => call("POST", `${path}/stop`).then(reload)}
+          onClose={() => ask(null)}
+        >
+          The automation is disabled, and what its runs still had to do is not done.
+        </Confirm>
+      )}
+      {asked === "delete" && (
+        <Confirm title={`Delete ${data?.name}?`} button="Delete" onConfirm={remove} onClose={() => ask(null)}>
+          Its runs stop. This cannot be undone.
+        </Confirm>
+      )}
+    </Screen>
+  );
+}
+
+function Terms({ event, entry, filters, version, audience_id, updated_at }: Automation) {
+  const isFiltered = Array.isArray(filters) ? filters.length > 0 : filters !== null && filters !== undefined;
+  return (
+    <Card title="Who enters">
+      <Facts
+        facts={[
+          ["Event", <code>{event}</code>],
+          ["Audience", <a href={`${BASE}/audiences/${audience_id}`}>Open</a>],
+          ["How often", typeof entry === "string" ? plain(entry) : JSON.stringify(entry)],
+          ["Filters", isFiltered ? <code>{JSON.stringify(filters)}</code> : "everybody"],
+          ["Version", version],
+          ["Changed", <Time at={updated_at} />],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Runs({ path, id }: { path: string; id: string }) {
+  return (
+    <List<Run>
+      label="runs"
+      path={`${path}/runs`}
+      filters={[{ name: "status", label: "Status", options: ["running", "completed", "cancelled"] }]}
+      columns={[
+        {
+          name: "Run",
+          cell: (run) => (
+            <a class="row-link" href={`${BASE}/automations/${id}/runs/${run.id}`}>
+              <code>{run.id.slice(-8)}</code>
+            </a>
+          ),
+          csv: (run) => run.id,
+        },
+        { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
+        { name: "Why", wide: true, cell: ({ reason }) => reason, csv: ({ reason }) => reason },
+        {
+          name: "Next step",
+          wide: true,
+          cell: ({ next_step_at }) => next_step_at && <Time at={next_step_at} />,
+          csv: ({ next_step_at }) => next_step_at,
+        },
+        {
+          name: "Started",
+          numeric: true,
+          cell: ({ started_at }) => <Time at={started_at} />,
+          csv: ({ started_at }) => started_at,
+        },
+      ]}
+      empty={
+        <Empty title="No run yet">
+          <p>A run starts when its event is tracked for a contact of the audience.</p>
+        </Empty>
+      }
+    />
+  );
+}
+
+function EditDocument({ automation, onSaved }: { automation: Automation; onSaved(): Promise<void> }) {
+  const first = useMemo(() => JSON.stringify(shownOf(automation.document), null, 2), [automation.document]);
+  const [text, setText] = useState(first);
+  const [preview, fault] = useMemo(() => read(text), [text]);
+  const save = async () => {
+    const { audience_id, event, entry, filters, steps } = JSON.parse(text) as Document;
+    await call("PATCH", `v1/automations/${automation.id}`, { audience_id, event, entry, filters, steps });
+    await onSaved();
+  };
+  return (
+    <div class="halves">
+      <Card
+        title="Document"
+        actions={
+          <Do name="Save as the next version" isPrimary isOff={text === first || fault !== null} act={save} />
+        }
+      >
+        <Editor label="Document of the automation" value={text} faultyLine={null} onInput={setText} />
+        <p class="hint">Runs that are under way keep the version they started with.</p>
+        <Refusal error={fault} />
+      </Card>
+      <Card title="What it does">{preview && <Graph event={preview.event} steps={preview.steps} />}</Card>
+    </div>
+  );
+}
+
+function shownOf({ audience_id, event, entry, filters, steps }: Document) {
+  return { audience_id, event, entry, filters: filters ?? [], steps };
+}
+
+function read(text: string): [Document | null, string | null] {
+  try {
+    const document = JSON.parse(text) as Document;
+    if (!Array.isArray(document.steps)) return [null, "The field steps must be a list."];
+    return [document, null];
+  } catch (error) {
+    return [null, (error as Error).message];
+  }
+}

@@ -1,0 +1,398 @@
+import { useMemo, useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Empty, Facts, Meter, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Chart } from "../parts/chart.tsx";
+import { Diff } from "../parts/diff.tsx";
+import { Area, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
+import { Table } from "../parts/table.tsx";
+import { BASE, refine, usePlace } from "../place.ts";
+import { useConsole } from "../session.ts";
+import { capital, count, fullTime, plain } from "../words.ts";
+
+type Cap = { used: number; limit: number; grown: number };
+type Change = {
+  id: string;
+  at: string;
+  dayBefore: number;
+  dayAfter: number;
+  hourBefore: number;
+  hourAfter: number;
+  level: string;
+  by: string;
+  reason: string;
+};
+type Ahead = { capDay: number; capHour: number; level: string; used: number; reason: string | null };
+type ForecastDay = { day: string; likely: Ahead; most: Ahead };
+type Counted = {
+  day: string;
+  attempted: number;
+  delivered: number;
+  bounced: number;
+  complained: number;
+  used: number;
+  delayed: number;
+};
+type Override = {
+  minimum: number | null;
+  maximum: number | null;
+  fixed: number | null;
+  until: number | null;
+  by: string;
+  reason: string;
+};
+type Caps = {
+  level: string;
+  cap_day: Cap;
+  cap_hour: Cap;
+  waiting: { transactional: number; automation: number };
+  only_transactional: boolean;
+  override: Override | null;
+  evaluated_on: string | null;
+  hears_reports: boolean;
+  policy_version: string;
+  history: Change[];
+  forecast: ForecastDay[];
+  days: Counted[];
+};
+
+const LEVELS: Record<string, string> = {
+  normal: "The caps grow with each healthy day that uses them.",
+  frozen: "The caps stay as they are until the evidence is better.",
+  shrunk: "The caps were cut. They grow again after clean days.",
+  paused: "Only transactional mail goes out.",
+  probing: "After a pause: a little of the other mail goes out, and more each healthy day.",
+};
+const TABS = [
+  { id: "forecast", name: "Forecast" },
+  { id: "history", name: "History" },
+  { id: "evidence", name: "Evidence" },
+  { id: "policy", name: "Policy" },
+];
+
+export function CapsScreen() {
+  const { data, error, reload } = useGet<Caps>("caps");
+  const { query } = usePlace();
+  const { session } = useConsole();
+  const [isSetting, setSetting] = useState(false);
+  const chosen = TABS.find(({ id }) => id === query.get("tab"))?.id ?? "forecast";
+  return (
+    <Screen
+      title="Caps"
+      intro="How many recipients this workspace may send to in an hour and in a day. Mail over a cap waits."
+      actions={
+        <>
+          <a class="button" href={`${BASE}/caps/simulator`}>
+            Simulator
+          </a>
+          {session.is_operator && (
+            <button type="button" onClick={() => setSetting(true)}>
+              Override
+            </button>
+          )}
+        </>
+      }
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && (
+        <>
+          <div class="halves">
+            <Now {...data} />
+            <State {...data} />
+          </div>
+          <Card>
+            <Tabs label="Caps" tabs={TABS} chosen={chosen} onChoose={(tab) => refine({ tab })} />
+            {chosen === "forecast" && <Forecast days={data.days} ahead={data.forecast} now={data.cap_day} />}
+            {chosen === "history" && <History changes={data.history} />}
+            {chosen === "evidence" && <Evidence days={data.days} hears={data.hears_reports} />}
+            {chosen === "policy" && <Policy />}
+          </Card>
+        </>
+      )}
+      {isSetting && <SetOverride onDone={reload} onClose={() => setSetting(false)} />}
+    </Screen>
+  );
+}
+
+function Now({ cap_hour, cap_day, waiting }: Caps) {
+  const all = waiting.transactional + waiting.automation;
+  return (
+    <Card title="Used now">
+      <Meter name="The last hour" used={cap_hour.used} limit={cap_hour.limit} />
+      <Meter name="Today" used={cap_day.used} limit={cap_day.limit} />
+      <p>
+        {all === 0 ? (
+          "Nothing waits."
+        ) : (
+          <a href={`${BASE}/emails?status=waiting`}>
+            {count(all)} e-mails wait: {count(waiting.transactional)} transactional,{" "}
+            {count(waiting.automation)} of automations
+          </a>
+        )}
+      </p>
+    </Card>
+  );
+}
+
+function State({
+  level,
+  override,
+  only_transactional,
+  hears_reports,
+  evaluated_on,
+  policy_version,
+  history,
+}: Caps) {
+  const last = history[0];
+  return (
+    <Card title="Level">
+      <p>
+        <Badge state={level} tone={level === "normal" ? "good" : level === "paused" ? "bad" : "warn"} />{" "}
+        {LEVELS[level]}
+      </p>
+      <Facts
+        facts={[
+          ["Decided by", last && `${last.reason} (${last.by})`],
+          ["Held back", only_transactional && "everything but transactional mail"],
+          ["Override", override && `${sayOverride(override)}, by ${override.by}: ${override.reason}`],
+          [
+            "Bounces and complaints after delivery",
+            hears_reports ? "heard" : "not heard: BOUNCE_DOMAIN is not set",
+          ],
+          ["Evaluated", evaluated_on ?? "not yet"],
+          ["Policy", <code>{policy_version}</code>],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function sayOverride({ minimum, maximum, fixed, until }: Override): string {
+  const parts = [
+    fixed !== null && `exactly ${count(fixed)} a day`,
+    minimum !== null && `at least ${count(minimum)} a day`,
+    maximum !== null && `at most ${count(maximum)} a day`,
+    until !== null && `until ${fullTime(until)}`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function Forecast({
+  days,
+  ahead,
+  now,
+}: {
+  days: readonly Counted[];
+  ahead: readonly ForecastDay[];
+  now: Cap;
+}) {
+  const { labels, series } = useMemo(() => {
+    const past = days.slice(-14);
+    const none = past.map(() => null);
+    const today = past.length > 0 ? [...none.slice(1), now.limit] : [];
+    return {
+      labels: [...past.map(({ day }) => day), ...ahead.map(({ day }) => day)],
+      series: [
+        {
+          name: "Sent",
+          colour: 1,
+          isFilled: true,
+          values: [...past.map(({ used }) => used), ...ahead.map(() => null)],
+        },
+        {
+          name: "Cap, if traffic stays",
+          colour: 0,
+          isStep: true,
+          values: [...today, ...ahead.map(({ likely }) => likely.capDay)],
+        },
+        {
+          name: "Cap, if all of it is used",
+          colour: 0,
+          isStep: true,
+          isDashed: true,
+          values: [...today, ...ahead.map(({ most }) => most.capDay)],
+        },
+      ],
+    };
+  }, [days, ahead, now.limit]);
+  const steps = ahead.filter(
+    ({ likely }, n) => likely.reason && likely.reason !== ahead[n - 1]?.likely.reason,
+  );
+  return (
+    <>
+      <Chart title="Recipients per day" days={labels} series={series} />
+      <Table
+        label="Steps ahead"
+        rows={steps}
+        keyOf={({ day }) => day}
+        columns={[
+          { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span> },
+          { name: "Cap", numeric: true, cell: ({ likely }) => count(likely.capDay) },
+          { name: "At most", numeric: true, wide: true, cell: ({ most }) => count(most.capDay) },
+          { name: "Level", wide: true, cell: ({ likely }) => capital(likely.level) },
+          { name: "Why", cell: ({ likely }) => likely.reason },
+        ]}
+      />
+    </>
+  );
+}
+
+function History({ changes }: { changes: readonly Change[] }) {
+  if (changes.length === 0)
+    return (
+      <Empty title="No change yet">
+        <p>Each change of the caps shows here, with the counts that decided it.</p>
+      </Empty>
+    );
+  return (
+    <Table
+      label="Changes"
+      rows={changes}
+      keyOf={({ id, at }) => id ?? at}
+      columns={[
+        { name: "When", cell: ({ at }) => <Time at={at} /> },
+        {
+          name: "A day",
+          numeric: true,
+          cell: ({ dayBefore, dayAfter }) => <Step before={dayBefore} after={dayAfter} />,
+        },
+        {
+          name: "An hour",
+          numeric: true,
+          wide: true,
+          cell: ({ hourBefore, hourAfter }) => <Step before={hourBefore} after={hourAfter} />,
+        },
+        { name: "Level", wide: true, cell: ({ level }) => capital(level) },
+        { name: "By", wide: true, cell: ({ by }) => by },
+        { name: "Why", cell: ({ reason }) => reason },
+      ]}
+    />
+  );
+}
+
+function Step({ before, after }: { before: number; after: number }) {
+  return (
+    <span class="nowrap">
+      {count(before)} → <strong>{count(after)}</strong>
+    </span>
+  );
+}
+
+function Evidence({ days, hears }: { days: readonly Counted[]; hears: boolean }) {
+  const shown = [...days].reverse().slice(0, 30);
+  return (
+    <>
+      {!hears && (
+        <p class="banner warn">
+          Only what receivers say during delivery is counted: BOUNCE_DOMAIN is not set.
+        </p>
+      )}
+      <Table
+        label="Days that the policy judges"
+        rows={shown}
+        keyOf={({ day }) => day}
+        columns={[
+          { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span> },
+          { name: "Tried", numeric: true, cell: ({ attempted }) => count(attempted) },
+          { name: "Delivered", numeric: true, wide: true, cell: ({ delivered }) => count(delivered) },
+          { name: "Bounced", numeric: true, cell: ({ bounced }) => count(bounced) },
+          { name: "Complained", numeric: true, cell: ({ complained }) => count(complained) },
+          { name: "Of the cap", numeric: true, wide: true, cell: ({ used }) => count(used) },
+          { name: "Waited", numeric: true, wide: true, cell: ({ delayed }) => count(delayed) },
+        ]}
+      />
+    </>
+  );
+}
+
+type PolicyAnswer = {
+  version: string;
+  policy: Record<string, unknown>;
+  default_policy: Record<string, unknown>;
+};
+type Replayed = { day: string; capDay: number; used: number; over: number; level: string };
+
+/** The policy in force beside the one that ships, and a trial of another on the recorded days. */
+function Policy() {
+  const { data, error } = useGet<PolicyAnswer>("caps/policy");
+  const [replayed, setReplayed] = useState<Replayed[] | null>(null);
+  const chart = useMemo(
+    () => ({
+      days: replayed?.map(({ day }) => day) ?? [],
+      series: [
+        { name: "Sent", colour: 1, isFilled: true, values: replayed?.map(({ used }) => used) ?? [] },
+        {
+          name: "Cap under this policy",
+          colour: 0,
+          isStep: true,
+          values: replayed?.map(({ capDay }) => capDay) ?? [],
+        },
+        { name: "Would have waited", colour: 3, values: replayed?.map(({ over }) => over) ?? [] },
+      ],
+    }),
+    [replayed],
+  );
+  if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
+  const [inForce, shipped] = [data.policy, data.default_policy].map((policy) =>
+    JSON.stringify(policy, null, 2),
+  ) as [string, string];
+  const replay = async (fields: FormData) => {
+    const policy = JSON.parse(textOf(fields, "policy"));
+    setReplayed((await call<{ data: Replayed[] }>("POST", "caps/replay", { policy })).data);
+  };
+  return (
+    <div class="stack">
+      <h3>What differs from the policy that Postrider ships</h3>
+      {inForce === shipped ? (
+        <p>Nothing: the policy in force is the one that ships.</p>
+      ) : (
+        <Diff before={shipped} after={inForce} />
+      )}
+      <Form button="Replay the recorded days" onSubmit={replay}>
+        <Area
+          label="Another policy"
+          name="policy"
+          rows={14}
+          value={inForce}
+          hint="Changes nothing: it shows what the caps would have been."
+        />
+      </Form>
+      {replayed && <Chart title="Recipients per day" {...chart} />}
+    </div>
+  );
+}
+
+function SetOverride({ onDone, onClose }: { onDone(): Promise<void>; onClose(): void }) {
+  const { workspace } = useConsole();
+  const path = `operator/caps/${workspace?.id}`;
+  const set = async (fields: FormData) => {
+    const limits = ["minimum", "maximum", "fixed"].flatMap((name) => {
+      const value = textOf(fields, name);
+      return value === "" ? [] : [[name, Number(value)]];
+    });
+    const until = textOf(fields, "until");
+    const body = {
+      ...Object.fromEntries(limits),
+      ...(until !== "" && { until: new Date(until).toISOString() }),
+    };
+    const reason = maybe(fields, "reason");
+    await call("POST", path, limits.length === 0 ? { clear: true, reason } : { ...body, reason });
+    await onDone();
+    onClose();
+  };
+  return (
+    <Dialog title="Override the policy" onClose={onClose}>
+      <Form button="Set" onSubmit={set}>
+        <p>Without a number, the override that there is ends.</p>
+        <div class="fields-row">
+          {["minimum", "maximum", "fixed"].map((name) => (
+            <Text key={name} label={`${capital(plain(name))} a day`} name={name} type="number" isOptional />
+          ))}
+        </div>
+        <Text label="Until" name="until" type="datetime-local" isOptional hint="Empty: for good." />
+        <Text label="Reason" name="reason" hint="Stands in the history." />
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,167 @@
+import { useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { BASE, go } from "../place.ts";
+import { useMayManage } from "../session.ts";
+import type { Contact, ListOf } from "../shapes.ts";
+import { fullTime, plain } from "../words.ts";
+import { TagList, tagsIn } from "./audiences.tsx";
+
+type Asked = "edit" | "archive" | "erase" | null;
+
+export function ContactScreen({ id: audienceId, other: id }: { id: string; other: string }) {
+  const path = `v1/audiences/${audienceId}/contacts/${id}`;
+  const { data, error, reload } = useGet<Contact>(path);
+  const mayManage = useMayManage();
+  const [asked, ask] = useState<Asked>(null);
+  const close = () => ask(null);
+  const remove = (mode: string) => async () => {
+    await call("DELETE", `${path}?mode=${mode}`);
+    go(`/audiences/${audienceId}`);
+  };
+  const turn = () => call("PATCH", path, { unsubscribed: !data?.unsubscribed }).then(reload);
+  return (
+    <Screen
+      title={data?.email ?? "Contact"}
+      intro={data && <Badge state={data.status} />}
+      back={{ href: `${BASE}/audiences/${audienceId}`, name: "Audience" }}
+      actions={
+        data && (
+          <>
+            <button type="button" onClick={() => ask("edit")}>
+              Edit
+            </button>
+            <Do name={data.unsubscribed ? "Subscribe again" : "Unsubscribe"} act={turn} />
+            <button type="button" onClick={() => ask("archive")}>
+              Archive
+            </button>
+            {mayManage && (
+              <button type="button" onClick={() => ask("erase")}>
+                Erase
+              </button>
+            )}
+          </>
+        )
+      }
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && (
+        <div class="halves">
+          <Card title="Contact">
+            <Facts
+              facts={[
+                ["Name", [data.first_name, data.last_name].filter(Boolean).join(" ")],
+                ["Tags", data.tags.length > 0 && <TagList tags={data.tags} />],
+                ...Object.entries(data.properties).map(([name, value]): [string, string] => [
+                  name,
+                  typeof value === "string" ? value : JSON.stringify(value),
+                ]),
+                ["Added", fullTime(data.created_at)],
+                ["Changed", <Time at={data.updated_at} />],
+                [
+                  "E-mails",
+                  <a href={`${BASE}/emails?${new URLSearchParams({ to: data.email })}`}>
+                    sent to this address
+                  </a>,
+                ],
+              ]}
+            />
+          </Card>
+          <Consent id={data.id} />
+        </div>
+      )}
+      {asked === "edit" && data && <Edit contact={data} path={path} onDone={reload} onClose={close} />}
+      {asked === "archive" && (
+        <Confirm title="Archive this contact?" button="Archive" onConfirm={remove("archive")} onClose={close}>
+          It leaves the audience. What it agreed to is kept as evidence.
+        </Confirm>
+      )}
+      {asked === "erase" && (
+        <Confirm title="Erase this contact?" button="Erase" onConfirm={remove("erase")} onClose={close}>
+          Its data is deleted, also in e-mails that were sent to it. This cannot be undone.
+        </Confirm>
+      )}
+    </Screen>
+  );
+}
+
+/** What was recorded of their consent: as it is, since each source knows other things. */
+function Consent({ id }: { id: string }) {
+  const { data, error } = useGet<ListOf<Record<string, unknown>>>(`contacts/${id}/consent`);
+  return (
+    <Card title="Consent">
+      <Refusal error={error} />
+      {!data && !error && <Skeleton lines={3} />}
+      {data?.data.length === 0 && <p class="muted">Nothing was recorded.</p>}
+      <ol class="timeline">
+        {data?.data.map((record, n) => (
+          <li key={n}>
+            <Facts
+              facts={Object.entries(record).flatMap(([name, value]): [string, string][] =>
+                isTold(name, value) ? [[plain(name), say(name, value)]] : [],
+              )}
+            />
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}
+
+function isTold(name: string, value: unknown): boolean {
+  return value !== null && name !== "object" && name !== "id";
+}
+
+function say(name: string, value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value);
+  return name === "at" || name.endsWith("_at") ? fullTime(value) : value;
+}
+
+function Edit({
+  contact,
+  path,
+  onDone,
+  onClose,
+}: {
+  contact: Contact;
+  path: string;
+  onDone(): Promise<void>;
+  onClose(): void;
+}) {
+  const save = async (fields: FormData) => {
+    await call("PATCH", path, {
+      first_name: textOf(fields, "first_name") || null,
+      last_name: textOf(fields, "last_name") || null,
+      tags: tagsIn(textOf(fields, "tags")),
+      properties: JSON.parse(textOf(fields, "properties")),
+    });
+    await onDone();
+    onClose();
+  };
+  return (
+    <Dialog title="Edit contact" onClose={onClose}>
+      <Form button="Save" onSubmit={save}>
+        <div class="fields-row">
+          <Text label="First name" name="first_name" isOptional value={contact.first_name ?? ""} />
+          <Text label="Last name" name="last_name" isOptional value={contact.last_name ?? ""} />
+        </div>
+        <Text
+          label="Tags"
+          name="tags"
+          isOptional
+          hint="Separated by commas."
+          value={contact.tags.join(", ")}
+        />
+        <Area
+          label="Properties"
+          name="properties"
+          value={JSON.stringify(contact.properties, null, 2)}
+          hint="As JSON."
+        />
+      </Form>
+    </Dialog>
+  );
+}

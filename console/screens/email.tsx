@@ -1,0 +1,267 @@
+import { useState } from "preact/hooks";
+import { isOpen } from "../../src/rules/email.ts";
+import { call, getText } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Code, Copy, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Preview } from "../parts/preview.tsx";
+import { BASE, go } from "../place.ts";
+import { useConsole } from "../session.ts";
+import type { Email } from "../shapes.ts";
+import { capital, fullTime, plain } from "../words.ts";
+
+type Why = { status: string; sentence: string; earliest_at: string | null };
+type Attempt = {
+  at: string;
+  recipient: string | null;
+  host: string | null;
+  ip: string | null;
+  tls: string | null;
+  tls_verified: boolean;
+  phase: string;
+  reply: string | null;
+  duration_ms: number | null;
+};
+type Asked = "cancel" | "reschedule" | "again" | null;
+
+export function EmailScreen({ id }: { id: string }) {
+  const { data: email, error, reload } = useGet<Email>(`v1/emails/${id}`);
+  const [asked, ask] = useState<Asked>(null);
+  const close = () => ask(null);
+  const back = { href: `${BASE}/emails`, name: "Emails" };
+  if (!email)
+    return (
+      <Screen title="E-mail" back={back}>
+        <Refusal error={error} />
+        {!error && <Skeleton />}
+      </Screen>
+    );
+  const again = async () => {
+    const { id: copy } = await call<{ id: string }>("POST", `emails/${id}/again`);
+    go(`/emails/${copy}`);
+  };
+  return (
+    <Screen
+      title={email.subject ?? "No subject"}
+      intro={<Heading email={email} />}
+      back={back}
+      actions={<Actions email={email} ask={ask} onDone={reload} />}
+    >
+      <Refusal error={error} />
+      {isOpen(email.status) && <Waiting id={id} />}
+      <div class="columns">
+        <div>
+          <Content email={email} />
+          <Attempts email={email} />
+        </div>
+        <div>
+          <Timeline email={email} />
+          <Details email={email} />
+        </div>
+      </div>
+      {asked === "reschedule" && <Reschedule email={email} onDone={reload} onClose={close} />}
+      {asked === "cancel" && (
+        <Confirm
+          title="Cancel this e-mail?"
+          button="Cancel the e-mail"
+          onClose={close}
+          onConfirm={() => call("POST", `v1/emails/${id}/cancel`).then(reload)}
+        >
+          It is not sent to {email.to.join(", ")}.
+        </Confirm>
+      )}
+      {asked === "again" && (
+        <Confirm title="Send it again?" button="Send again" onClose={close} onConfirm={again}>
+          A new e-mail with the same contents goes to {[...email.to, ...email.cc, ...email.bcc].join(", ")}.
+        </Confirm>
+      )}
+    </Screen>
+  );
+}
+
+function Heading({ email }: { email: Email }) {
+  return (
+    <>
+      <Badge state={email.status} /> to {email.to.join(", ")} · <Time at={email.created_at} />
+    </>
+  );
+}
+
+function Actions({ email, ask, onDone }: { email: Email; ask(what: Asked): void; onDone(): Promise<void> }) {
+  const { status, to } = email;
+  const retry = () => call("POST", "queue/retry", { destination: to[0]?.split("@").at(-1) }).then(onDone);
+  return (
+    <>
+      {status === "deferred" && <Do name="Retry now" isPrimary act={retry} />}
+      {status === "scheduled" && (
+        <button type="button" onClick={() => ask("reschedule")}>
+          Reschedule
+        </button>
+      )}
+      {(status === "scheduled" || status === "waiting") && (
+        <button type="button" onClick={() => ask("cancel")}>
+          Cancel
+        </button>
+      )}
+      <button type="button" onClick={() => ask("again")}>
+        Send again
+      </button>
+    </>
+  );
+}
+
+function Waiting({ id }: { id: string }) {
+  const { data } = useGet<Why>(`emails/${id}/why`);
+  if (!data) return null;
+  return (
+    <p class="banner">
+      {data.sentence}
+      {data.earliest_at && (
+        <>
+          {" "}
+          <strong>
+            Earliest: {fullTime(data.earliest_at)} (<Time at={data.earliest_at} />)
+          </strong>
+        </>
+      )}
+    </p>
+  );
+}
+
+function Timeline({ email }: { email: Email }) {
+  return (
+    <Card title="Timeline">
+      <ol class="timeline">
+        {email.events.map((event, n) => (
+          <li key={n}>
+            <div>
+              <Badge state={event.type} /> <Time at={event.at} />
+            </div>
+            {event.recipient && email.to.length + email.cc.length + email.bcc.length > 1 && (
+              <div>{event.recipient}</div>
+            )}
+            {event.detail && <div class="reply">{event.detail}</div>}
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}
+
+function Attempts({ email }: { email: Email }) {
+  const attempts = email.delivery_attempts as Attempt[];
+  if (attempts.length === 0) return null;
+  return (
+    <Card title={attempts.length === 1 ? "Delivery attempt" : `${attempts.length} delivery attempts`}>
+      <ol class="attempts">
+        {attempts.map((attempt, n) => (
+          <li key={n}>
+            <p>
+              {attempt.recipient} <Time at={attempt.at} />
+            </p>
+            <pre class="reply">{attempt.reply ?? "no reply"}</pre>
+            <p class="muted small-text">{connectionOf(attempt)}</p>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}
+
+function connectionOf({ host, ip, tls, tls_verified, phase, duration_ms }: Attempt): string {
+  const security =
+    tls === null
+      ? "without TLS"
+      : `${tls}${tls_verified ? ", certificate verified" : ", certificate not verified"}`;
+  return [
+    host && `${host}${ip ? ` [${ip}]` : ""}`,
+    host && security,
+    `reached: ${phase}`,
+    duration_ms !== null && `${duration_ms} ms`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function Details({ email }: { email: Email }) {
+  const { session } = useConsole();
+  return (
+    <Card title="Details">
+      <Facts
+        facts={[
+          ["From", email.from],
+          ["To", email.to.join(", ")],
+          ["Cc", email.cc.join(", ")],
+          ["Bcc", email.bcc.join(", ")],
+          ["Reply to", email.reply_to.join(", ")],
+          ["Tags", email.tags.map(({ name, value }) => `${name}: ${value}`).join(", ")],
+          ["Accepted", fullTime(email.created_at)],
+          ["Scheduled for", email.scheduled_at && fullTime(email.scheduled_at)],
+          ["Sent", email.sent_at && fullTime(email.sent_at)],
+          ["Delivered", email.delivered_at && fullTime(email.delivered_at)],
+          ["Next attempt", email.next_attempt_at && fullTime(email.next_attempt_at)],
+          ["Waits for", email.waiting_for && plain(email.waiting_for)],
+          ["Message-ID", <Copied text={email.message_id} />],
+          ["Id", <Copied text={email.id} />],
+        ]}
+      />
+      <Copy
+        name="Copy as curl"
+        text={`curl ${session.base_url}/api/v1/emails/${email.id} -H 'Authorization: Bearer ${session.demo_key ?? "YOUR_API_KEY"}'`}
+      />
+    </Card>
+  );
+}
+
+function Copied({ text }: { text: string }) {
+  return (
+    <span class="copied">
+      <code>{text}</code> <Copy text={text} />
+    </span>
+  );
+}
+
+function Content({ email }: { email: Email }) {
+  const tabs = [
+    ...(email.html === null ? [] : [{ id: "preview", name: "Preview" }]),
+    ...(email.text === null ? [] : [{ id: "text", name: "Text" }]),
+    ...(email.html === null ? [] : [{ id: "html", name: "HTML" }]),
+    { id: "headers", name: "Headers" },
+    { id: "raw", name: "Raw" },
+  ];
+  const [chosen, choose] = useState(tabs[0]?.id ?? "raw");
+  return (
+    <Card>
+      <Tabs tabs={tabs} chosen={chosen} label="Contents" onChoose={choose} />
+      {chosen === "preview" && (
+        <Preview path={`emails/${email.id}/html`} title={`Preview of ${email.subject ?? "the e-mail"}`} />
+      )}
+      {chosen === "text" && <Code label="Text" text={email.text ?? ""} />}
+      {chosen === "html" && <Code label="HTML" text={email.html ?? ""} />}
+      {(chosen === "headers" || chosen === "raw") && <Source id={email.id} isWhole={chosen === "raw"} />}
+    </Card>
+  );
+}
+
+function Source({ id, isWhole }: { id: string; isWhole: boolean }) {
+  const { data, error } = useGet<string>(`emails/${id}/raw`, getText);
+  if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
+  const head = data.split(/\r?\n\r?\n/, 1)[0] ?? "";
+  return <Code label={capital(isWhole ? "raw source" : "headers")} text={isWhole ? data : head} />;
+}
+
+function Reschedule({ email, onDone, onClose }: { email: Email; onDone(): Promise<void>; onClose(): void }) {
+  const save = async (fields: FormData) => {
+    const scheduled_at = new Date(textOf(fields, "at")).toISOString();
+    await call("PATCH", `v1/emails/${email.id}`, { scheduled_at });
+    await onDone();
+    onClose();
+  };
+  return (
+    <Dialog title="Reschedule" onClose={onClose}>
+      <Form button="Reschedule" onSubmit={save}>
+        <Text label="Send at" name="at" type="datetime-local" hint="In the time of this computer." />
+      </Form>
+    </Dialog>
+  );
+}

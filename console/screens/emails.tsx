@@ -1,0 +1,104 @@
+import { ENDINGS, OPEN_STATUSES } from "../../src/rules/email.ts";
+import { Badge, Code, Empty, Screen, Time } from "../parts/bits.tsx";
+import { type Filter, List } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
+import { BASE } from "../place.ts";
+import { useConsole } from "../session.ts";
+import type { EmailItem } from "../shapes.ts";
+
+const STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
+const FILTERS: readonly Filter[] = [
+  { name: "status", label: "Status", options: STATUSES },
+  { name: "to", label: "To", placeholder: "ada@example.com" },
+  { name: "subject", label: "Subject", placeholder: "words" },
+  { name: "tag", label: "Tag", placeholder: "name:value" },
+  { name: "api_key_id", label: "Key", placeholder: "id of a key" },
+  { name: "stream", label: "Stream", placeholder: "transactional" },
+  { name: "since", label: "Since", day: "first moment" },
+  { name: "until", label: "Until", day: "last moment" },
+];
+
+export const EMAIL_COLUMNS: readonly Column<EmailItem>[] = [
+  { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
+  {
+    name: "To",
+    shrinks: true,
+    cell: (email) => (
+      <>
+        <a class="row-link ellipsis" href={`${BASE}/emails/${email.id}`}>
+          {email.to[0]}
+          {email.to.length > 1 && <span class="muted"> +{email.to.length - 1}</span>}
+        </a>
+        <span class="narrow">
+          <Subject email={email} />
+        </span>
+      </>
+    ),
+    csv: ({ to }) => to.join(" "),
+  },
+  {
+    name: "Subject",
+    wide: true,
+    shrinks: true,
+    cell: (email) => <Subject email={email} />,
+    csv: ({ subject }) => subject,
+  },
+  {
+    name: "Accepted",
+    numeric: true,
+    cell: ({ created_at }) => <Time at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+];
+const EXPORTED: readonly Column<EmailItem>[] = [
+  ...EMAIL_COLUMNS,
+  { name: "From", cell: () => null, csv: ({ from }) => from },
+  { name: "Id", wide: true, cell: () => null, csv: ({ id }) => id },
+];
+
+function Subject({ email: { subject, reason } }: { email: EmailItem }) {
+  return (
+    <>
+      <span class="ellipsis">{subject ?? <em class="muted">no subject</em>}</span>
+      {reason && <span class="ellipsis muted small-text">{reason}</span>}
+    </>
+  );
+}
+
+export function EmailsScreen() {
+  return (
+    <Screen title="Emails" intro="Everything this workspace has sent, newest first. It updates by itself.">
+      <List
+        label="e-mails"
+        path="v1/emails"
+        filters={FILTERS}
+        columns={EMAIL_COLUMNS}
+        exported={EXPORTED}
+        empty={<FirstEmail />}
+      />
+    </Screen>
+  );
+}
+
+export function FirstEmail() {
+  const { session } = useConsole();
+  return (
+    <Empty title="Send the first e-mail">
+      <p>Paste this into a terminal. The e-mail appears here at once.</p>
+      <Code label="A command that sends an e-mail" text={sendingCurl(session.base_url, session.demo_key)} />
+      {session.demo_key === null && (
+        <p>
+          <a href={`${BASE}/keys?new=1`}>Create an API key</a> and put it in place of{" "}
+          <code>YOUR_API_KEY</code>.
+        </p>
+      )}
+    </Empty>
+  );
+}
+
+export function sendingCurl(baseUrl: string, key: string | null): string {
+  return `curl ${baseUrl}/api/v1/emails \\
+  -H 'Authorization: Bearer ${key ?? "YOUR_API_KEY"}' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"from":"Demo <demo@example.com>","to":"you@example.com","subject":"Hello","html":"<p>It works.</p>"}'`;
+}

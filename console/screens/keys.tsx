@@ -1,0 +1,288 @@
+import { useState } from "preact/hooks";
+import { call, withQuery } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Code, Copy, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Check, Choice, Confirm, Dialog, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { BASE, refine, usePlace } from "../place.ts";
+import { useConsole } from "../session.ts";
+import type { AudienceItem, ListOf } from "../shapes.ts";
+import { sendingCurl } from "./emails.tsx";
+
+type Key = {
+  id: string;
+  name: string;
+  shown: string;
+  permissions: string[];
+  audience_ids: string[] | null;
+  created_at: string;
+  last_used_at: string | null;
+  revoked_at: string | null;
+};
+type Preset = { id: string; name: string; permissions: string[] };
+type Keys = ListOf<Key> & { presets: Preset[]; permissions: string[]; may_manage: boolean };
+type NewKey = { key: string; name: string; permissions: string[] };
+
+const EFFECTS: Record<string, string> = {
+  full: "Can do everything.",
+  audience: "Adds and updates contacts in chosen audiences. It cannot read the list, send e-mail or erase.",
+  sending: "Sends transactional e-mail. It cannot read or change contacts.",
+};
+const OWN_CHOICE = "own";
+
+export function KeysScreen() {
+  const { data, error, reload } = useGet<Keys>("keys");
+  const { query } = usePlace();
+  const [revoking, setRevoking] = useState<Key | null>(null);
+  const isCreating = query.has("new");
+  const isAll = query.get("show") === "all";
+  const shown = data?.data.filter(({ revoked_at }) => isAll || revoked_at === null) ?? [];
+  const create = (
+    <button type="button" class="primary" disabled={!data?.may_manage} onClick={() => refine({ new: "1" })}>
+      Create API key
+    </button>
+  );
+  return (
+    <Screen
+      title="API keys"
+      intro="A key is a secret of your servers. It is shown once, when it is created."
+      actions={create}
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && !data.may_manage && (
+        <p class="banner">Only owners and admins create and revoke keys. You can see them.</p>
+      )}
+      {data && (
+        <div class="bar">
+          <Check
+            key={String(isAll)}
+            label="Show revoked keys"
+            name="all"
+            isChecked={isAll}
+            onChange={(on) => refine({ show: on ? "all" : null })}
+          />
+        </div>
+      )}
+      {shown.length > 0 && (
+        <Table
+          label="API keys"
+          columns={columnsFor(data?.may_manage ?? false, setRevoking)}
+          rows={shown}
+          keyOf={({ id }) => id}
+        />
+      )}
+      {data && shown.length === 0 && <NoKeys />}
+      {data && shown.length > 0 && <Rotation />}
+      {isCreating && data?.may_manage && (
+        <CreateKey keys={data} onCreated={reload} onClose={() => refine({ new: null })} />
+      )}
+      {revoking && <Revoke of={revoking} onDone={reload} onClose={() => setRevoking(null)} />}
+    </Screen>
+  );
+}
+
+function columnsFor(mayManage: boolean, revoke: (key: Key) => void): Column<Key>[] {
+  return [
+    {
+      name: "Name",
+      cell: ({ name, revoked_at }) => (
+        <>
+          {name} {revoked_at && <Badge state="revoked" />}
+        </>
+      ),
+    },
+    { name: "Key", cell: ({ shown }) => <code>{shown}…</code> },
+    {
+      name: "May",
+      wide: true,
+      cell: ({ permissions, audience_ids }) => (
+        <>
+          {permissions.join(", ")}
+          {audience_ids && (
+            <span class="muted">
+              {" "}
+              in {audience_ids.length === 1 ? "1 audience" : `${audience_ids.length} audiences`}
+            </span>
+          )}
+        </>
+      ),
+    },
+    { name: "Created", wide: true, numeric: true, cell: ({ created_at }) => <Time at={created_at} /> },
+    { name: "Last used", numeric: true, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+    {
+      name: "Actions",
+      unnamed: true,
+      numeric: true,
+      cell: (key) => (
+        <div class="row-actions">
+          <a class="wide" href={`${BASE}/emails?api_key_id=${key.id}`}>
+            E-mails
+          </a>
+          {mayManage && key.revoked_at === null && (
+            <button type="button" class="small" aria-label={`Revoke ${key.name}`} onClick={() => revoke(key)}>
+              Revoke
+            </button>
+          )}
+        </div>
+      ),
+    },
+  ];
+}
+
+function CreateKey({
+  keys,
+  onCreated,
+  onClose,
+}: {
+  keys: Keys;
+  onCreated(): Promise<void>;
+  onClose(): void;
+}) {
+  const { data: audiences } = useGet<ListOf<AudienceItem>>("v1/audiences?limit=100");
+  const [preset, setPreset] = useState("sending");
+  const [made, setMade] = useState<NewKey | null>(null);
+  if (made) return <ShownOnce made={made} onClose={onClose} />;
+  const create = async (fields: FormData) => {
+    const audience_ids = fields.getAll("audience");
+    const wanted = preset === OWN_CHOICE ? { permissions: fields.getAll("permission") } : { preset };
+    const body = {
+      name: textOf(fields, "name"),
+      ...wanted,
+      ...(audience_ids.length > 0 && { audience_ids }),
+    };
+    setMade(await call<NewKey>("POST", "keys", body));
+    await onCreated();
+  };
+  const presets = [
+    ...keys.presets.map(({ id, name }) => ({ value: id, name })),
+    { value: OWN_CHOICE, name: "Choose permissions" },
+  ];
+  return (
+    <Dialog title="Create API key" onClose={onClose}>
+      <Form button="Create key" onSubmit={create}>
+        <Text label="Name" name="name" placeholder="shop backend" hint="Where the key is used." />
+        <Choice
+          label="Preset"
+          name="preset"
+          options={presets}
+          value={preset}
+          onChange={setPreset}
+          hint={EFFECTS[preset] ?? "Each permission by itself."}
+        />
+        {preset === OWN_CHOICE && (
+          <Checks
+            legend="Permissions"
+            name="permission"
+            options={keys.permissions.map((one) => ({ value: one, name: one }))}
+          />
+        )}
+        {preset !== "sending" && preset !== "full" && (
+          <Checks
+            legend="Audiences"
+            name="audience"
+            options={(audiences?.data ?? []).map(({ id, name }) => ({ value: id, name }))}
+            hint="None chosen: all audiences."
+          />
+        )}
+      </Form>
+    </Dialog>
+  );
+}
+
+function Checks({
+  legend,
+  name,
+  options,
+  hint,
+}: {
+  legend: string;
+  name: string;
+  options: { value: string; name: string }[];
+  hint?: string;
+}) {
+  return (
+    <fieldset>
+      <legend>{legend}</legend>
+      {options.map((option) => (
+        <Check key={option.value} label={option.name} name={name} value={option.value} />
+      ))}
+      {hint && <p class="hint">{hint}</p>}
+    </fieldset>
+  );
+}
+
+function ShownOnce({ made, onClose }: { made: NewKey; onClose(): void }) {
+  const { session } = useConsole();
+  return (
+    <Dialog title="Your new key" onClose={onClose}>
+      <p>
+        <strong>Copy it now.</strong> It is not shown again.
+      </p>
+      <Field label={made.name}>
+        {(id) => (
+          <input
+            id={id}
+            class="secret"
+            readOnly
+            value={made.key}
+            onFocus={({ currentTarget }) => currentTarget.select()}
+          />
+        )}
+      </Field>
+      <div class="buttons">
+        <Copy name="Copy the key" text={made.key} />
+        <button type="button" class="primary" onClick={onClose}>
+          I have stored it
+        </button>
+      </div>
+      {made.permissions.some((one) => one === "full" || one === "emails:send") && (
+        <>
+          <p class="muted">Try it:</p>
+          <Code label="A command that sends an e-mail" text={sendingCurl(session.base_url, made.key)} />
+        </>
+      )}
+    </Dialog>
+  );
+}
+
+function Revoke({ of, onDone, onClose }: { of: Key; onDone(): Promise<void>; onClose(): void }) {
+  const [cancels, setCancels] = useState(false);
+  const revoke = async () => {
+    await call("DELETE", withQuery(`keys/${of.id}`, { cancel_scheduled: cancels ? "true" : null }));
+    await onDone();
+  };
+  return (
+    <Confirm title={`Revoke ${of.name}?`} button="Revoke the key" onConfirm={revoke} onClose={onClose}>
+      <p>
+        The next request with <code>{of.shown}…</code> is refused. This cannot be undone.
+      </p>
+      <p>
+        Last used: <Time at={of.last_used_at} />.
+      </p>
+      <Check label="Cancel the scheduled e-mails that it has sent" name="cancels" onChange={setCancels} />
+    </Confirm>
+  );
+}
+
+function NoKeys() {
+  return (
+    <Empty title="No key yet">
+      <p>Your servers need a key for every call. “Sending only” is enough for most of them.</p>
+    </Empty>
+  );
+}
+
+function Rotation() {
+  return (
+    <details class="card">
+      <summary>How to rotate a key without losing a request</summary>
+      <ol>
+        <li>Create a key with the same permissions.</li>
+        <li>Deploy it to every server that uses the old one.</li>
+        <li>Wait until “last used” of the old key stops changing.</li>
+        <li>Revoke the old key. Its next request is refused.</li>
+      </ol>
+    </details>
+  );
+}

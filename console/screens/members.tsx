@@ -1,0 +1,196 @@
+import { useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Copy, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { useConsole } from "../session.ts";
+import { capital } from "../words.ts";
+
+type Member = { id: string; email: string; role: string; has_totp: boolean; is_you: boolean };
+type Invitation = { id: string; email: string; role: string; created_at: string; expires_at: string };
+type Members = { data: Member[]; invitations: Invitation[]; may_manage: boolean };
+type Link = { email: string; link: string };
+
+const ROLES = [
+  { value: "member", name: "Member: sends mail, changes templates and contacts" },
+  { value: "admin", name: "Admin: also keys, webhooks and members" },
+  { value: "owner", name: "Owner: also other owners" },
+];
+
+export function MembersScreen() {
+  const { data, error, reload } = useGet<Members>("members");
+  const { workspace } = useConsole();
+  const [isInviting, setInviting] = useState(false);
+  const [leaving, setLeaving] = useState<Member | null>(null);
+  const isOwner = workspace?.role === "owner";
+  return (
+    <Screen
+      title="Members"
+      intro="Who may look at this workspace, and change it."
+      actions={
+        <button type="button" class="primary" disabled={!data?.may_manage} onClick={() => setInviting(true)}>
+          Invite
+        </button>
+      }
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && !data.may_manage && <p class="banner">Only owners and admins invite and remove members.</p>}
+      {data && (
+        <Table
+          label="Members"
+          rows={data.data}
+          keyOf={({ id }) => id}
+          columns={columnsFor(data.may_manage, isOwner, setLeaving, reload)}
+        />
+      )}
+      {data && data.invitations.length > 0 && (
+        <Card title="Invited">
+          <ul class="plain-list">
+            {data.invitations.map(({ id, email, role, expires_at }) => (
+              <li key={id}>
+                <strong>{email}</strong> as {role}, until <Time at={expires_at} />{" "}
+                {data.may_manage && (
+                  <Do name="Withdraw" act={() => call("DELETE", `invitations/${id}`).then(reload)} />
+                )}
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
+      {isInviting && <Invite isOwner={isOwner} onInvited={reload} onClose={() => setInviting(false)} />}
+      {leaving && (
+        <Confirm
+          title={leaving.is_you ? "Leave this workspace?" : `Remove ${leaving.email}?`}
+          button={leaving.is_you ? "Leave" : "Remove"}
+          onConfirm={() => call("DELETE", `members/${leaving.id}`).then(reload)}
+          onClose={() => setLeaving(null)}
+        >
+          It holds for the next call. Keys that they created keep working.
+        </Confirm>
+      )}
+    </Screen>
+  );
+}
+
+function columnsFor(
+  mayManage: boolean,
+  isOwner: boolean,
+  leave: (member: Member) => void,
+  reload: () => Promise<void>,
+): Column<Member>[] {
+  return [
+    {
+      name: "Address",
+      cell: ({ email, is_you }) => (
+        <>
+          {email} {is_you && <span class="muted">(you)</span>}
+        </>
+      ),
+    },
+    {
+      name: "Role",
+      cell: (member) =>
+        mayManage && !member.is_you && (isOwner || member.role !== "owner") ? (
+          <RoleOf member={member} isOwner={isOwner} onDone={reload} />
+        ) : (
+          capital(member.role)
+        ),
+    },
+    {
+      name: "Second factor",
+      wide: true,
+      cell: ({ has_totp }) => <Badge state={has_totp ? "on" : "off"} tone={has_totp ? "good" : "quiet"} />,
+    },
+    {
+      name: "Actions",
+      unnamed: true,
+      numeric: true,
+      cell: (member) =>
+        (mayManage || member.is_you) && (
+          <button type="button" class="small" onClick={() => leave(member)}>
+            {member.is_you ? "Leave" : "Remove"}
+          </button>
+        ),
+    },
+  ];
+}
+
+function RoleOf({ member, isOwner, onDone }: { member: Member; isOwner: boolean; onDone(): Promise<void> }) {
+  const [error, setError] = useState<string | null>(null);
+  const change = (role: string) =>
+    call("PATCH", `members/${member.id}`, { role }).then(
+      () => setError(null),
+      (refusal: Error) => setError(refusal.message),
+    );
+  return (
+    <>
+      <select
+        aria-label={`Role of ${member.email}`}
+        value={member.role}
+        onChange={({ currentTarget }) => void change(currentTarget.value).then(onDone)}
+      >
+        {ROLES.filter(({ value }) => isOwner || value !== "owner").map(({ value }) => (
+          <option key={value} value={value}>
+            {capital(value)}
+          </option>
+        ))}
+      </select>
+      <Refusal error={error} />
+    </>
+  );
+}
+
+function Invite({
+  isOwner,
+  onInvited,
+  onClose,
+}: {
+  isOwner: boolean;
+  onInvited(): Promise<void>;
+  onClose(): void;
+}) {
+  const [made, setMade] = useState<Link | null>(null);
+  if (made)
+    return (
+      <Dialog title="Send this link" onClose={onClose}>
+        <p>It works for seven days, and only for {made.email}. It is not shown again.</p>
+        <Field label="Link">
+          {(id) => (
+            <input
+              id={id}
+              class="secret"
+              readOnly
+              value={made.link}
+              onFocus={({ currentTarget }) => currentTarget.select()}
+            />
+          )}
+        </Field>
+        <div class="buttons">
+          <Copy name="Copy the link" text={made.link} />
+          <button type="button" class="primary" onClick={onClose}>
+            Done
+          </button>
+        </div>
+      </Dialog>
+    );
+  const invite = async (fields: FormData) => {
+    setMade(
+      await call<Link>("POST", "members", { email: textOf(fields, "email"), role: textOf(fields, "role") }),
+    );
+    await onInvited();
+  };
+  return (
+    <Dialog title="Invite" onClose={onClose}>
+      <Form button="Make a link" onSubmit={invite}>
+        <Text label="Email" name="email" type="email" />
+        <Choice
+          label="Role"
+          name="role"
+          options={ROLES.filter(({ value }) => isOwner || value !== "owner")}
+        />
+      </Form>
+    </Dialog>
+  );
+}

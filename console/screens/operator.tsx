@@ -1,0 +1,213 @@
+import { useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { List } from "../parts/list.tsx";
+import { Table } from "../parts/table.tsx";
+import { refine, usePlace } from "../place.ts";
+import { capital, count } from "../words.ts";
+import { Holds } from "./queue.tsx";
+
+type WorkspaceItem = {
+  id: string;
+  name: string;
+  plan: string;
+  handle: string;
+  created_at: string;
+  suspended_at: string | null;
+  suspended_for: string | null;
+  members: number;
+};
+type Found = {
+  workspace_id: string;
+  workspace: string;
+  id: string;
+  status: string;
+  created_at: string;
+  reason: string | null;
+};
+
+const TABS = [
+  { id: "workspaces", name: "Workspaces" },
+  { id: "find", name: "Find mail" },
+  { id: "queue", name: "Queue of all" },
+];
+
+export function OperatorScreen() {
+  const { query } = usePlace();
+  const chosen = TABS.find(({ id }) => id === query.get("tab"))?.id ?? "workspaces";
+  return (
+    <Screen title="Operator" intro="What concerns the whole installation.">
+      <Tabs label="Operator" tabs={TABS} chosen={chosen} onChoose={(tab) => refine({ tab })} />
+      {chosen === "workspaces" && <Workspaces />}
+      {chosen === "find" && <Find />}
+      {chosen === "queue" && <WholeQueue />}
+    </Screen>
+  );
+}
+
+function Workspaces() {
+  const [suspending, setSuspending] = useState<WorkspaceItem | null>(null);
+  const [changes, setChanges] = useState(0);
+  const act = async (id: string, what: "suspend" | "resume") => {
+    await call("POST", `operator/workspaces/${id}/${what}`, {});
+    setChanges(changes + 1);
+  };
+  return (
+    <>
+      <List<WorkspaceItem>
+        label="workspaces"
+        path="operator/workspaces"
+        filters={[{ name: "name", label: "Name", placeholder: "shop" }]}
+        refreshed={changes}
+        columns={[
+          {
+            name: "Name",
+            cell: ({ name, suspended_at, suspended_for }) => (
+              <>
+                {name} {suspended_at && <Badge state="suspended" />}{" "}
+                <span class="muted">{suspended_for}</span>
+              </>
+            ),
+            csv: ({ name }) => name,
+          },
+          { name: "Plan", cell: ({ plan }) => capital(plan), csv: ({ plan }) => plan },
+          {
+            name: "Handle",
+            wide: true,
+            cell: ({ handle }) => <code>{handle}</code>,
+            csv: ({ handle }) => handle,
+          },
+          {
+            name: "Members",
+            wide: true,
+            numeric: true,
+            cell: ({ members }) => count(members),
+            csv: ({ members }) => members,
+          },
+          {
+            name: "Created",
+            wide: true,
+            numeric: true,
+            cell: ({ created_at }) => <Time at={created_at} />,
+            csv: ({ created_at }) => created_at,
+          },
+          {
+            name: "Actions",
+            unnamed: true,
+            numeric: true,
+            cell: (one) =>
+              one.suspended_at ? (
+                <Do name="Resume" act={() => act(one.id, "resume")} />
+              ) : (
+                <button type="button" class="small" onClick={() => setSuspending(one)}>
+                  Suspend
+                </button>
+              ),
+          },
+        ]}
+        empty={<p>There is no workspace.</p>}
+      />
+      {suspending && (
+        <Confirm
+          title={`Suspend ${suspending.name}?`}
+          button="Suspend"
+          onConfirm={() => act(suspending.id, "suspend")}
+          onClose={() => setSuspending(null)}
+        >
+          Its requests are refused, and its mail is held until it is resumed.
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function Find() {
+  const [found, setFound] = useState<Found[] | null>(null);
+  const find = async (fields: FormData) => {
+    setFound((await call<{ data: Found[] }>("POST", "operator/find", { what: textOf(fields, "what") })).data);
+  };
+  return (
+    <Card>
+      <Form button="Find" onSubmit={find}>
+        <Text
+          label="Message-ID or id"
+          name="what"
+          hint="Of mail in any workspace. Addresses and contents are not shown."
+        />
+      </Form>
+      {found?.length === 0 && <p class="banner">No e-mail has this id.</p>}
+      {found && found.length > 0 && (
+        <Table
+          label="Found mail"
+          rows={found}
+          keyOf={({ id }) => id}
+          columns={[
+            { name: "Workspace", cell: ({ workspace }) => workspace },
+            { name: "Status", cell: ({ status }) => <Badge state={status} /> },
+            { name: "Reason", cell: ({ reason }) => <span class="reply">{reason}</span> },
+            { name: "Id", wide: true, cell: ({ id }) => <code>{id}</code> },
+            { name: "Accepted", numeric: true, cell: ({ created_at }) => <Time at={created_at} /> },
+          ]}
+        />
+      )}
+    </Card>
+  );
+}
+
+type WholeQueueAnswer = {
+  bags: { in_line: number; held_back: number; leased: number };
+  emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
+  destinations: {
+    domain: string | null;
+    count: number;
+    next_attempt_at: string | null;
+    last_reply: string | null;
+  }[];
+  holds: {
+    destination: string;
+    kind: string;
+    until: string | null;
+    reason: string | null;
+    waiting: number;
+  }[];
+};
+
+function WholeQueue() {
+  const { data, error, reload } = useGet<WholeQueueAnswer>("operator/queue");
+  if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
+  const retry = (destination: string | null) =>
+    call("POST", "operator/queue/retry", destination ? { destination } : {}).then(reload);
+  return (
+    <>
+      {data.holds.length > 0 && <Holds holds={data.holds} isOperator onDone={reload} />}
+      <p class="banner">
+        {count(data.emails.in_bags)} queued, {count(data.emails.in_flight)} in flight,{" "}
+        {count(data.emails.deferred)} deferred, {count(data.emails.waiting)} wait for a cap,{" "}
+        {count(data.emails.scheduled)} scheduled.
+      </p>
+      <Table
+        label="Destinations"
+        rows={data.destinations}
+        keyOf={({ domain }) => domain ?? ""}
+        columns={[
+          { name: "Destination", cell: ({ domain }) => domain ?? "the smarthost" },
+          { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
+          {
+            name: "Next attempt",
+            wide: true,
+            cell: ({ next_attempt_at }) => next_attempt_at && <Time at={next_attempt_at} />,
+          },
+          { name: "Last reply", cell: ({ last_reply }) => <span class="reply">{last_reply}</span> },
+          {
+            name: "Actions",
+            unnamed: true,
+            numeric: true,
+            cell: ({ domain }) => <Do name="Retry" act={() => retry(domain)} />,
+          },
+        ]}
+      />
+    </>
+  );
+}

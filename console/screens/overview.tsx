@@ -1,0 +1,177 @@
+import { useMemo } from "preact/hooks";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Meter, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Chart } from "../parts/chart.tsx";
+import { BASE, refine, usePlace } from "../place.ts";
+import type { Used } from "../shapes.ts";
+import { count, percent } from "../words.ts";
+import { FirstEmail } from "./emails.tsx";
+
+type Day = {
+  day: string;
+  accepted: number;
+  attempted: number;
+  delivered: number;
+  deferred: number;
+  hard_bounced: number;
+  soft_bounced: number;
+  blocked: number;
+  complained: number;
+  failed: number;
+};
+type Attention = {
+  kind: string;
+  severity: "danger" | "warning";
+  text: string;
+  remedy: string;
+  link: string | null;
+};
+export type Quota = Record<"day" | "month", Used & { resets_at: string }>;
+type Overview = {
+  days: Day[];
+  caps: { hour: Used; day: Used; waiting: number };
+  quota: Quota;
+  queue: Record<"scheduled" | "waiting" | "deferred" | "queued" | "in_flight", number>;
+  attention: Attention[];
+};
+
+const SPANS = ["7", "30", "90"];
+
+export function OverviewScreen() {
+  const { query } = usePlace();
+  const span = SPANS.find((one) => one === query.get("days")) ?? "30";
+  const { data, error } = useGet<Overview>(`overview?days=${span}`);
+  return (
+    <Screen title="Overview" actions={<Span chosen={span} />}>
+      <Refusal error={error} />
+      {!data && !error && <Skeleton lines={10} />}
+      {data && <Found {...data} />}
+    </Screen>
+  );
+}
+
+function Span({ chosen }: { chosen: string }) {
+  return (
+    <fieldset class="segments">
+      <legend class="unseen">Days shown</legend>
+      {SPANS.map((days) => (
+        <button key={days} type="button" aria-pressed={days === chosen} onClick={() => refine({ days })}>
+          {days} days
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function Found({ days, caps, quota, queue, attention }: Overview) {
+  const total = (name: Exclude<keyof Day, "day">) => days.reduce((sum, day) => sum + day[name], 0);
+  const bounced = (day: Day) => day.hard_bounced + day.soft_bounced + day.blocked;
+  const allBounced = days.reduce((sum, day) => sum + bounced(day), 0);
+  const labels = useMemo(() => days.map(({ day }) => day), [days]);
+  const sent = useMemo(
+    () => [
+      { name: "Accepted", colour: 4, isDashed: true, values: days.map(({ accepted }) => accepted) },
+      { name: "Delivered", colour: 0, isFilled: true, values: days.map(({ delivered }) => delivered) },
+      { name: "Deferred", colour: 2, values: days.map(({ deferred }) => deferred) },
+    ],
+    [days],
+  );
+  const refused = useMemo(
+    () => [
+      { name: "Bounced", colour: 3, values: days.map(bounced) },
+      { name: "Complained", colour: 2, values: days.map(({ complained }) => complained) },
+      { name: "Failed", colour: 4, values: days.map(({ failed }) => failed) },
+    ],
+    [days],
+  );
+  if (total("accepted") === 0 && attention.length === 0) return <FirstEmail />;
+  return (
+    <>
+      <Attentions attention={attention} />
+      <dl class="tiles">
+        <Tile name="Accepted" value={count(total("accepted"))} />
+        <Tile
+          name="Delivered"
+          value={count(total("delivered"))}
+          note={percent(total("delivered"), total("attempted"))}
+        />
+        <Tile name="Bounced" value={count(allBounced)} note={percent(allBounced, total("attempted"))} />
+        <Tile
+          name="Complaints"
+          value={count(total("complained"))}
+          note={percent(total("complained"), total("delivered"))}
+        />
+        <Tile
+          name="In the queue"
+          value={count(queue.queued + queue.in_flight + queue.deferred)}
+          note={`${count(queue.waiting)} wait for a cap`}
+        />
+      </dl>
+      <div class="halves">
+        <Card>
+          <Chart title="Sent per day" days={labels} series={sent} />
+        </Card>
+        <Card>
+          <Chart title="Refused per day" days={labels} series={refused} />
+        </Card>
+        <Card title="Sending caps" actions={<a href={`${BASE}/caps`}>Caps and forecast</a>}>
+          <Meter name="This hour" {...caps.hour} />
+          <Meter
+            name="Today"
+            {...caps.day}
+            note={caps.waiting > 0 && `${count(caps.waiting)} e-mails wait for room.`}
+          />
+        </Card>
+        <Card title="Quota" actions={<a href={`${BASE}/usage`}>Usage</a>}>
+          <QuotaMeters quota={quota} />
+        </Card>
+      </div>
+    </>
+  );
+}
+
+export function QuotaMeters({ quota: { day, month } }: { quota: Quota }) {
+  return (
+    <>
+      <Meter name="Today" used={day.used} limit={day.limit} note={<Resets at={day.resets_at} />} />
+      <Meter name="This month" used={month.used} limit={month.limit} note={<Resets at={month.resets_at} />} />
+    </>
+  );
+}
+
+function Resets({ at }: { at: string }) {
+  return (
+    <>
+      Starts anew <Time at={at} />.
+    </>
+  );
+}
+
+export function Tile({ name, value, note }: { name: string; value: string; note?: string }) {
+  return (
+    <div class="tile">
+      <dt>{name}</dt>
+      <dd>
+        <span class="value">{value}</span> {note && <span class="muted">{note}</span>}
+      </dd>
+    </div>
+  );
+}
+
+function Attentions({ attention }: { attention: readonly Attention[] }) {
+  if (attention.length === 0) return null;
+  return (
+    <Card title="Needs attention">
+      <ul class="plain-list">
+        {attention.map(({ kind, severity, text, remedy, link }) => (
+          <li key={kind + text}>
+            <Badge state={severity} tone={severity === "danger" ? "bad" : "warn"} /> <strong>{text}</strong>
+            <div>
+              {remedy} {link && <a href={link}>Look</a>}
+            </div>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}

@@ -1,0 +1,227 @@
+import { useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Confirm, Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { BASE } from "../place.ts";
+import { useConsole } from "../session.ts";
+import { count } from "../words.ts";
+import { Tile } from "./overview.tsx";
+
+type Destination = {
+  domain: string | null;
+  count: number;
+  next_attempt_at: string | null;
+  last_reply: string | null;
+  in_flight: number;
+  delivered_per_minute: number;
+};
+type Hold = {
+  destination: string;
+  kind: string;
+  until: string | null;
+  reason: string | null;
+  waiting: number;
+};
+type Queue = {
+  emails: Record<"scheduled" | "waiting" | "deferred" | "queued" | "in_flight", number>;
+  destinations: Destination[];
+  holds: Hold[];
+  replies: { reply: string; count: number }[];
+};
+type Asked = { what: "suspend" | "bounce" | "cancel"; destination: string } | null;
+
+export function QueueScreen() {
+  const { data, error, reload } = useGet<Queue>("queue");
+  const { session } = useConsole();
+  const [asked, ask] = useState<Asked>(null);
+  const close = () => ask(null);
+  const isEmpty = data && data.destinations.length === 0 && data.holds.length === 0;
+  const retryAll = () => call("POST", "queue/retry", {}).then(reload);
+  const reallyBounce = (destination: string) =>
+    call("POST", "operator/queue/bounce", { destination }).then(reload);
+  const reallyCancel = (destination: string) => call("POST", "queue/cancel", { destination }).then(reload);
+  return (
+    <Screen
+      title="Queue"
+      intro="Mail that has not arrived yet, by destination."
+      actions={data && data.emails.deferred > 0 && <Do name="Retry all deferred" act={retryAll} />}
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && <Counts emails={data.emails} />}
+      {data && data.holds.length > 0 && (
+        <Holds holds={data.holds} isOperator={session.is_operator} onDone={reload} />
+      )}
+      {data && data.destinations.length > 0 && (
+        <Table
+          label="Destinations"
+          columns={columnsFor(session.is_operator, ask, reload)}
+          rows={data.destinations}
+          keyOf={({ domain }) => domain ?? ""}
+        />
+      )}
+      {isEmpty && (
+        <Empty title="Nothing is stuck">
+          <p>
+            Mail that a receiver defers shows here by its destination, with the receiver's last words. See
+            also <a href={`${BASE}/emails?status=waiting`}>mail that waits for a cap</a> and{" "}
+            <a href={`${BASE}/emails?status=scheduled`}>scheduled mail</a>.
+          </p>
+        </Empty>
+      )}
+      {asked?.what === "suspend" && (
+        <Suspend destination={asked.destination} onDone={reload} onClose={close} />
+      )}
+      {asked?.what === "bounce" && (
+        <Confirm
+          title={`Bounce all deferred mail to ${asked.destination}?`}
+          button="Bounce it"
+          onConfirm={() => reallyBounce(asked.destination)}
+          onClose={close}
+        >
+          It ends as bounced, for every workspace of this installation. This cannot be undone.
+        </Confirm>
+      )}
+      {asked?.what === "cancel" && (
+        <Confirm
+          title={`Cancel all deferred mail to ${asked.destination}?`}
+          button="Cancel it"
+          onConfirm={() => reallyCancel(asked.destination)}
+          onClose={close}
+        >
+          It ends as canceled and is not tried again. This cannot be undone.
+        </Confirm>
+      )}
+    </Screen>
+  );
+}
+
+export function Counts({ emails }: { emails: Queue["emails"] }) {
+  return (
+    <dl class="tiles">
+      <Tile name="Queued" value={count(emails.queued)} />
+      <Tile name="In flight" value={count(emails.in_flight)} />
+      <Tile name="Deferred" value={count(emails.deferred)} />
+      <Tile name="Wait for a cap" value={count(emails.waiting)} />
+      <Tile name="Scheduled" value={count(emails.scheduled)} />
+    </dl>
+  );
+}
+
+function columnsFor(
+  isOperator: boolean,
+  ask: (asked: Asked) => void,
+  reload: () => Promise<void>,
+): Column<Destination>[] {
+  return [
+    { name: "Destination", cell: ({ domain }) => domain ?? "the smarthost" },
+    { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
+    { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight) },
+    {
+      name: "Delivered a minute",
+      numeric: true,
+      wide: true,
+      cell: ({ delivered_per_minute }) => count(delivered_per_minute),
+    },
+    {
+      name: "Next attempt",
+      wide: true,
+      cell: ({ next_attempt_at }) => (next_attempt_at ? <Time at={next_attempt_at} /> : "when resumed"),
+    },
+    { name: "Last reply", cell: ({ last_reply }) => <span class="reply">{last_reply}</span> },
+    {
+      name: "Actions",
+      unnamed: true,
+      numeric: true,
+      cell: ({ domain }) =>
+        domain !== null && (
+          <div class="row-actions">
+            <Do name="Retry" act={() => call("POST", "queue/retry", { destination: domain }).then(reload)} />
+            <button type="button" onClick={() => ask({ what: "cancel", destination: domain })}>
+              Cancel
+            </button>
+            {isOperator && (
+              <>
+                <button type="button" onClick={() => ask({ what: "suspend", destination: domain })}>
+                  Suspend
+                </button>
+                <button type="button" onClick={() => ask({ what: "bounce", destination: domain })}>
+                  Bounce
+                </button>
+              </>
+            )}
+          </div>
+        ),
+    },
+  ];
+}
+
+export function Holds({
+  holds,
+  isOperator,
+  onDone,
+}: {
+  holds: readonly Hold[];
+  isOperator: boolean;
+  onDone(): Promise<void>;
+}) {
+  return (
+    <Card title="Suspended or slowed down">
+      <ul class="plain-list">
+        {holds.map(({ destination, kind, until, reason, waiting }) => (
+          <li key={destination + kind}>
+            <Badge state={kind} tone="warn" /> <strong>{destination}</strong>{" "}
+            {until ? (
+              <>
+                until <Time at={until} />
+              </>
+            ) : (
+              "until it is resumed"
+            )}
+            <div>
+              {reason} {waiting > 0 && `${count(waiting)} e-mails wait for it.`}
+            </div>
+            {isOperator && (
+              <Do
+                name="Resume"
+                act={() => call("POST", "operator/queue/resume", { destination }).then(onDone)}
+              />
+            )}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function Suspend({
+  destination,
+  onDone,
+  onClose,
+}: {
+  destination: string;
+  onDone(): Promise<void>;
+  onClose(): void;
+}) {
+  const suspend = async (fields: FormData) => {
+    const hours = textOf(fields, "hours");
+    await call("POST", "operator/queue/suspend", {
+      destination,
+      ...(hours !== "" && { hours: Number(hours) }),
+      reason: maybe(fields, "reason"),
+    });
+    await onDone();
+    onClose();
+  };
+  return (
+    <Dialog title={`Suspend ${destination}`} onClose={onClose}>
+      <Form button="Suspend" onSubmit={suspend}>
+        <p>Nothing is sent there, its mail waits, and no attempt is counted. It concerns every workspace.</p>
+        <Text label="Hours" name="hours" type="number" isOptional hint="Empty: until it is resumed." />
+        <Text label="Reason" name="reason" isOptional hint="For everyone who asks for the mail." />
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,104 @@
+import { useMemo } from "preact/hooks";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Graph } from "../parts/graph.tsx";
+import { BASE } from "../place.ts";
+import { fullTime } from "../words.ts";
+import type { Automation } from "./automations.tsx";
+
+type RunStep = {
+  key: string;
+  type: string;
+  status: string;
+  output: { result: string; detail: string | null };
+  started_at: string;
+  completed_at: string;
+};
+type Run = {
+  id: string;
+  status: string;
+  contact_id: string;
+  reason: string | null;
+  started_at: string;
+  next_step_at: string | null;
+  completed_at: string | null;
+  steps: RunStep[];
+};
+
+export function RunScreen({ id, other }: { id: string; other: string }) {
+  const { data: automation } = useGet<Automation>(`v1/automations/${id}`);
+  const { data: run, error } = useGet<Run>(`v1/automations/${id}/runs/${other}`);
+  const done = useMemo(
+    () =>
+      new Map(
+        run?.steps.map(({ key, status, output, completed_at }) => [
+          key,
+          { status, words: <Did output={output} at={completed_at} /> },
+        ]),
+      ),
+    [run],
+  );
+  return (
+    <Screen
+      title="Run"
+      intro={
+        run && (
+          <>
+            <Badge state={run.status} /> {run.reason}
+          </>
+        )
+      }
+      back={{ href: `${BASE}/automations/${id}?tab=runs`, name: automation?.name ?? "Automation" }}
+    >
+      <Refusal error={error} />
+      {!run && !error && <Skeleton />}
+      {run && (
+        <div class="columns">
+          <Card title="What it did">
+            {automation && <Graph event={automation.event} steps={automation.document.steps} done={done} />}
+          </Card>
+          <div>
+            <Card title="Run">
+              <Facts
+                facts={[
+                  [
+                    "Contact",
+                    automation && (
+                      <a href={`${BASE}/audiences/${automation.audience_id}/contacts/${run.contact_id}`}>
+                        Open
+                      </a>
+                    ),
+                  ],
+                  ["Started", fullTime(run.started_at)],
+                  ["Next step", run.next_step_at && <Time at={run.next_step_at} />],
+                  ["Ended", run.completed_at && fullTime(run.completed_at)],
+                ]}
+              />
+            </Card>
+            <Card title="Steps">
+              <ol class="timeline">
+                {run.steps.map((step) => (
+                  <li key={step.key}>
+                    <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
+                    <div class="reply">
+                      {step.output.result} {step.output.detail}
+                    </div>
+                  </li>
+                ))}
+              </ol>
+              {run.steps.length === 0 && <p class="muted">Nothing was done yet.</p>}
+            </Card>
+          </div>
+        </div>
+      )}
+    </Screen>
+  );
+}
+
+function Did({ output, at }: { output: RunStep["output"]; at: string }) {
+  return (
+    <>
+      {output.result} <Time at={at} />
+    </>
+  );
+}

@@ -1,0 +1,74 @@
+import { useState } from "preact/hooks";
+import { type CallError, call } from "../call.ts";
+import { Form, Text, textOf } from "../parts/form.tsx";
+import type { Session } from "../session.ts";
+import { Door } from "./door.tsx";
+
+export function SignIn({ onSignedIn }: { onSignedIn(session: Session): Promise<void> }) {
+  const [asksCode, setAsksCode] = useState(false);
+  const [isForgotten, setForgotten] = useState(false);
+  if (isForgotten) return <Forgotten onBack={() => setForgotten(false)} />;
+  const signIn = async (fields: FormData) => {
+    const code = textOf(fields, "code");
+    const given = { email: textOf(fields, "email"), password: String(fields.get("password") ?? "") };
+    try {
+      await onSignedIn(await call<Session>("POST", "session", { ...given, ...(code !== "" && { code }) }));
+    } catch (refusal) {
+      if ((refusal as CallError).code === "code_required") setAsksCode(true);
+      throw refusal;
+    }
+  };
+  return (
+    <Door title="Sign in">
+      <Form
+        button="Sign in"
+        onSubmit={signIn}
+        secondary={
+          <button type="button" class="plain" onClick={() => setForgotten(true)}>
+            Forgot the password?
+          </button>
+        }
+      >
+        <Text label="Email" name="email" type="email" autoComplete="username" />
+        <Text label="Password" name="password" type="password" autoComplete="current-password" />
+        {asksCode && (
+          <Text
+            label="Code"
+            name="code"
+            autoComplete="one-time-code"
+            hint="The six digits that your app shows now."
+          />
+        )}
+      </Form>
+    </Door>
+  );
+}
+
+function Forgotten({ onBack }: { onBack(): void }) {
+  const [isAsked, setAsked] = useState(false);
+  const ask = async (fields: FormData) => {
+    await call("POST", "reset", { email: textOf(fields, "email") });
+    setAsked(true);
+  };
+  const back = (
+    <button type="button" class="plain" onClick={onBack}>
+      Back to sign-in
+    </button>
+  );
+  if (isAsked)
+    return (
+      <Door title="Look into your mail">
+        <p>
+          If this address has an account, a mail with a link is on its way to it. The link works for an hour.
+        </p>
+        {back}
+      </Door>
+    );
+  return (
+    <Door title="Reset your password">
+      <Form button="Send the link" onSubmit={ask} secondary={back}>
+        <Text label="Email" name="email" type="email" autoComplete="username" />
+      </Form>
+    </Door>
+  );
+}

@@ -1,0 +1,318 @@
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Diff } from "../parts/diff.tsx";
+import { Editor, JsonField } from "../parts/editor.tsx";
+import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { List } from "../parts/list.tsx";
+import { PreviewFrame } from "../parts/preview.tsx";
+import { BASE, go, refine, usePlace } from "../place.ts";
+import { useConsole } from "../session.ts";
+import type { ListOf } from "../shapes.ts";
+
+type Variable = { key: string; type: string; fallback_value: string | number | null };
+type TemplateItem = {
+  id: string;
+  external_id: string | null;
+  name: string;
+  subject: string | null;
+  variables: Variable[];
+  updated_at: string;
+};
+type Template = TemplateItem & { from: string | null; html: string; text: string | null };
+type Version = {
+  version: number;
+  created_at: string;
+  name: string;
+  subject: string | null;
+  html: string;
+  text: string | null;
+};
+type Rendering = { html: string; subject: string | null; text: string | null; frame_url: string };
+
+const PAUSE_MS = 400;
+const FIRST_HTML = `<h1>Hello {{first_name|there}}</h1>
+<p>Thank you for your order {{order_number}}.</p>
+`;
+
+export function TemplatesScreen() {
+  const [isAdding, setAdding] = useState(false);
+  const { session } = useConsole();
+  const add = async (fields: FormData) => {
+    const body = { name: textOf(fields, "name"), subject: textOf(fields, "subject"), html: FIRST_HTML };
+    const { id } = await call<{ id: string }>("POST", "v1/templates", body);
+    go(`/templates/${id}`);
+  };
+  const curl = `curl -X PUT ${session.base_url}/api/v1/templates/order-confirmation \\
+  -H 'Authorization: Bearer ${session.demo_key ?? "YOUR_API_KEY"}' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"subject":"Your order {{order_number}}","html":"<p>Thank you, {{first_name|friend}}.</p>"}'`;
+  return (
+    <Screen
+      title="Templates"
+      intro="HTML with variables, used by e-mails and automations."
+      actions={
+        <button type="button" class="primary" onClick={() => setAdding(true)}>
+          New template
+        </button>
+      }
+    >
+      <List<TemplateItem>
+        label="templates"
+        path="v1/templates"
+        columns={[
+          {
+            name: "Name",
+            cell: ({ id, name }) => (
+              <a class="row-link" href={`${BASE}/templates/${id}`}>
+                {name}
+              </a>
+            ),
+            csv: ({ name }) => name,
+          },
+          {
+            name: "External id",
+            wide: true,
+            cell: ({ external_id }) => external_id && <code>{external_id}</code>,
+            csv: ({ external_id }) => external_id,
+          },
+          {
+            name: "Subject",
+            wide: true,
+            cell: ({ subject }) => <span class="ellipsis">{subject}</span>,
+            csv: ({ subject }) => subject,
+          },
+          {
+            name: "Changed",
+            numeric: true,
+            cell: ({ updated_at }) => <Time at={updated_at} />,
+            csv: ({ updated_at }) => updated_at,
+          },
+        ]}
+        empty={
+          <Empty title="No template yet">
+            <p>Write one here, or push it from your repository:</p>
+            <Code label="A command that saves a template" text={curl} />
+          </Empty>
+        }
+      />
+      {isAdding && (
+        <Dialog title="New template" onClose={() => setAdding(false)}>
+          <Form button="Create" onSubmit={add}>
+            <Text label="Name" name="name" />
+            <Text label="Subject" name="subject" />
+          </Form>
+        </Dialog>
+      )}
+    </Screen>
+  );
+}
+
+export function TemplateScreen({ id }: { id: string }) {
+  const { data, error, reload } = useGet<Template>(`v1/templates/${id}`);
+  const { query } = usePlace();
+  const [asked, ask] = useState<"test" | "delete" | null>(null);
+  const chosen = query.get("tab") ?? "edit";
+  const back = { href: `${BASE}/templates`, name: "Templates" };
+  const remove = async () => {
+    await call("DELETE", `v1/templates/${id}`);
+    go("/templates");
+  };
+  const copy = async () => {
+    const made = await call<{ id: string }>("POST", `v1/templates/${id}/duplicate`);
+    go(`/templates/${made.id}`);
+  };
+  if (!data)
+    return (
+      <Screen title="Template" back={back}>
+        <Refusal error={error} />
+        {!error && <Skeleton />}
+      </Screen>
+    );
+  return (
+    <Screen
+      title={data.name}
+      intro={data.external_id && <code>{data.external_id}</code>}
+      back={back}
+      actions={
+        <>
+          <button type="button" onClick={() => ask("test")}>
+            Send a test
+          </button>
+          <Do name="Duplicate" act={copy} />
+          <button type="button" onClick={() => ask("delete")}>
+            Delete
+          </button>
+        </>
+      }
+    >
+      <Tabs
+        label="Template"
+        tabs={[
+          { id: "edit", name: "Edit" },
+          { id: "versions", name: "Versions" },
+        ]}
+        chosen={chosen}
+        onChoose={(tab) => refine({ tab })}
+      />
+      {chosen === "versions" ? (
+        <Versions template={data} onRestored={reload} />
+      ) : (
+        <Edit template={data} onSaved={reload} />
+      )}
+      {asked === "test" && <SendTest template={data} onClose={() => ask(null)} />}
+      {asked === "delete" && (
+        <Confirm
+          title={`Delete ${data.name}?`}
+          button="Delete the template"
+          onConfirm={remove}
+          onClose={() => ask(null)}
+        >
+          E-mails that were accepted keep their contents. Requests that name it are refused.
+        </Confirm>
+      )}
+    </Screen>
+  );
+}
+
+function Edit({ template, onSaved }: { template: Template; onSaved(): Promise<void> }) {
+  const [html, setHtml] = useState(template.html);
+  const [subject, setSubject] = useState(template.subject ?? "");
+  const [variables, setVariables] = useState(() => JSON.stringify(examples(template.variables), null, 2));
+  const { rendering, error } = useRendering(html, subject, variables);
+  const isChanged = html !== template.html || subject !== (template.subject ?? "");
+  const save = () => call("PATCH", `v1/templates/${template.id}`, { html, subject }).then(onSaved);
+  return (
+    <div class="halves">
+      <Card
+        title="HTML"
+        actions={<Do name={isChanged ? "Save" : "Saved"} isPrimary isOff={!isChanged} act={save} />}
+      >
+        <div class="stack">
+          <Text label="Subject" name="subject" value={subject} isOptional onInput={setSubject} />
+          <Editor label="HTML" value={html} faultyLine={lineIn(error)} onInput={setHtml} />
+          <Refusal error={error} />
+        </div>
+      </Card>
+      <Card title={rendering?.subject ?? "Preview"}>
+        {rendering && <PreviewFrame src={rendering.frame_url} title="Preview of the template" />}
+        {!rendering && !error && <Skeleton />}
+        <JsonField label="Variables of the preview" value={variables} onInput={setVariables} />
+      </Card>
+    </div>
+  );
+}
+
+/** What the server makes of it, a moment after the last key. */
+function useRendering(html: string, subject: string, variables: string) {
+  const [rendering, setRendering] = useState<Rendering | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    let isCurrent = true;
+    const timer = setTimeout(async () => {
+      try {
+        const values = JSON.parse(variables);
+        const made = await call<Rendering>("POST", "templates/render", { html, subject, variables: values });
+        if (!isCurrent) return;
+        setRendering(made);
+        setError(null);
+      } catch (refusal) {
+        if (isCurrent) setError((refusal as Error).message);
+      }
+    }, PAUSE_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [html, subject, variables]);
+  return { rendering, error };
+}
+
+function examples(variables: readonly Variable[]): Record<string, unknown> {
+  return Object.fromEntries(
+    variables.map(({ key, fallback_value }) => [key, fallback_value ?? key.replaceAll("_", " ")]),
+  );
+}
+
+/** The refusals of Liquid name the line. */
+function lineIn(error: string | null): number | null {
+  const line = /line[: ]+(\d+)/i.exec(error ?? "")?.[1];
+  return line === undefined ? null : Number(line);
+}
+
+function Versions({ template, onRestored }: { template: Template; onRestored(): Promise<void> }) {
+  const { data, error, reload } = useGet<ListOf<Version>>(`templates/${template.id}/versions`);
+  const [chosen, choose] = useState<number | null>(null);
+  if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
+  const at = data.data.findIndex(({ version }) => version === chosen);
+  const shown = data.data[Math.max(0, at)];
+  const before = data.data[Math.max(0, at) + 1];
+  const restore = async ({ html, subject, text }: Version) => {
+    await call("PATCH", `v1/templates/${template.id}`, {
+      html,
+      ...(subject !== null && { subject }),
+      ...(text !== null && { text }),
+    });
+    await Promise.all([onRestored(), reload()]);
+  };
+  return (
+    <div class="columns">
+      <Card
+        title={before && shown ? `Version ${shown.version} beside ${before.version}` : "The first version"}
+      >
+        {shown && <Diff before={before?.html ?? ""} after={shown.html} />}
+      </Card>
+      <Card title="Versions">
+        <ol class="timeline">
+          {data.data.map((version, n) => (
+            <li key={version.version}>
+              <button
+                type="button"
+                class="plain"
+                aria-pressed={version === shown}
+                onClick={() => choose(version.version)}
+              >
+                Version {version.version}
+              </button>{" "}
+              {n === 0 ? (
+                <Badge state="live" tone="good" />
+              ) : (
+                <Do name="Restore" act={() => restore(version)} />
+              )}
+              <div class="muted small-text">
+                <Time at={version.created_at} />
+              </div>
+            </li>
+          ))}
+        </ol>
+      </Card>
+    </div>
+  );
+}
+
+function SendTest({ template, onClose }: { template: Template; onClose(): void }) {
+  const { session } = useConsole();
+  const send = async (fields: FormData) => {
+    const variables = JSON.parse(textOf(fields, "variables"));
+    const { id } = await call<{ id: string }>("POST", "v1/emails", {
+      from: textOf(fields, "from"),
+      to: textOf(fields, "to"),
+      template: { id: template.id, variables },
+    });
+    go(`/emails/${id}`);
+  };
+  return (
+    <Dialog title="Send a test" onClose={onClose}>
+      <Form button="Send" onSubmit={send}>
+        <Text label="From" name="from" value={template.from ?? ""} placeholder="Shop <orders@example.com>" />
+        <Text label="To" name="to" type="email" value={session.account.email} />
+        <JsonField
+          label="Variables"
+          name="variables"
+          value={JSON.stringify(examples(template.variables), null, 2)}
+        />
+      </Form>
+    </Dialog>
+  );
+}

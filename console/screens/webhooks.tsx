@@ -1,0 +1,421 @@
+import { useState } from "preact/hooks";
+import { EVENT_TYPES } from "../../src/rules/webhook.ts";
+import { call } from "../call.ts";
+import { useGet } from "../hooks.ts";
+import {
+  Badge,
+  Card,
+  Code,
+  Copy,
+  Empty,
+  Facts,
+  Refusal,
+  Screen,
+  Skeleton,
+  Tabs,
+  Time,
+} from "../parts/bits.tsx";
+import { Check, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { List } from "../parts/list.tsx";
+import { BASE, go, refine, usePlace } from "../place.ts";
+import { useMayManage } from "../session.ts";
+import { count, plain } from "../words.ts";
+
+type WebhookItem = {
+  id: string;
+  endpoint: string;
+  created_at: string;
+  status: string;
+  events: string[] | null;
+};
+type Webhook = WebhookItem & {
+  public_key: string | null;
+  disabled_for: string | null;
+  failures: number;
+  failing_since: string | null;
+  next_attempt_at: string | null;
+  last_delivered_at: string | null;
+  events_behind: number;
+  events_missed: number;
+};
+type Attempt = {
+  id: string;
+  event_id: string | null;
+  event_type: string | null;
+  http_status_code: number;
+  response: string;
+  error: string | null;
+  duration_ms: number;
+  sent_at: string;
+};
+type EventItem = { id: string; type: string; created_at: string; status: string };
+type WebhookEvent = EventItem & { payload: unknown };
+type Secret = { id: string; signing_secret: string };
+
+export function WebhooksScreen() {
+  const [isAdding, setAdding] = useState(false);
+  const mayManage = useMayManage();
+  return (
+    <Screen
+      title="Webhooks"
+      intro="Endpoints of yours that are told what happens, with signed requests."
+      actions={
+        <button type="button" class="primary" disabled={!mayManage} onClick={() => setAdding(true)}>
+          Add webhook
+        </button>
+      }
+    >
+      {!mayManage && <p class="banner">Only owners and admins change webhooks.</p>}
+      <List<WebhookItem>
+        label="webhooks"
+        path="v1/webhooks"
+        columns={[
+          {
+            name: "Endpoint",
+            cell: ({ id, endpoint }) => (
+              <a class="row-link" href={`${BASE}/webhooks/${id}`}>
+                <span class="ellipsis">{endpoint}</span>
+              </a>
+            ),
+            csv: ({ endpoint }) => endpoint,
+          },
+          { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
+          {
+            name: "Events",
+            wide: true,
+            cell: ({ events }) => (events ? events.map(plain).join(", ") : "all"),
+            csv: ({ events }) => events?.join(" ") ?? "all",
+          },
+          {
+            name: "Added",
+            numeric: true,
+            cell: ({ created_at }) => <Time at={created_at} />,
+            csv: ({ created_at }) => created_at,
+          },
+        ]}
+        empty={
+          <Empty title="Be told instead of asking">
+            <p>
+              Add an address of your server. It gets a request for each delivery, bounce and complaint, signed
+              as Standard Webhooks says.
+            </p>
+          </Empty>
+        }
+      />
+      {isAdding && <Add onClose={() => setAdding(false)} />}
+    </Screen>
+  );
+}
+
+function Add({ onClose }: { onClose(): void }) {
+  const [made, setMade] = useState<Secret | null>(null);
+  if (made) return <ShowSecret secret={made} onClose={() => go(`/webhooks/${made.id}`)} />;
+  const add = async (fields: FormData) => {
+    const events = fields.getAll("event");
+    const body = { endpoint: textOf(fields, "endpoint"), ...(events.length > 0 && { events }) };
+    setMade(await call<Secret>("POST", "v1/webhooks", body));
+  };
+  return (
+    <Dialog title="Add webhook" onClose={onClose}>
+      <Form button="Add" onSubmit={add}>
+        <Text label="Endpoint" name="endpoint" type="url" placeholder="https://example.com/hooks/mail" />
+        <EventChecks chosen={[]} />
+      </Form>
+    </Dialog>
+  );
+}
+
+function EventChecks({ chosen }: { chosen: readonly string[] }) {
+  return (
+    <fieldset>
+      <legend>Events</legend>
+      {EVENT_TYPES.map((event) => (
+        <Check key={event} label={event} name="event" value={event} isChecked={chosen.includes(event)} />
+      ))}
+      <p class="hint">None chosen: all of them.</p>
+    </fieldset>
+  );
+}
+
+function ShowSecret({ secret, onClose }: { secret: Secret; onClose(): void }) {
+  return (
+    <Dialog title="The signing secret" onClose={onClose}>
+      <p>
+        <strong>Copy it now.</strong> It is not shown again. Your server checks with it that a request comes
+        from here.
+      </p>
+      <Field label="Secret">
+        {(id) => <input id={id} class="secret" readOnly value={secret.signing_secret} />}
+      </Field>
+      <div class="buttons">
+        <Copy name="Copy the secret" text={secret.signing_secret} />
+        <button type="button" class="primary" onClick={onClose}>
+          I have stored it
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+type Asked = "edit" | "remove" | "rotate" | "replay" | null;
+
+export function WebhookScreen({ id }: { id: string }) {
+  const { data, error, reload } = useGet<Webhook>(`v1/webhooks/${id}`);
+  const { query } = usePlace();
+  const mayManage = useMayManage();
+  const [asked, ask] = useState<Asked>(null);
+  const [secret, setSecret] = useState<Secret | null>(null);
+  const close = () => ask(null);
+  const path = `v1/webhooks/${id}`;
+  const shown = query.get("tab") ?? "events";
+  const isOn = data?.status === "enabled";
+  const turn = () => call("PATCH", path, { status: isOn ? "disabled" : "enabled" }).then(reload);
+  const remove = async () => {
+    await call("DELETE", path);
+    go("/webhooks");
+  };
+  const rotate = async () => setSecret(await call<Secret>("POST", `${path}/signing-secret/rotate`));
+  return (
+    <Screen
+      title="Webhook"
+      intro={data && <code>{data.endpoint}</code>}
+      back={{ href: `${BASE}/webhooks`, name: "Webhooks" }}
+      actions={
+        data &&
+        mayManage && (
+          <>
+            <Do name="Send a test event" isPrimary act={() => call("POST", `${path}/test`).then(reload)} />
+            <button type="button" onClick={() => ask("replay")}>
+              Replay
+            </button>
+            <button type="button" onClick={() => ask("edit")}>
+              Edit
+            </button>
+            <Do name={isOn ? "Disable" : "Enable"} act={turn} />
+            <button type="button" onClick={() => ask("rotate")}>
+              New secret
+            </button>
+            <button type="button" onClick={() => ask("remove")}>
+              Remove
+            </button>
+          </>
+        )
+      }
+    >
+      <Refusal error={error} />
+      {!data && !error && <Skeleton />}
+      {data && (
+        <div class="columns">
+          <div>
+            <Tabs
+              label="History"
+              tabs={[
+                { id: "events", name: "Events" },
+                { id: "attempts", name: "Attempts" },
+              ]}
+              chosen={shown}
+              onChoose={(tab) => refine({ tab })}
+            />
+            {shown === "attempts" ? <Attempts path={path} /> : <Events path={path} mayManage={mayManage} />}
+          </div>
+          <State webhook={data} />
+        </div>
+      )}
+      {asked === "edit" && data && <Edit webhook={data} onDone={reload} onClose={close} />}
+      {asked === "replay" && <Replay path={path} onDone={reload} onClose={close} />}
+      {asked === "remove" && (
+        <Confirm title="Remove this webhook?" button="Remove" onConfirm={remove} onClose={close}>
+          It is told nothing any more, and its history is deleted.
+        </Confirm>
+      )}
+      {asked === "rotate" && (
+        <Confirm title="Make a new secret?" button="Make a new secret" onConfirm={rotate} onClose={close}>
+          Requests are signed with both secrets for a day, then only with the new one.
+        </Confirm>
+      )}
+      {secret && <ShowSecret secret={secret} onClose={() => setSecret(null)} />}
+    </Screen>
+  );
+}
+
+function State({ webhook }: { webhook: Webhook }) {
+  return (
+    <Card title="State">
+      <Facts
+        facts={[
+          ["Status", <Badge state={webhook.status} />],
+          [
+            "Disabled because",
+            webhook.disabled_for === "gone"
+              ? "the endpoint answered 410 Gone"
+              : webhook.disabled_for && "it kept failing",
+          ],
+          ["Events", webhook.events ? webhook.events.join(", ") : "all"],
+          ["Last delivered", <Time at={webhook.last_delivered_at} />],
+          ["Failing since", webhook.failing_since && <Time at={webhook.failing_since} />],
+          ["Failures in a row", webhook.failures > 0 && count(webhook.failures)],
+          ["Next attempt", webhook.next_attempt_at && <Time at={webhook.next_attempt_at} />],
+          ["Events behind", count(webhook.events_behind)],
+          ["Events missed", webhook.events_missed > 0 && count(webhook.events_missed)],
+          ["Public key", webhook.public_key && <code>{webhook.public_key}</code>],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
+  const [looked, look] = useState<string | null>(null);
+  const [changes, setChanges] = useState(0);
+  return (
+    <>
+      <List<EventItem>
+        label="events"
+        path={`${path}/events`}
+        refreshed={changes}
+        columns={[
+          {
+            name: "Event",
+            cell: ({ id, type }) => (
+              <button type="button" class="plain" onClick={() => look(id)}>
+                {type}
+              </button>
+            ),
+            csv: ({ type }) => type,
+          },
+          { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
+          {
+            name: "At",
+            numeric: true,
+            cell: ({ created_at }) => <Time at={created_at} />,
+            csv: ({ created_at }) => created_at,
+          },
+          {
+            name: "Actions",
+            unnamed: true,
+            numeric: true,
+            cell: ({ id }) =>
+              mayManage && (
+                <Do
+                  name="Replay"
+                  act={() => call("POST", `${path}/events/${id}/replay`).then(() => setChanges(changes + 1))}
+                />
+              ),
+          },
+        ]}
+        empty={
+          <Empty title="Nothing was sent yet">
+            <p>“Send a test event” shows at once whether your endpoint answers.</p>
+          </Empty>
+        }
+      />
+      {looked && <Look path={`${path}/events/${looked}`} onClose={() => look(null)} />}
+    </>
+  );
+}
+
+function Look({ path, onClose }: { path: string; onClose(): void }) {
+  const { data, error } = useGet<WebhookEvent>(path);
+  return (
+    <Dialog title={data?.type ?? "Event"} onClose={onClose}>
+      <Refusal error={error} />
+      {data ? <Code label="Payload" text={JSON.stringify(data.payload, null, 2)} /> : <Skeleton />}
+      <Attempts path={path} />
+    </Dialog>
+  );
+}
+
+function Attempts({ path }: { path: string }) {
+  return (
+    <List<Attempt>
+      label="attempts"
+      path={`${path}/attempts`}
+      columns={[
+        {
+          name: "Answer",
+          cell: ({ http_status_code, error }) => (
+            <Badge
+              state="answer"
+              words={http_status_code > 0 ? String(http_status_code) : (error ?? "no answer")}
+              tone={http_status_code >= 200 && http_status_code < 300 ? "good" : "bad"}
+            />
+          ),
+          csv: ({ http_status_code }) => http_status_code,
+        },
+        {
+          name: "Event",
+          wide: true,
+          cell: ({ event_type }) => event_type ?? "test",
+          csv: ({ event_type }) => event_type,
+        },
+        {
+          name: "Words",
+          cell: ({ response, error }) => <span class="reply">{error ?? response.slice(0, 300)}</span>,
+          csv: ({ response, error }) => error ?? response,
+        },
+        {
+          name: "Took",
+          wide: true,
+          numeric: true,
+          cell: ({ duration_ms }) => `${duration_ms} ms`,
+          csv: ({ duration_ms }) => duration_ms,
+        },
+        {
+          name: "At",
+          numeric: true,
+          cell: ({ sent_at }) => <Time at={sent_at} />,
+          csv: ({ sent_at }) => sent_at,
+        },
+      ]}
+      empty={
+        <Empty title="No attempt yet">
+          <p>Each request to the endpoint shows here, with its answer.</p>
+        </Empty>
+      }
+    />
+  );
+}
+
+function Edit({ webhook, onDone, onClose }: { webhook: Webhook; onDone(): Promise<void>; onClose(): void }) {
+  const save = async (fields: FormData) => {
+    const events = fields.getAll("event");
+    await call("PATCH", `v1/webhooks/${webhook.id}`, {
+      endpoint: textOf(fields, "endpoint"),
+      ...(events.length > 0 && { events }),
+    });
+    await onDone();
+    onClose();
+  };
+  return (
+    <Dialog title="Edit webhook" onClose={onClose}>
+      <Form button="Save" onSubmit={save}>
+        <Text label="Endpoint" name="endpoint" type="url" value={webhook.endpoint} />
+        <EventChecks chosen={webhook.events ?? []} />
+      </Form>
+    </Dialog>
+  );
+}
+
+function Replay({ path, onDone, onClose }: { path: string; onDone(): Promise<void>; onClose(): void }) {
+  const replay = async (fields: FormData) => {
+    const [since, until] = ["since", "until"].map((name) => textOf(fields, name));
+    const span = {
+      ...(since && { since: new Date(since).toISOString() }),
+      ...(until && { until: new Date(until).toISOString() }),
+    };
+    await call("POST", `${path}/replay`, since || until ? span : { failed: true });
+    await onDone();
+    onClose();
+  };
+  return (
+    <Dialog title="Replay events" onClose={onClose}>
+      <Form button="Send again" onSubmit={replay}>
+        <p>Without times, all events that failed are sent again.</p>
+        <div class="fields-row">
+          <Text label="Since" name="since" type="datetime-local" isOptional />
+          <Text label="Until" name="until" type="datetime-local" isOptional />
+        </div>
+      </Form>
+    </Dialog>
+  );
+}

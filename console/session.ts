@@ -1,0 +1,38 @@
+/** Who is signed in, and in which workspace. */
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+
+export type Role = "owner" | "admin" | "member";
+export type Workspace = { id: string; name: string; plan: string; role: Role; is_suspended: boolean };
+export type Session = {
+  account: { id: string; email: string; is_operator: boolean; has_totp: boolean };
+  workspaces: Workspace[];
+  csrf: string;
+  is_operator: boolean;
+  development: boolean;
+  base_url: string;
+  console_url: string;
+  /** Of the demo workspace, in development. */
+  demo_key: string | null;
+};
+
+export type Console = {
+  session: Session;
+  workspace: Workspace | null;
+  choose(workspaceId: string): void;
+  /** Takes what a call answered, or asks again. */
+  renew(session?: Session): Promise<void>;
+  signOut(): Promise<void>;
+};
+
+export const ConsoleContext = createContext<Console | null>(null);
+
+export function useConsole(): Console {
+  return useContext(ConsoleContext) as Console;
+}
+
+/** Owners and admins change what members may only read. */
+export function useMayManage(): boolean {
+  const { workspace } = useConsole();
+  return workspace?.role === "owner" || workspace?.role === "admin";
+}

@@ -1,0 +1,167 @@
+/** What surrounds every screen: navigation, workspace switcher, palette, theme, sign-out. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Palette } from "./palette.tsx";
+import { Empty } from "./parts/bits.tsx";
+import { BASE, usePlace } from "./place.ts";
+import { NAV, type NavItem } from "./screens.tsx";
+import { type Console, useConsole } from "./session.ts";
+import { applyTheme, nextTheme, theme } from "./theme.ts";
+import { capital } from "./words.ts";
+
+export function Shell({ children }: { children: ComponentChildren }) {
+  const { workspace } = useConsole();
+  const { path } = usePlace();
+  const [isOpen, setOpen] = useState(false);
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
+  // on narrow screens the navigation covers the screen that was chosen
+  useEffect(() => setOpen(false), [path]);
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      setPaletteOpen(true);
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+  return (
+    <div class="shell">
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <header class="top">
+        <button
+          type="button"
+          class="plain"
+          aria-expanded={isOpen}
+          aria-controls="sidebar"
+          onClick={() => setOpen(!isOpen)}
+        >
+          ☰ Menu
+        </button>
+        <Brand />
+        <button type="button" class="plain" onClick={() => setPaletteOpen(true)}>
+          Search
+        </button>
+      </header>
+      <Sidebar isOpen={isOpen} onSearch={() => setPaletteOpen(true)} />
+      <main id="content" tabIndex={-1}>
+        {workspace?.is_suspended && (
+          <p class="banner warn">
+            This workspace is suspended: it can be read, and sends nothing. Ask your operator.
+          </p>
+        )}
+        {workspace ? children : <NoWorkspace />}
+      </main>
+      {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
+    </div>
+  );
+}
+
+function Brand() {
+  return (
+    <a class="brand" href={`${BASE}/emails`}>
+      <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
+        <rect width="32" height="32" rx="7" />
+        <path d="M6 10h20v12H6z" />
+        <path d="M6 10l10 8 10-8" />
+      </svg>
+      Postrider
+    </a>
+  );
+}
+
+function Sidebar({ isOpen, onSearch }: { isOpen: boolean; onSearch(): void }) {
+  const parts = useConsole();
+  const { path } = usePlace();
+  return (
+    <aside id="sidebar" class={isOpen ? "sidebar open" : "sidebar"} aria-label="Console">
+      <Brand />
+      <Switcher {...parts} />
+      <button type="button" class="search" onClick={onSearch}>
+        <span>Search</span>
+        <kbd>{/Mac/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd>
+      </button>
+      <nav aria-label="Screens">
+        {NAV.map(({ name, items }) => (
+          <section key={name}>
+            <h2>{name}</h2>
+            <ul>
+              {items
+                .filter((item) => isShown(item, parts))
+                .map((item) => (
+                  <li key={item.path}>
+                    <a href={BASE + item.path} aria-current={isAt(item.path, path) ? "page" : undefined}>
+                      {item.name}
+                    </a>
+                  </li>
+                ))}
+            </ul>
+          </section>
+        ))}
+      </nav>
+      <Foot {...parts} />
+    </aside>
+  );
+}
+
+export function isShown({ only }: NavItem, { session }: Console): boolean {
+  if (only === "development") return session.development;
+  return only === undefined || session.is_operator;
+}
+
+function isAt(item: string, path: string): boolean {
+  const current = path === "" ? "/emails" : path;
+  return current === item || current.startsWith(`${item}/`);
+}
+
+function Switcher({ session: { workspaces }, workspace, choose }: Console) {
+  if (workspaces.length < 2) return <p class="workspace">{workspace?.name ?? "No workspace"}</p>;
+  return (
+    <label class="workspace">
+      <span class="unseen">Workspace</span>
+      <select value={workspace?.id} onChange={({ currentTarget }) => choose(currentTarget.value)}>
+        {workspaces.map(({ id, name }) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Foot({ session: { account }, signOut }: Console) {
+  const [chosen, setChosen] = useState(theme);
+  const turn = () => {
+    applyTheme(nextTheme());
+    setChosen(theme());
+  };
+  return (
+    <footer>
+      <a class="account" href={`${BASE}/profile`} title={account.email}>
+        {account.email}
+      </a>
+      <div class="buttons">
+        <button type="button" class="small" onClick={turn}>
+          {capital(chosen)} theme
+        </button>
+        <button type="button" class="small" onClick={() => void signOut()}>
+          {capital("sign out")}
+        </button>
+      </div>
+    </footer>
+  );
+}
+
+function NoWorkspace() {
+  return (
+    <>
+      <h1>No workspace</h1>
+      <Empty title="You are not a member of a workspace">
+        <p>An owner or an admin of one can invite you, under Members.</p>
+      </Empty>
+    </>
+  );
+}

@@ -1,0 +1,19 @@
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  root: import.meta.dirname,
+  base: "/console/",
+  logLevel: "warn",
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  build: {
+    outDir: "../dist/console/app",
+    emptyOutDir: true,
+    target: "es2022",
+    // older targets would turn light-dark() into a switch of its own
+    cssTarget: "chrome123",
+    // the content security policy allows no data: and no inline script
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+});

@@ -1,0 +1,78 @@
+/** Numbers, times and states as people read them. */
+const number = new Intl.NumberFormat("en");
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
+const SPANS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+];
+
+export function count(value: number): string {
+  return number.format(value);
+}
+
+export function short(value: number): string {
+  return compact.format(value);
+}
+
+export function percent(part: number, whole: number): string {
+  if (whole === 0) return "0%";
+  const share = (100 * part) / whole;
+  return `${share > 0 && share < 10 ? share.toFixed(share < 1 ? 2 : 1) : Math.round(share)}%`;
+}
+
+export function fullTime(at: string | number): string {
+  return absolute.format(new Date(at));
+}
+
+export function ago(at: string | number, now: number): string {
+  const seconds = Math.round((new Date(at).getTime() - now) / 1000);
+  for (const [unit, length] of SPANS)
+    if (Math.abs(seconds) >= length) return relative.format(Math.trunc(seconds / length), unit);
+  if (Math.abs(seconds) < 5) return "now";
+  return relative.format(seconds, "second");
+}
+
+export function bytes(value: number): string {
+  if (value < 1024) return `${value} B`;
+  if (value < 1024 * 1024) return `${(value / 1024).toFixed(1)} KB`;
+  return `${(value / 1024 / 1024).toFixed(1)} MB`;
+}
+
+/** `cap_hour` as "cap hour", `email.delivery_delayed` as "delivery delayed". */
+export function plain(name: string): string {
+  return (name.includes(".") ? name.slice(name.indexOf(".") + 1) : name).replaceAll("_", " ");
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+export type Tone = "good" | "warn" | "bad" | "calm" | "quiet";
+const TONES: Record<string, Tone> = {
+  ...{
+    delivered: "good",
+    verified: "good",
+    enabled: "good",
+    subscribed: "good",
+    success: "good",
+    active: "good",
+  },
+  ...{
+    completed: "good",
+    healthy: "good",
+    accepted: "calm",
+    sent: "calm",
+    scheduled: "calm",
+    running: "calm",
+  },
+  ...{ waiting: "warn", deferred: "warn", pending: "warn", delivery_delayed: "warn", attempting: "warn" },
+  ...{ partially_verified: "warn", temporary_failure: "warn", not_started: "quiet", suspended: "warn" },
+  ...{ bounced: "bad", failed: "bad", complained: "bad", bounce: "bad", complaint: "bad", revoked: "quiet" },
+};
+
+export function toneOf(state: string): Tone {
+  return TONES[state.slice(state.indexOf(".") + 1)] ?? "quiet";
+}

@@ -1,0 +1,62 @@
+/** Every screen of the console, with what to do on it before it is looked at. */
+import type { Page } from "playwright-core";
+import type { Shop } from "./shop.ts";
+
+export type Screen = { name: string; path: string; act?(page: Page): Promise<unknown> };
+
+export function screensOf({ places }: Shop): Screen[] {
+  const press = (name: string) => (page: Page) => page.getByRole("button", { name, exact: true }).click();
+  return [
+    { name: "emails", path: "/emails" },
+    { name: "emails-none", path: "/emails?status=canceled" },
+    { name: "email-delivered", path: `/emails/${places.delivered}` },
+    { name: "email-deferred", path: `/emails/${places.deferred}` },
+    { name: "email-bounced", path: `/emails/${places.bounced}` },
+    {
+      name: "email-raw",
+      path: `/emails/${places.delivered}`,
+      act: (page) => page.getByRole("tab", { name: "Raw" }).click(),
+    },
+    { name: "overview", path: "/overview" },
+    { name: "queue", path: "/queue" },
+    { name: "caps", path: "/caps" },
+    { name: "caps-history", path: "/caps?tab=history" },
+    { name: "caps-evidence", path: "/caps?tab=evidence" },
+    { name: "caps-policy", path: "/caps?tab=policy" },
+    {
+      name: "simulator",
+      path: "/caps/simulator",
+      async act(page) {
+        await page.getByLabel("Scenario").selectOption("bought-list");
+        await page.getByLabel("Workspaces").fill("3");
+        await press("Simulate")(page);
+        await page.getByText("Measure", { exact: true }).waitFor();
+      },
+    },
+    { name: "suppressions", path: "/suppressions" },
+    { name: "mailbox", path: "/mailbox" },
+    { name: "audiences", path: "/audiences" },
+    { name: "audience", path: `/audiences/${places.audience}` },
+    { name: "import", path: `/audiences/${places.audience}/import` },
+    { name: "templates", path: "/templates" },
+    { name: "template", path: `/templates/${places.template}` },
+    { name: "template-versions", path: `/templates/${places.template}?tab=versions` },
+    { name: "automations", path: "/automations" },
+    { name: "automation", path: `/automations/${places.automation}` },
+    { name: "automation-document", path: `/automations/${places.automation}?tab=document` },
+    { name: "automation-runs", path: `/automations/${places.automation}?tab=runs` },
+    { name: "domains", path: "/domains" },
+    { name: "domain", path: `/domains/${places.domain}` },
+    { name: "webhooks", path: "/webhooks" },
+    { name: "webhook", path: `/webhooks/${places.webhook}` },
+    { name: "keys", path: "/keys" },
+    { name: "keys-new", path: "/keys?new=1" },
+    { name: "members", path: "/members" },
+    { name: "usage", path: "/usage" },
+    { name: "audit", path: "/audit" },
+    { name: "operator", path: "/operator" },
+    { name: "profile", path: "/profile" },
+    { name: "palette", path: "/emails", act: (page) => page.keyboard.press("Control+k") },
+    { name: "nowhere", path: "/nowhere" },
+  ];
+}

@@ -1,0 +1,58 @@
+/** People at the console in a real Chromium: one browser for each test file, one session for each page. */
+import { type Browser, chromium, type Page } from "playwright-core";
+import type { PersonRole } from "../../src/rules/people.ts";
+import { CHROMIUM_PATH } from "./chromium.ts";
+import type { Engine } from "./engine.ts";
+import { PASSWORD, person } from "./people.ts";
+
+/** Sooner than the test's own deadline, so that what was waited for is named. */
+const ACTION_MS_MAX = 20_000;
+
+export type View = { dress?: "light" | "dark"; width?: number };
+
+export class Chromium {
+  /** What pages complained of: errors of scripts, and what the content security policy refused. */
+  readonly complaints: string[] = [];
+  readonly #browser: Browser;
+
+  constructor(browser: Browser) {
+    this.#browser = browser;
+  }
+
+  static async open(): Promise<Chromium> {
+    if (CHROMIUM_PATH === null) throw new Error("there is no chromium in PATH");
+    return new Chromium(await chromium.launch({ executablePath: CHROMIUM_PATH, args: ["--no-sandbox"] }));
+  }
+
+  async page({ dress = "light", width = 1_280 }: View = {}): Promise<Page> {
+    const context = await this.#browser.newContext({ colorScheme: dress, viewport: { width, height: 900 } });
+    context.setDefaultTimeout(ACTION_MS_MAX);
+    const page = await context.newPage();
+    page.on("pageerror", (error) => this.complaints.push(String(error)));
+    page.on("console", (said) => {
+      if (/content security policy/i.test(said.text())) this.complaints.push(said.text());
+    });
+    return page;
+  }
+
+  /** Signed in through the form, as somebody new with this role. */
+  async pageOf(
+    engine: Engine,
+    workspaceId: string,
+    role: PersonRole = "owner",
+    view: View = {},
+  ): Promise<Page> {
+    const { email } = await person(engine.sql, workspaceId, role);
+    const page = await this.page(view);
+    await page.goto(`${engine.consoleUrl}/console`);
+    await page.getByLabel("Email").fill(email);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+    return page;
+  }
+
+  close(): Promise<void> {
+    return this.#browser.close();
+  }
+}

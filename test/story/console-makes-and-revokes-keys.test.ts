@@ -1,0 +1,95 @@
+/**
+ * In the page: an owner signs in, makes a key from a preset, uses it from Node, sees its last use, and revokes it. The
+ * browser itself gets nowhere with a key.
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CHROMIUM_PATH } from "../rig/chromium.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { Chromium } from "../rig/page.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+const HAS_CHROMIUM = CHROMIUM_PATH !== null;
+let engine: Engine;
+let workspace: TestWorkspace;
+let chromium: Chromium;
+beforeAll(async () => {
+  if (!HAS_CHROMIUM) return;
+  engine = await startEngine(["api", "console"], { settings: { CONSOLE_PORT: "0" } });
+  workspace = await engine.workspace();
+  chromium = await Chromium.open();
+});
+afterAll(async () => {
+  await chromium?.close();
+  await engine?.stop();
+});
+
+function send(key: string): Promise<Response> {
+  return fetch(`${engine.url}/api/v1/emails`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(mail()),
+  });
+}
+
+test.runIf(HAS_CHROMIUM)(
+  "a key is made, used, watched and revoked",
+  async () => {
+    const page = await chromium.pageOf(engine, workspace.id);
+    await page.goto(`${engine.consoleUrl}/console/keys`);
+    await page.getByRole("button", { name: "Create API key" }).click();
+    await page.getByLabel("Name").fill("shop backend");
+    await page.getByLabel("Preset").selectOption("sending");
+    await page.getByRole("button", { name: "Create key" }).click();
+    const key = await page.getByRole("textbox", { name: "shop backend" }).inputValue();
+    expect(key).toMatch(/^pr_live_[A-Za-z0-9]{32}$/);
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    expect(await page.content()).not.toContain(key);
+
+    const row = page.getByRole("row").filter({ hasText: "shop backend" });
+    await row.getByText("never").waitFor();
+    expect((await send(key)).status).toBe(200);
+    // uses are written every few seconds, and the page looks every fifteen
+    await row.getByText("never").waitFor({ state: "detached", timeout: 45_000 });
+
+    await page.getByRole("button", { name: "Revoke shop backend" }).click();
+    await page.getByRole("button", { name: "Revoke the key" }).click();
+    await row.waitFor({ state: "detached" });
+    const refused = await send(key);
+    expect([refused.status, ((await refused.json()) as { name: string }).name]).toEqual([
+      401,
+      "invalid_api_key",
+    ]);
+    await page.getByLabel("Show revoked keys").check();
+    await row.getByText("Revoked").waitFor();
+    expect(chromium.complaints).toEqual([]);
+  },
+  90_000,
+);
+
+test.runIf(HAS_CHROMIUM)("a page of the API's own origin may not call it", async () => {
+  const page = await chromium.page();
+  await page.goto(`${engine.url}/healthz`);
+  const answer = await page.evaluate(async (key) => {
+    const headers = { authorization: `Bearer ${key}` };
+    return (await (await fetch("/api/v1/emails", { headers })).json()) as { name: string };
+  }, workspace.client.key);
+  expect(answer.name).toBe("browser_request_blocked");
+});
+
+test.runIf(HAS_CHROMIUM)("a member sees keys, and can neither make nor revoke one", async () => {
+  const page = await chromium.pageOf(engine, workspace.id, "member");
+  await page.goto(`${engine.consoleUrl}/console/keys`);
+  await page.getByText("Only owners and admins create and revoke keys").waitFor();
+  expect(await page.getByRole("button", { name: "Create API key" }).isDisabled()).toBe(true);
+  expect(await page.getByRole("button", { name: /^Revoke/ }).count()).toBe(0);
+  const status = await page.evaluate(
+    async ([workspaceId, id]) => {
+      const session = (await (await fetch("/console/call/session")).json()) as { csrf: string };
+      const headers = { "x-workspace": workspaceId as string, "x-csrf-token": session.csrf };
+      return (await fetch(`/console/call/keys/${id}`, { method: "DELETE", headers })).status;
+    },
+    [workspace.id, workspace.keyId],
+  );
+  expect(status).toBe(403);
+  expect((await send(workspace.client.key)).status).toBe(200);
+});

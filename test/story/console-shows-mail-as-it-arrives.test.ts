@@ -1,0 +1,68 @@
+/** The list of e-mails: three arrive without reload, filters are in the URL, and what is filtered is exported. */
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CHROMIUM_PATH } from "../rig/chromium.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { Chromium } from "../rig/page.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
+
+const HAS_CHROMIUM = CHROMIUM_PATH !== null;
+let engine: Engine;
+let workspace: TestWorkspace;
+let chromium: Chromium;
+beforeAll(async () => {
+  if (!HAS_CHROMIUM) return;
+  engine = await startEngine(["api", "console"], { settings: { CONSOLE_PORT: "0" } });
+  workspace = await engine.workspace();
+  chromium = await Chromium.open();
+});
+afterAll(async () => {
+  await chromium?.close();
+  await engine?.stop();
+});
+
+test.runIf(HAS_CHROMIUM)("an empty list teaches, and three mails arrive without reload", async () => {
+  const page = await chromium.pageOf(engine, workspace.id, "member");
+  await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
+  await page.evaluate("window.wasReloaded = false");
+  for (const n of [1, 2, 3]) await workspace.client.post("/emails", mail({ subject: `Order ${n}` }));
+  for (const n of [1, 2, 3]) await page.getByRole("cell", { name: `Order ${n}` }).waitFor();
+  expect(await page.evaluate("window.wasReloaded")).toBe(false);
+  expect(chromium.complaints).toEqual([]);
+});
+
+test.runIf(HAS_CHROMIUM)("a filter is a link, and what it shows is exported", async () => {
+  await workspace.client.post("/emails", mail({ to: "ada@example.net", subject: "=1+1, for Ada" }));
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.getByLabel("To", { exact: true }).fill("ada@example.net");
+  await page.getByLabel("To", { exact: true }).press("Enter");
+  await page.waitForURL(/to=ada%40example\.net/);
+  await page.reload();
+  await page.getByRole("cell", { name: "for Ada" }).waitFor();
+  expect(await page.getByRole("row").count()).toBe(2);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
+  const [head, row, ...rest] = readFileSync(await download.path(), "utf8")
+    .trimEnd()
+    .split("\r\n");
+  expect(head).toBe("Status,To,Subject,Accepted,From,Id");
+  expect(row).toMatch(/^accepted,ada@example\.net,"'=1\+1, for Ada",/);
+  expect(rest).toEqual([]);
+});
+
+test.runIf(HAS_CHROMIUM)("a refusal is shown in the server's words", async () => {
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/emails?to=nobody`);
+  await page.getByRole("alert").getByText("`to` must be an address").waitFor();
+});
+
+test.runIf(HAS_CHROMIUM)("the palette goes where the keyboard says", async () => {
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("api keys");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
+  expect(new URL(page.url()).pathname).toBe("/console/keys");
+});
