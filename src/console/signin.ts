@@ -17,6 +17,7 @@ import {
 } from "../record/accounts/accounts.ts";
 import { endSessions, listMemberships } from "../record/accounts/sessions.ts";
 import type { Sql } from "../record/db/connect.ts";
+import type { Extra } from "../record/mail/emails.ts";
 import type { Head } from "../rules/email.ts";
 import { TRANSACTIONAL_STREAM } from "../rules/stream.ts";
 import type { SubmitOwn } from "../submit.ts";
@@ -267,6 +268,8 @@ async function mailReset(parts: SignInParts, email: string, now: number): Promis
     subject: "A new password for the console",
   };
   const headText = JSON.stringify(head);
+  // who may read the workspace's mail must not become who asked for the link
+  const extra: Extra = { private: true };
   const plain = resetText(`${parts.consoleUrl()}/reset#${token}`);
   const mail = {
     ...{
@@ -277,7 +280,8 @@ async function mailReset(parts: SignInParts, email: string, now: number): Promis
       head: headText,
       weight: 1,
     },
-    ...{ bytes: headText.length + plain.length, html: null, plain, extra: null, scheduledAt: null },
+    ...{ bytes: headText.length + plain.length, html: null, plain, scheduledAt: null },
+    extra: JSON.stringify(extra),
   };
   await parts.write({ workspaceId: workspace.id, handle: workspace.handle, bulk: false, emails: [mail] });
 }

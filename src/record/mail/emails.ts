@@ -67,6 +67,8 @@ export type Extra = {
   headers?: Record<string, string>;
   tags?: { name: string; value: string }[];
   attachments?: AttachmentRef[];
+  /** It holds a secret of its recipient: nobody of the workspace is shown its text. */
+  private?: true;
 };
 
 export type AcceptedEmail = { email: NewEmail; standing: Standing };

@@ -33,7 +33,9 @@ export type WholeEmail = EmailRow & {
 
 export async function findEmail(sql: Sql, workspaceId: string, id: string): Promise<WholeEmail | null> {
   const [row] = await sql<WholeEmail[]>`
-    select ${columns(sql)}, e.history, b.html, b.plain, b.extra
+    select ${columns(sql)}, e.history, b.extra,
+           case when b.extra -> 'private' is null then b.html end as html,
+           case when b.extra -> 'private' is null then b.plain end as plain
     from email e
     left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
     ${situationOf(sql)}
