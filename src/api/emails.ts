@@ -557,7 +557,7 @@ function changed(result: ChangeResult, id: string): Answer {
     case "too late":
       throw refuse(
         "validation_error",
-        "Only a scheduled e-mail can be moved, and only a scheduled or waiting one canceled.",
+        "It is too late: only a scheduled e-mail can be moved, and only a scheduled or waiting one can be canceled.",
       );
   }
 }

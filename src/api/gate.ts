@@ -53,7 +53,16 @@ const MISSING_KEY = problem(
   "Missing API key. Send it in the `Authorization` header: `Bearer pr_live_...`.",
   CHALLENGE,
 );
-export const INVALID_KEY = problem("invalid_api_key", "API key is invalid.", CHALLENGE);
+const MALFORMED_KEY = problem(
+  "invalid_api_key",
+  "API key is invalid. Send it in the `Authorization` header: `Bearer pr_live_...`.",
+  CHALLENGE,
+);
+export const INVALID_KEY = problem(
+  "invalid_api_key",
+  "API key is invalid: it is misspelt, revoked, or of another server.",
+  CHALLENGE,
+);
 const EMPTY = { chunks: [], size: 0 };
 const NO_BODY = { body: undefined, digest: () => createHash("sha256").digest("hex") };
 export const SUSPENDED = problem(
@@ -107,7 +116,8 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   const { authorization } = exchange.head;
   if (authorization.trim() === "") throw new Refusal(MISSING_KEY);
   const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
-  const bearer = token === undefined ? null : parts.readKey(token);
+  if (token === undefined) throw new Refusal(MALFORMED_KEY);
+  const bearer = parts.readKey(token);
   if (!bearer) throw new Refusal(INVALID_KEY);
   const admission = await parts.admit(bearer);
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);

@@ -36,7 +36,7 @@ const FILTERS: ReadonlySet<string> = new Set(
     "from cc bcc reply_to recipient tags key_id last_event event message_id",
     "name alias external_id template_id audience_id segment_id contact_id id ids",
     "created_at updated_at scheduled_at sent_at created_after created_before date start end start_date end_date",
-    "filter filters where q query search",
+    "state filter filters where q query search",
   ].flatMap((names) => names.split(" ").map(plainName)),
 );
 const FILTER_CHARS_SHOWN = 50;

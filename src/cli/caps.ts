@@ -19,7 +19,7 @@ import {
 } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
-import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
+import { CAP_MIN, OVERRIDE_MAX, type Overrides } from "../rules/plans.ts";
 import { policyCommand } from "./capspolicy.ts";
 import { tablesCommand } from "./capstables.ts";
 import { whyCommand } from "./capswhy.ts";
@@ -158,8 +158,8 @@ async function show(context: Context, options: CapsOf) {
     ),
     `level: ${state.level}${caps.bulkPaused ? "; only transactional mail is sent" : ""}`,
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
-    `override: ${override ? JSON.stringify(override) : "none"}`,
-    `bounces and complaints after delivery: ${hearsReports ? "heard" : "not heard, BOUNCE_DOMAIN is not set"}`,
+    `override: ${override ? overrideText(override) : "none"}`,
+    `bounces and complaints after delivery: ${hearsReports ? "received" : "not received, BOUNCE_DOMAIN is not set"}`,
     ...(unknown.length > 0
       ? [`unknown: ${unknown.map((one) => `${one}s`).join(", ")}; growth is slow until they are known`]
       : []),
@@ -183,11 +183,34 @@ async function set(context: Context, options: SetOptions) {
   await reservations.forget(changed.handle);
   const account = await readAccount(sql, options.workspace);
   const { capDay, capHour } = account?.allowance ?? { capDay: 0, capHour: 0 };
-  say(
-    options,
-    { cap_day: capDay, cap_hour: capHour, override },
+  const { limits } = await capacityOf(context, options.workspace);
+  const lines = [
     `Caps: ${capDay} a day, ${capHour} an hour.`,
-  );
+    ...ineffectiveUnder(limits, options.workspace),
+  ];
+  say(options, { cap_day: capDay, cap_hour: capHour, override }, lines.join("\n"));
+}
+
+/** A limit of the workspace goes before everything that `caps set` says. */
+function ineffectiveUnder(limits: Overrides, id: string): string[] {
+  const fixed = (["cap_day", "cap_hour"] as const).filter((name) => limits[name] !== undefined);
+  if (fixed.length === 0) return [];
+  const restore = fixed.map((name) => `--limit ${name}=default`).join(" ");
+  return [
+    `\`caps set\` has no effect: the workspace has its own limit of ${fixed.join(" and ")}. ` +
+      `Remove it with \`postrider workspace set ${id} ${restore}\`.`,
+  ];
+}
+
+function overrideText({ minimum, maximum, fixed, fixedHour, until, by, reason }: Override): string {
+  const parts = [
+    minimum === null ? null : `at least ${minimum} a day`,
+    maximum === null ? null : `at most ${maximum} a day`,
+    fixed === null ? null : `${fixed} a day`,
+    fixedHour === null ? null : `${fixedHour} an hour`,
+  ].filter((part) => part !== null);
+  const end = until === null ? "" : ` until ${new Date(until).toISOString()}`;
+  return `${parts.join(", ")}${end}, by ${by}: ${reason}`;
 }
 
 function overrideIn(

@@ -222,11 +222,13 @@ function text({ bags, emails, replies, destinations, holds, sending }: ShownQueu
     one.setBy,
     one.reason,
   ]);
-  return [
-    table(counts, ["", ""]).trimStart(),
-    table(answered, ["e-mails", "deferred with the reply"]),
-    table(active, ["sending to", "in flight", "delivered/min", "last refusal"]),
-    table(stuck, ["deferred to", "e-mails", "next attempt", "last reply"]),
-    table(held, ["destination", "is", "until", "waiting", "source", "set by", "reason"]),
-  ].join("\n\n");
+  const tables: [readonly (readonly unknown[])[], readonly string[]][] = [
+    [answered, ["e-mails", "deferred with the reply"]],
+    [active, ["sending to", "in flight", "delivered/min", "last refusal"]],
+    [stuck, ["deferred to", "e-mails", "next attempt", "last reply"]],
+    [held, ["destination", "is", "until", "waiting", "source", "set by", "reason"]],
+  ];
+  const shown = tables.filter(([rows]) => rows.length > 0).map(([rows, head]) => table(rows, head));
+  const rest = shown.length > 0 ? shown : ["No mail is being sent, deferred or suspended."];
+  return [table(counts, ["", ""]).trimStart(), ...rest].join("\n\n");
 }

@@ -9,7 +9,16 @@ import { insertCapChange } from "../record/workspaces/caps.ts";
 import { type Account, expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
 import { mailNotGone } from "../record/workspaces/suspension.ts";
 import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces/workspaces.ts";
-import { CAP_MIN, isPlan, type LimitName, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../rules/plans.ts";
+import {
+  CAP_MIN,
+  isPlan,
+  type LimitName,
+  limitsOf,
+  OVERRIDE_MAX,
+  type Overrides,
+  PLANS,
+  type Plan,
+} from "../rules/plans.ts";
 import {
   CommandError,
   type Context,
@@ -95,8 +104,8 @@ async function ownerOf(sql: Sql, workspaceId: string, email: string, now: number
 
 function ownerText({ email, password }: OwnerShown): string {
   return password === null
-    ? `OwnerShown ${email}, who has an account already: its password stays.`
-    : `OwnerShown ${email}, password ${password} (shown once).`;
+    ? `Owner ${email}, who has an account already: its password stays.`
+    : `Owner ${email}, password ${password} (shown once).`;
 }
 
 async function list({ sql }: Context, options: OutputOptions) {
@@ -106,7 +115,7 @@ async function list({ sql }: Context, options: OutputOptions) {
     one.handle,
     one.plan,
     one.name,
-    JSON.stringify(one.limits),
+    limitsText(one.limits),
     one.suspendedAt?.toISOString(),
   ]);
   const head = ["id", "handle", "plan", "name", "own limits", "suspended"];
@@ -129,11 +138,14 @@ async function set(
   // what waits for a cap may go now
   await expectReleaseNow(sql, id, new Date(clock.now()));
   await reservations.forget(workspace.handle);
-  say(
-    options,
-    show(workspace),
-    `Workspace ${id}: ${workspace.plan}, own limits ${JSON.stringify(workspace.limits)}.`,
-  );
+  const log = workspace.logsEvents ? "on" : "off";
+  const text = `Workspace ${id}: plan ${workspace.plan}, own limits ${limitsText(workspace.limits)}, event log ${log}.`;
+  say(options, show(workspace), text);
+}
+
+function limitsText(limits: Overrides): string {
+  const all = Object.entries(limits).map(([name, value]) => `${name}=${value}`);
+  return all.length === 0 ? "none" : all.join(" ");
 }
 
 /** A cap fixed by hand is a change of caps like any other: it stands in their history. */

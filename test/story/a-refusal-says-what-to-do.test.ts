@@ -56,6 +56,24 @@ test("an attachment with only a path hears that URLs are never fetched", async (
   });
 });
 
+test("a key that is not accepted says how to send one, or what is wrong with it", async () => {
+  const refusal = async (authorization: string) => {
+    const response = await fetch(`${api.url}/api/v1/emails`, { headers: { authorization } });
+    return (await response.json()) as Refusal;
+  };
+  const { key } = ws.client;
+  for (const header of [key, "Bearer"])
+    expect(await refusal(header)).toMatchObject({
+      name: "invalid_api_key",
+      message: "API key is invalid. Send it in the `Authorization` header: `Bearer pr_live_...`.",
+    });
+  for (const wrong of ["$KEY", `${key}x`, `${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`])
+    expect(await refusal(`Bearer ${wrong}`)).toMatchObject({
+      name: "invalid_api_key",
+      message: "API key is invalid: it is misspelt, revoked, or of another server.",
+    });
+});
+
 test("a template that cannot be rendered is named", async () => {
   await ws.client.call("PUT", "/templates/welcome", {
     subject: "Hi",

@@ -130,7 +130,7 @@ test("no list ignores a filter: that would answer with everything", async () => 
       unsubscribed: "true",
     },
     ...{ Status: "bounced", "status[]": "bounced", "filter[status]": "bounced", "created_at[gte]": "2026" },
-    ...{ q: "a", search: "a", "status.in": "bounced", apiKeyId: "x", "api-key-id": "x" },
+    ...{ q: "a", search: "a", state: "bounced", "status.in": "bounced", apiKeyId: "x", "api-key-id": "x" },
   };
   for (const list of lists) {
     for (const [name, value] of Object.entries(filters)) {

@@ -78,6 +78,20 @@ test("a workspace from its making to a revoked key", async () => {
     .not.toBeNull();
 }, 60_000);
 
+test("people read words, not JSON", async () => {
+  const named = ["workspace", "create", "--name", "Shop", "--plan", "pro", "--owner-email"];
+  const made = await postrider(...named, "words@example.com");
+  const [, id = ""] =
+    /^Workspace (\S+) \(pro\), handle \w{8}\.\nOwner words@example\.com, password \S+ \(shown once\)\.\n$/.exec(
+      made.out,
+    ) ?? [];
+  expect(id, made.out).not.toBe("");
+  const set = await postrider("workspace", "set", id, "--event-log", "on", "--limit", "cap_day=700");
+  expect(set.out).toBe(`Workspace ${id}: plan pro, own limits cap_day=700, event log on.\n`);
+  const queue = await postrider("queue");
+  expect(queue.out).not.toMatch(/^None\.$/m);
+}, 60_000);
+
 test("bad input ends with 1, bad usage with 2, in one line", async () => {
   const cases: [string[], number][] = [
     [["workspace", "create", "--name", "x", "--plan", "gold"], 1],

@@ -69,6 +69,11 @@ test("caps are shown, set by hand with author and reason, and taken back", async
     [300, "Ada"],
     [5_000, "Ada"],
   ]);
+  const idle = await postrider("caps", "set", "--workspace", ws.id, "--minimum", "5000", ...said);
+  expect(idle.out).toContain("has no effect: the workspace has its own limit of cap_day.");
+  expect(idle.out).toContain(`postrider workspace set ${ws.id} --limit cap_day=default`);
+  const shown = await postrider("caps", "show", "--workspace", ws.id);
+  expect(shown.out).toContain("override: 700 a day, by operator: a limit of the workspace\n");
   const refused = await postrider("caps", "set", "--workspace", ws.id, "--fixed", "49", ...said);
   expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("from 50 to") });
 });
