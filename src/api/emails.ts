@@ -665,12 +665,13 @@ function attemptsOf({ history }: WholeEmail) {
   return (history ?? [])
     .filter(({ attempt }) => attempt !== undefined)
     .map(({ at, recipient, attempt = "", detail }) => {
-      const { phase, ms, host, ip, tls, isVerified, policy } = readAttempt(attempt);
+      const { phase, ms, host, ip, tls, isVerified, policy, from } = readAttempt(attempt);
       return {
         at,
         recipient: recipient ?? null,
         host,
         ip,
+        source_ip: from,
         tls,
         tls_verified: isVerified,
         tls_policy: policy ?? "none",

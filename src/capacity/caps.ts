@@ -4,6 +4,7 @@
  * told after that and may lag, since the ledger has the last word.
  */
 
+import { isDeepStrictEqual } from "node:util";
 import type { Sql } from "../record/db/connect.ts";
 import {
   type CapacityRow,
@@ -16,6 +17,8 @@ import {
   type Saved,
   saveDecision,
 } from "../record/workspaces/caps.ts";
+import { type PartDay, partDays } from "../record/workspaces/parts.ts";
+import { judgeParts, limitsOf, partsIn, sharesOf } from "./parts.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -27,9 +30,11 @@ import {
   policyVersion,
   reservedShareOf,
   startState,
+  watchAnew,
 } from "./policy.ts";
 
 const SET_ATTEMPTS_MAX = 5;
+const NO_PARTS: NonNullable<CapState["parts"]> = {};
 const POLICY = "policy";
 const SHARE_ROUNDING = 1e-6;
 
@@ -47,13 +52,13 @@ const NOT_HEARD = "Bounces and complaints after delivery are not heard (BOUNCE_D
 
 /** Judges the next workspaces after one; hands back where to go on, or null at the end. */
 export async function judgeCaps(
-  parts: JudgeParts,
+  judging: JudgeParts,
   after: string,
   now: number,
   most: number,
   onChange: (changed: CapsChanged) => Promise<void>,
 ): Promise<string | null> {
-  const { sql } = parts;
+  const { sql } = judging;
   const rows = await capacitiesToJudge(sql, after, now, most);
   const last = rows.at(-1);
   if (!last) return null;
@@ -62,8 +67,16 @@ export async function judgeCaps(
   const counts = new Map<string, DayRow[]>(ids.map((id) => [id, []]));
   for (const day of await dailyCounts(sql, ids, now, COUNTED_DAYS_MAX))
     counts.get(day.workspaceId)?.push(day);
+  const parts = new Map<string, PartDay[]>(ids.map((id) => [id, []]));
+  for (const day of await partDays(sql, ids, now, COUNTED_DAYS_MAX)) parts.get(day.workspaceId)?.push(day);
   for (const row of rows) {
-    const saved = await judgeOne(parts, row, counts.get(row.workspaceId) ?? [], now);
+    const saved = await judgeOne(
+      judging,
+      row,
+      counts.get(row.workspaceId) ?? [],
+      parts.get(row.workspaceId) ?? [],
+      now,
+    );
     // one that somebody has set meanwhile is judged next time
     if (saved?.kind === "saved" && saved.version !== null)
       await onChange({ workspaceId: row.workspaceId, handle: row.handle, version: saved.version });
@@ -112,14 +125,24 @@ async function judgeOne(
   { sql, policy, heard }: JudgeParts,
   row: CapacityRow,
   rows: readonly DayRow[],
+  partRows: readonly PartDay[],
   now: number,
 ): Promise<Saved | null> {
   const known = stateOf(row, policy);
   const override = overrideOf(row);
   const days = daysOf(rows);
-  const { state, changed, reason, numbers } = evaluate(policy, row.plan, known, days, override, now, heard);
+  const inParts = judgeParts(
+    { policy, plan: row.plan, capDay: row.capDay, now },
+    known.parts ?? NO_PARTS,
+    partsIn(partRows, row.streams),
+  );
+  const watched = inParts.hasStepped ? watchAnew(known, days, now) : known;
+  const start =
+    inParts.states === (known.parts ?? NO_PARTS) ? watched : { ...watched, parts: inParts.states };
+  const { state, changed, reason, numbers } = evaluate(policy, row.plan, start, days, override, now, heard);
   const evidence = heard.reports ? reason : `${reason} ${NOT_HEARD}`;
   const changes: ChangeReason[] = changed ? [{ reason: evidence, by: POLICY, counts: numbers }] : [];
+  for (const one of inParts.reasons) changes.push({ reason: one, by: POLICY, counts: null });
   const stored = row.override as Override | null;
   if (stored?.until && stored.until <= now) {
     changes.push({ reason: `The override by ${stored.by} has ended.`, by: stored.by, counts: null });
@@ -151,9 +174,10 @@ async function decide(
     workspaceId: row.workspaceId,
     known: row,
     ...next,
-    isTroubled: next.state.level !== "normal",
+    isTroubled: isTroubled(next.state),
     policyVersion: version,
     caps,
+    parts: partsOf(row, policy, next, now),
     isNew: isChanged,
     changes: why.map((one) => ({
       ...one,
@@ -172,11 +196,29 @@ function capsOf({ plan }: CapacityRow, policy: Policy, { state, override }: Next
   return { day: caps.day, hour: caps.hour, reservedShare: reservedShareOf(state, caps) };
 }
 
+function isTroubled({ level, parts = NO_PARTS }: CapState): boolean {
+  return level !== "normal" || Object.values(parts).some((part) => part.level !== "normal");
+}
+
+/** null: no part is judged by itself, now or before. */
+function partsOf(row: CapacityRow, policy: Policy, { state, override }: Next, now: number) {
+  const known = row.state as CapState | null;
+  if (known?.parts === undefined && state.parts === undefined) return null;
+  const caps = capsOf(row, policy, { state, override }, now);
+  const context = { policy, plan: row.plan, capDay: caps.day, now };
+  return {
+    shares: sharesOf(state.parts ?? NO_PARTS, context, override),
+    limits: limitsOf(state.parts ?? NO_PARTS, context),
+  };
+}
+
 function isNew(row: CapacityRow, policy: Policy, next: Next, now: number): boolean {
   const caps = capsOf(row, policy, next, now);
   // a real in Postgres, so not the very number
   const isSameShare = Math.abs(caps.reservedShare - row.reservedShare) < SHARE_ROUNDING;
-  return caps.day !== row.capDay || caps.hour !== row.capHour || !isSameShare;
+  const parts = partsOf(row, policy, next, now);
+  const hasNewShares = parts !== null && !isDeepStrictEqual(parts.shares, row.streamShares);
+  return caps.day !== row.capDay || caps.hour !== row.capHour || !isSameShare || hasNewShares;
 }
 
 function wording({ minimum, maximum, fixed, fixedHour, until }: Override): string {

@@ -84,6 +84,8 @@ export type CapState = {
   judged: JudgedEvidence | null;
   /** Where the windows of the last hours start. */
   hours: readonly HourMark[];
+  /** Of parts of the mail that are judged by themselves (parts.ts). */
+  parts?: Readonly<Record<string, CapState>>;
 };
 
 /** What a person set, until it runs out. */
@@ -188,7 +190,7 @@ function watchOn(state: CapState, days: readonly DayCounts[], now: number): CapS
 }
 
 /** All windows start anew. */
-function watchAnew(state: CapState, days: readonly DayCounts[], now: number): CapState {
+export function watchAnew(state: CapState, days: readonly DayCounts[], now: number): CapState {
   const today = dayOf(now);
   const counts = days.find(({ day }) => day === today);
   return {

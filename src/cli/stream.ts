@@ -1,6 +1,7 @@
 /** `postrider stream`: create, list, change and delete the streams of a workspace. */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
+import { senderLimitsOf } from "../record/workspaces/senderlimits.ts";
 import { changeStreams, findStreams, StreamInUse } from "../record/workspaces/streams.ts";
 import { waitingIn } from "../rules/ledger.ts";
 import {
@@ -108,9 +109,10 @@ async function remove(context: Context, name: string, options: StreamOf): Promis
 }
 
 async function list({ sql }: Context, options: StreamOf): Promise<void> {
-  const [definitions, account] = await Promise.all([
+  const [definitions, account, limits] = await Promise.all([
     findStreams(sql, options.workspace),
     readAccount(sql, options.workspace),
+    senderLimitsOf(sql, options.workspace),
   ]);
   if (!definitions || !account) throw unknownWorkspace(options.workspace);
   const builtIn = [TRANSACTIONAL, BULK].map(
@@ -122,7 +124,10 @@ async function list({ sql }: Context, options: StreamOf): Promise<void> {
     const most = account.allowance.streams?.[name]?.most ?? 1;
     const isPaused = most === 0 || (definition.bulk && account.allowance.reservedShare >= 1);
     const waiting = waitingIn(account.ledger, { bulk: definition.bulk, stream });
-    return { ...shown(name, definition), paused: isPaused, waiting };
+    const slowed = limits
+      .filter((one) => one.stream === name)
+      .map(({ provider, perDay, reason }) => ({ provider, per_day: perDay, reason }));
+    return { ...shown(name, definition), paused: isPaused, waiting, slowed };
   });
   const cells = all.map((one) => [
     one.name,
@@ -131,8 +136,13 @@ async function list({ sql }: Context, options: StreamOf): Promise<void> {
     one.pool,
     one.paused ? "yes" : "no",
     one.waiting,
+    one.slowed.map(({ provider, per_day }) => `${provider} to ${per_day} a day`).join(", "),
   ]);
-  say(options, all, table(cells, ["stream", "kind", "reserved share", "pool", "paused", "waiting"]));
+  say(
+    options,
+    all,
+    table(cells, ["stream", "kind", "reserved share", "pool", "paused", "waiting", "slowed at"]),
+  );
 }
 
 async function save(

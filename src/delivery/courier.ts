@@ -14,6 +14,8 @@ export interface Courier {
   send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]>;
   /** The group of the domain's receivers among the metrics. */
   groupOf(domain: string): string;
+  /** As the shaping file names it; null: none, or none is known. */
+  providerOf(domain: string): string | null;
   /** Whether anything may hold mail back. */
   readonly isShaped: boolean;
   /** Before a mail is composed: one reply per recipient when none of them gets mail for now; null: it may be sent. */

@@ -153,6 +153,7 @@ export class Deliverer {
       carriesTo: courier.carriesTo,
       random: Math.random,
       onOutcome: (outcome, domain, isBulk) => countOutcome(courier.groupOf(domain), outcome, isBulk),
+      providerOf: (domain) => courier.providerOf(domain) ?? "",
     };
     const { leases } = parts;
     this.#unfollow = [

@@ -111,7 +111,7 @@ export class Direct implements Courier {
   /** What the rules say, by receiver, domain and source address, under one version of them. */
   #shapes = new Map<string, Shape>();
   #version = 0;
-  #groups = new WeakMap<MailRoute, string>();
+  #providers = new WeakMap<MailRoute, string | null>();
   #turn = 0;
   #asking = 0;
   #isClosing = false;
@@ -125,14 +125,18 @@ export class Direct implements Courier {
   }
 
   groupOf(domain: string): string {
+    return this.providerOf(domain) ?? NO_GROUP;
+  }
+
+  providerOf(domain: string): string | null {
     const route = this.#routes.known(domain);
-    if (!route || !("stops" in route)) return NO_GROUP;
-    let group = this.#groups.get(route);
-    if (group === undefined) {
-      group = this.#options.shaping.providerOf(route.hosts) ?? NO_GROUP;
-      this.#groups.set(route, group);
+    if (!route || !("stops" in route)) return null;
+    let provider = this.#providers.get(route);
+    if (provider === undefined) {
+      provider = this.#options.shaping.providerOf(route.hosts);
+      this.#providers.set(route, provider);
     }
-    return group;
+    return provider;
   }
 
   get isShaped(): boolean {
@@ -220,7 +224,7 @@ export class Direct implements Courier {
     const { shaping } = this.#options;
     if (!shaping.isIdle || shaping.version !== this.#version) {
       this.#turn++;
-      return this.#shapedWay(found, domain, sender);
+      return this.#heldToLimit(this.#shapedWay(found, domain, sender), sender);
     }
     return this.#destinationOf(found, shaping.ownSource, null);
   }
@@ -250,6 +254,19 @@ export class Direct implements Courier {
     return best ?? refusal ?? NO_SOURCE;
   }
 
+  /** A sender that is slowed down at this provider waits for its turn. */
+  #heldToLimit(
+    way: Destination | Reply,
+    sender: MailSender,
+  ): Destination | Reply | Promise<Destination | Reply> {
+    if (!(way instanceof Destination)) return way;
+    const { shaping } = this.#options;
+    const { provider } = way.limited.shape;
+    const perDay = shaping.senderLimitOf(sender, provider);
+    if (provider === null || perDay === null) return way;
+    return shaping.keepToLimit(sender, provider, perDay).then((refusal) => refusal ?? way);
+  }
+
   #shapeOf(route: MailRoute, domain: string, source: SourceAddress): Shape {
     const name = `${route.name} ${domain} ${source.name}`;
     let shape = this.#shapes.get(name);
@@ -267,7 +284,7 @@ export class Direct implements Courier {
     if (shaping.version === this.#version) return;
     this.#version = shaping.version;
     this.#shapes.clear();
-    this.#groups = new WeakMap();
+    this.#providers = new WeakMap();
     for (const { limited } of this.#used) limited.follow();
   }
 

@@ -75,6 +75,11 @@ export class Relay implements Courier, Roommate {
     return SMARTHOST;
   }
 
+  /** Whoever takes it from the smarthost is not known here. */
+  providerOf(): null {
+    return null;
+  }
+
   get isShaped(): boolean {
     return !this.#options.shaping.isIdle;
   }

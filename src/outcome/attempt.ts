@@ -6,9 +6,11 @@ import { identity, type Mailbox } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { HeldBag, OpenEmail } from "../record/mail/bagleases.ts";
 import type { HashOf } from "../record/mail/barred.ts";
-import type { Bounced, TallyCounts } from "../record/mail/settle.ts";
+import { isCounted, type MailPart, type PartCounts } from "../record/mail/parttallies.ts";
+import type { Bounced, CountedPart, TallyCounts } from "../record/mail/settle.ts";
 import { attemptText } from "../rules/connection.ts";
 import { endingOf, type HistoryEntry, OPEN_MARK } from "../rules/email.ts";
+import { nameOfStream } from "../rules/stream.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { classify, concernsOperator, isThrottled } from "./classify.ts";
 import type { Outcome } from "./outcome.ts";
@@ -30,6 +32,8 @@ export type AttemptRules = {
   random(): number;
   /** Is told of each recipient who was tried, or could not be. */
   onOutcome(outcome: Outcome, domain: string, isBulk: boolean): void;
+  /** The provider that takes the domain's mail, as the shaping file names it; `""`: none is known. */
+  providerOf(domain: string): string;
 };
 
 /** When the attempt began and ended, and how its end is shown. */
@@ -61,7 +65,7 @@ export function attempted(
   // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
   const isExpired = email.triedSince !== null && time.at - email.triedSince > rules.lifetimeMs;
   const outcomes = replies.map((reply) => classify(reply, isExpired, rules.carriesTo));
-  const result = new Result(time, rules);
+  const result = new Result(time, rules, email);
   let answered = 0;
   for (let place = 0; place < email.marks.length; place++) {
     const mark = email.marks.charAt(place);
@@ -84,7 +88,7 @@ export function attempted(
   const firstOpen = recipients[result.marks.indexOf(OPEN_MARK)];
   const holding = isOpen && !result.wasOpenTried ? soonest(result.unsent) : null;
   const held = holding?.reply.heldBy === undefined ? null : holding;
-  const { marks, events, places, counts, hardBounces, softBounces, wasTried, complaints } = result;
+  const { marks, events, places, counts, parts, hardBounces, softBounces, wasTried, complaints } = result;
   return {
     complaints,
     note: {
@@ -102,6 +106,7 @@ export function attempted(
       domain: isOpen ? (held?.domain ?? firstOpen?.domain ?? null) : null,
       reply: isOpen ? (outcomes.at(-1)?.reply.text ?? null) : null,
       counts: wasTried ? counts : {},
+      parts,
       hardBounces,
       softBounces,
     },
@@ -136,6 +141,7 @@ function soonest(unsent: readonly UnsentTo[]): UnsentTo | null {
 /** What nearly every attempt has: sharing it is cheaper than an empty list for each. */
 const NOBODY: readonly Bounced[] = [];
 const NOTHING: readonly string[] = [];
+const NO_PARTS: readonly CountedPart[] = [];
 
 /** The recipient's domain, and why nothing was sent there. */
 type UnsentTo = { reply: Reply; domain: string };
@@ -144,21 +150,26 @@ type UnsentTo = { reply: Reply; domain: string };
 class Result {
   readonly #time: AttemptTime;
   readonly #rules: AttemptRules;
+  readonly #stream: string;
+  readonly #isFirst: boolean;
   marks = "";
   wasTried = false;
   /** Of those that are still open. */
   wasOpenTried = false;
   readonly unsent: UnsentTo[] = [];
   readonly counts: Partial<TallyCounts> = {};
+  parts: readonly CountedPart[] = NO_PARTS;
   readonly events: HistoryEntry[] = [];
   readonly places: number[] = [];
   hardBounces: readonly Bounced[] = NOBODY;
   softBounces: readonly Bounced[] = NOBODY;
   complaints: readonly string[] = NOTHING;
 
-  constructor(time: AttemptTime, rules: AttemptRules) {
+  constructor(time: AttemptTime, rules: AttemptRules, email: OpenEmail) {
     this.#time = time;
     this.#rules = rules;
+    this.#stream = nameOfStream(email);
+    this.#isFirst = email.attempts === 0;
   }
 
   /** It was over for this recipient before. */
@@ -176,11 +187,26 @@ class Result {
     this.wasTried = true;
     if (outcome.kind === "deferred") this.wasOpenTried = true;
     this.marks += MARK_OF[outcome.kind];
-    this.events.push(entryOf(EVENT_OF[outcome.kind], this.#time.shown, address, outcome.reply));
+    const provider = this.#rules.providerOf(domain);
+    this.events.push(entryOf(EVENT_OF[outcome.kind], this.#time.shown, address, outcome.reply, provider));
     this.places.push(place);
     this.count(outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind);
     if (outcome.kind === "bounced") this.#suppress(outcome, address);
-    if (outcome.kind === "delivered" && this.#rules.hasFeedback(domain)) this.count("fblDelivered");
+    const isHeard = outcome.kind === "delivered" && this.#rules.hasFeedback(domain);
+    if (isHeard) this.count("fblDelivered");
+    const part = { stream: this.#stream, provider, source: outcome.reply.via?.localIp ?? "" };
+    if (isCounted(part)) this.#countPart(part, outcome, isHeard);
+  }
+
+  #countPart(part: MailPart, outcome: Exclude<Outcome, { kind: "unsent" }>, isHeard: boolean): void {
+    const counts: Partial<PartCounts> = {
+      ...(this.#isFirst && { attempted: 1 }),
+      ...(outcome.kind === "delivered" && { delivered: 1 }),
+      ...(isHeard && { fblDelivered: 1 }),
+      ...(outcome.kind === "bounced" && outcome.category === "hard" && { hardBounced: 1 }),
+      ...(outcome.kind === "bounced" && outcome.category === "block" && { blocked: 1 }),
+    };
+    this.parts = [...this.parts, { ...part, counts }];
   }
 
   count(name: keyof TallyCounts): void {
@@ -205,7 +231,8 @@ class Result {
 }
 
 /** What is kept of an attempt, for whoever asks why. */
-function entryOf(type: string, at: string, recipient: string, reply: Reply): HistoryEntry {
-  const attempt = attemptText(reply.phase, reply.tookMs, reply.via?.text);
+function entryOf(type: string, at: string, recipient: string, reply: Reply, provider: string): HistoryEntry {
+  const isFromKnown = reply.via != null && reply.via.localIp !== null;
+  const attempt = attemptText(reply.phase, reply.tookMs, reply.via?.text, isFromKnown ? provider : "");
   return { type, at, recipient, detail: reply.text, attempt };
 }

@@ -1,5 +1,6 @@
 /**
- * The destinations that are suspended or slowed down, as this worker knows them: what Postgres has is read every second,
+ * The destinations that are suspended or slowed down, and the senders that are held to a limit at a provider, as this
+ * worker knows them: what Postgres has is read every second,
  * and what a rule sets here counts here at once. While Postgres is away the last that was known counts.
  */
 import type { Clock } from "../clock.ts";
@@ -11,6 +12,7 @@ import {
   holdsMark,
   listHolds,
 } from "../record/mail/destinations.ts";
+import { listSenderLimits } from "../record/workspaces/senderlimits.ts";
 
 const LOOK_EVERY_MS = 1_000;
 /** Replies to mail that was under way already say nothing new. */
@@ -28,6 +30,7 @@ export class Holds {
   readonly #options: HoldsOptions;
   readonly #timer: NodeJS.Timeout;
   #holds = new Map<string, DestinationHold[]>();
+  #limits = new Map<string, number>();
   #mark = "";
   #isLooking = false;
   #isFailing = false;
@@ -40,7 +43,12 @@ export class Holds {
   }
 
   get isEmpty(): boolean {
-    return this.#holds.size === 0;
+    return this.#holds.size === 0 && this.#limits.size === 0;
+  }
+
+  /** How many recipients a day a stream of a workspace may write to at a provider; null: no such limit. */
+  senderLimitOf(workspaceId: string, stream: string, provider: string): number | null {
+    return this.#limits.get(`${workspaceId} ${stream} ${provider}`) ?? null;
   }
 
   stop(): void {
@@ -93,7 +101,7 @@ export class Holds {
       const mark = await holdsMark(sql);
       this.#isFailing = false;
       if (mark === this.#mark) return;
-      const holds = await listHolds(sql);
+      const [holds, limits] = await Promise.all([listHolds(sql), listSenderLimits(sql)]);
       const byDestination = new Map<string, DestinationHold[]>();
       for (const hold of holds) {
         const known = byDestination.get(hold.destination);
@@ -102,6 +110,9 @@ export class Holds {
       }
       const hadAny = !this.isEmpty;
       this.#holds = byDestination;
+      this.#limits = new Map(
+        limits.map((one) => [`${one.workspaceId} ${one.stream} ${one.provider}`, one.perDay]),
+      );
       this.#mark = mark;
       this.version++;
       if (hadAny || holds.length > 0) onChange?.(holds);

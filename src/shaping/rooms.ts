@@ -96,6 +96,25 @@ export class Rooms {
     if (room.mates.size === 0) this.#rooms.delete(room.name);
   }
 
+  /** For one message of a sender that is slowed down: how long until it may go; zero: now, and it is counted. */
+  async takeOne(name: string, { ms, everyMs, burst }: Spacing): Promise<number> {
+    const { redis, worker } = this.#options;
+    try {
+      const [, granted = 0, waitMs = 0] = (await takeRoom.run(
+        redis,
+        { room: keyspace.room(name) },
+        {
+          ...{ now: 0, worker, lives_ms: LIVES_MS, connections_max: 0, open: 0, wanted: 0, messages: 1 },
+          spacings: `${ms}:${everyMs.toFixed(4)}:${burst}`,
+        },
+      )) as number[];
+      return granted > 0 ? 0 : Math.max(1, waitMs);
+    } catch (error) {
+      this.#complain(error);
+      return DOWN_MS;
+    }
+  }
+
   close(): void {
     clearInterval(this.#timer);
   }

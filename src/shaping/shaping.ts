@@ -31,13 +31,14 @@ export type MailSender = PoolWish;
 export const SMARTHOST = "smarthost";
 
 const MINUTE_MS = 60_000;
+const TURN_MS_MAX = 3_600_000;
 const REASON_CHARS_MAX = 300;
 /** What no end is known of comes back when it is resumed. */
 const FOREVER_MS = 36_500 * DAY_MS;
 
 export type ShapingOptions = {
-  holds: Pick<Holds, "isEmpty" | "version" | "suspensionOf" | "factorOf" | "set">;
-  rooms: Pick<Rooms, "enter" | "leave">;
+  holds: Pick<Holds, "isEmpty" | "version" | "suspensionOf" | "factorOf" | "senderLimitOf" | "set">;
+  rooms: Pick<Rooms, "enter" | "leave" | "takeOne">;
   clock: Clock;
   /** Without a file, and where it names no source addresses. */
   ownSource: SourceAddress;
@@ -136,6 +137,26 @@ export class Shaping {
       if (found) return found;
     }
     return null;
+  }
+
+  /** How many recipients a day this mail's stream may write to at the provider, after trouble there; null: any number. */
+  senderLimitOf({ workspaceId, stream }: MailSender, provider: string | null): number | null {
+    return provider === null ? null : this.#holds.senderLimitOf(workspaceId, stream, provider);
+  }
+
+  /** Counts the mail under that limit, or says when it may go. */
+  async keepToLimit(
+    { workspaceId, stream }: MailSender,
+    provider: string,
+    perDay: number,
+  ): Promise<Reply | null> {
+    const spacing = spacingOf({ most: perDay, ms: DAY_MS });
+    const waitMs = await this.rooms.takeOne(`sender ${workspaceId} ${stream} ${provider}`, spacing);
+    if (waitMs === 0) return null;
+    const words = `mail of ${stream} to ${provider} is slowed down to ${perDay} recipients a day, after trouble there`;
+    // all that waits would come back at the same time
+    const retryMs = Math.min(TURN_MS_MAX, waitMs) * (1 + Math.random());
+    return { ...troubleOf("session", "LIMITED", words), retryMs };
   }
 
   /** What a mail is told that the suspension keeps here. */

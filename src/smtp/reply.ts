@@ -55,7 +55,7 @@ export function viaOf(
   connection: Connection,
   { doubt = null, localIp = null }: Partial<Pick<Via, "doubt" | "localIp">> = {},
 ): Via {
-  return { ...connection, text: connectionText(connection), doubt, localIp };
+  return { ...connection, text: connectionText(connection, localIp), doubt, localIp };
 }
 
 /** Reasons other than a reply or a network error. */

@@ -27,6 +27,7 @@ beforeEach(() => {
       version: 0,
       suspensionOf: () => null,
       factorOf: () => 1,
+      senderLimitOf: () => null,
       set: ({ destination }) => set.push(destination),
     },
     rooms: {
@@ -34,6 +35,7 @@ beforeEach(() => {
         throw new Error("nothing is limited");
       },
       leave: () => {},
+      takeOne: () => Promise.resolve(0),
     },
     clock: { now: () => 0, given: () => 0 },
     ownSource: OWN,

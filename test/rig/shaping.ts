@@ -6,8 +6,15 @@ export function unshaped(address: string | null = null): Shaping {
     throw new Error("without rules nothing is limited");
   };
   return new Shaping({
-    holds: { isEmpty: true, version: 0, suspensionOf: () => null, factorOf: () => 1, set: never },
-    rooms: { enter: never, leave: never },
+    holds: {
+      isEmpty: true,
+      version: 0,
+      suspensionOf: () => null,
+      factorOf: () => 1,
+      senderLimitOf: () => null,
+      set: never,
+    },
+    rooms: { enter: never, leave: never, takeOne: never },
     clock: { now: Date.now, given: () => 0 },
     ownSource: { name: "", address, helo: null, since: null },
   });

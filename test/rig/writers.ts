@@ -1048,6 +1048,9 @@ function decision(rows: SharedRows) {
     override: null,
     isTroubled: true,
     policyVersion: "1",
+    parts: rows.chance(0.5)
+      ? null
+      : { shares: { news: 0 }, limits: [{ stream: "bulk", provider: "p", perDay: 50, reason: "" }] },
     caps: { day: 1_000, hour: 1_000, reservedShare: 0.1 },
     isNew: rows.chance(0.8),
     changes: [CAP_CHANGE],

@@ -115,6 +115,7 @@ test("what was decided before somebody set the caps does not overwrite what they
     isTroubled: false,
     policyVersion: "test",
     caps: { day: 420, hour: 100, reservedShare: 0.3 },
+    parts: null,
     isNew: true,
     changes: [],
   };

@@ -17,6 +17,7 @@ const rules = {
   hashOf: (identity: string) => Buffer.from(identity),
   countsSoft: false,
   onOutcome: () => {},
+  providerOf: () => "",
   random: () => 0,
 };
 

@@ -16,10 +16,13 @@ const connection = fc.record(
 
 test("what is written is read", () => {
   fc.assert(
-    fc.property(connection, fc.nat(600_000), (known, ms) => {
-      expect(readAttempt(attemptText("dot", ms, connectionText(known)))).toEqual({
+    fc.property(connection, fc.nat(600_000), fc.option(word), fc.boolean(), (known, ms, from, isNamed) => {
+      const provider = from !== null && isNamed ? "google" : "";
+      expect(readAttempt(attemptText("dot", ms, connectionText(known, from), provider))).toEqual({
         phase: "dot",
         ms,
+        from,
+        provider: provider || null,
         ...known,
       });
     }),
@@ -27,7 +30,7 @@ test("what is written is read", () => {
 });
 
 test("an attempt that reached nobody has a phase only", () => {
-  const unknown = { host: null, ip: null, tls: null, isVerified: false };
+  const unknown = { host: null, ip: null, tls: null, isVerified: false, from: null, provider: null };
   expect(readAttempt(attemptText("route", undefined, undefined))).toEqual({
     phase: "route",
     ms: null,

@@ -45,6 +45,7 @@ export const LOCK_ORDER = [
   "suppressed_address",
   "cap_use",
   "tally",
+  "part_tally",
   "domain", // its present and its next owner
   "domain_key", // all keys of a domain
   "template",
@@ -84,6 +85,7 @@ export const GUARDED: Readonly<Record<string, (typeof LOCK_ORDER)[number]>> = {
   body: "email",
   capacity: "ledger",
   cap_change: "ledger", // only ever inserted
+  sender_limit: "ledger",
   automation_version: "automation",
   template_version: "template",
   webhook_delivery: "webhook",

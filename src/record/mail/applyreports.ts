@@ -9,10 +9,13 @@
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
+import { readAttempt } from "../../rules/connection.ts";
 import { type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
+import { type MailStream, nameOfStream } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
 import type { HashOf } from "./barred.ts";
+import { addPartTallies, isCounted, PartTallies } from "./parttallies.ts";
 import { endingSql } from "./status.ts";
 import { insertSuppressions, type NewSuppression, unsubscribeComplainers } from "./suppressions.ts";
 
@@ -48,7 +51,7 @@ type ReportedRow = {
   history: HistoryEntry[] | null;
   sentAt: Date | null;
   createdAt: Date;
-};
+} & MailStream;
 
 /** An e-mail with what the reports of this step make of it. */
 type ReportedEmail = ReportedRow & {
@@ -87,6 +90,7 @@ export async function applyReports(
       : new Set();
   const changed = new Map<string, ReportedEmail>();
   const counts = new Map<string, { workspaceId: string; day: number; counts: Counts }>();
+  const parts = new PartTallies();
   const gone: NewSuppression[] = [];
   const applied = told.map((one): AppliedReport => {
     const key = keyOf(one);
@@ -97,12 +101,14 @@ export async function applyReports(
     if (next === null || typeof next === "string") return { reportId: one.reportId, result: next };
     changed.set(key, next.email);
     count(counts, next.email, next.count);
+    countPart(parts, next.email, next.address, next.count);
     gone.push(...suppressionOf(next.email, one, next.address, context));
     return { reportId: one.reportId, result: one.what.kind };
   });
   if (changed.size > 0) await updateReported(tx, [...changed.values()]);
   if (gone.length > 0) await insertSuppressions(tx, gone, new Date(context.now));
   if (counts.size > 0) await addReported(tx, context.worker, [...counts.values()]);
+  if (parts.all.length > 0) await addPartTallies(tx, context.worker, parts.all);
   return applied;
 }
 
@@ -256,6 +262,24 @@ function count(
   counts.set(key, known);
 }
 
+/** For its stream, and for the provider that took it from an address of ours. */
+function countPart(
+  parts: PartTallies,
+  email: ReportedEmail,
+  address: string | null,
+  name: keyof Counts | null,
+): void {
+  if (name === null || name === "softBounced") return;
+  const entry = email.history?.findLast(
+    ({ recipient, type, attempt }) => recipient === address && type === "delivered" && attempt !== undefined,
+  );
+  const { provider, from } = readAttempt(entry?.attempt ?? "");
+  const part = { stream: nameOfStream(email), provider: provider ?? "", source: from ?? "" };
+  if (!isCounted(part)) return;
+  const isLate = name === "hardBounced";
+  parts.add(email.workspaceId, dayOf(email), part, { [name]: 1, ...(isLate && { lateBounced: 1 }) });
+}
+
 /** On which it was first sent, in days since 1970. */
 function dayOf({ sentAt, createdAt }: Pick<ReportedRow, "sentAt" | "createdAt">): number {
   return Math.floor((sentAt ?? createdAt).getTime() / DAY_MS);
@@ -283,7 +307,7 @@ function byKey(rows: readonly ReportedRow[]): Map<string, ReportedRow> {
 }
 
 function columns(tx: Tx): Statement {
-  return tx`e.workspace_id as "workspaceId", e.id, e.status, e.marks, e.head, e.history, e.sent_at as "sentAt",
+  return tx`e.workspace_id as "workspaceId", e.id, e.status, e.marks, e.bulk, e.stream, e.head, e.history, e.sent_at as "sentAt",
     e.created_at as "createdAt"`;
 }
 

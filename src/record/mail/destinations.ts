@@ -30,7 +30,8 @@ const AGAIN_SECONDS = 60;
 /** What has changed since is seen by another mark, also where the clock of who changed it is behind. */
 export async function holdsMark(sql: Sql): Promise<string> {
   const [row] = await sql<{ mark: string }[]>`
-    select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) as mark from destination_hold`;
+    select (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from destination_hold) || ' ' ||
+           (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from sender_limit) as mark`;
   return row?.mark ?? "";
 }
 

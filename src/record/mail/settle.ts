@@ -15,6 +15,13 @@ import type { Ending, HistoryEntry } from "../../rules/email.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { deleteBags, type HeldBag, lockBags, releaseBags } from "./bagleases.ts";
+import {
+  addPartTallies,
+  type MailPart,
+  type PartCounts,
+  PartTallies,
+  type PartTally,
+} from "./parttallies.ts";
 import { endingSql } from "./status.ts";
 import {
   insertSoftBounces,
@@ -42,6 +49,8 @@ export type Settled = {
   /** The suspended destination that it waits for. */
   heldBy?: string | null;
   counts: Partial<TallyCounts>;
+  /** Of these, what counts for a stream, a provider and a source address too. */
+  parts?: readonly CountedPart[];
   /** Who is not there: they are suppressed with the same commit. */
   hardBounces?: readonly Bounced[];
   /** Who may be there: a series of these suppresses as well. */
@@ -49,6 +58,8 @@ export type Settled = {
 };
 
 export type Bounced = Pick<NewSuppression, "id" | "hash" | "identity" | "email" | "evidence">;
+
+export type CountedPart = MailPart & { counts: Partial<PartCounts> };
 
 export type TallyCounts = {
   attempted: number;
@@ -106,6 +117,8 @@ export async function settle(
     if (gone.length > 0 || doubtfully) writes.push(insertSuppressions(tx, gone, now, doubtfully).execute());
     const tallies = tallyUp(kept);
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
+    const parts = partsOf(kept);
+    if (parts.length > 0) writes.push(addPartTallies(tx, worker, parts).execute());
     await Promise.all(writes);
     return refused;
   });
@@ -304,6 +317,16 @@ function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
       deferred = t.deferred + excluded.deferred, hard_bounced = t.hard_bounced + excluded.hard_bounced,
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
       failed = t.failed + excluded.failed, throttled = t.throttled + excluded.throttled, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
+}
+
+function partsOf(settled: readonly Settled[]): PartTally[] {
+  let tallies: PartTallies | null = null;
+  for (const { bag, at, parts = [] } of settled)
+    for (const { counts, ...part } of parts) {
+      tallies ??= new PartTallies();
+      tallies.add(bag.workspaceId, Math.floor(at / DAY_MS), part, counts);
+    }
+  return tallies?.all ?? [];
 }
 
 function tallyUp(settled: readonly Settled[]): Tally[] {

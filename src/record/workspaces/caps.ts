@@ -3,7 +3,9 @@
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
 import type { Overrides, Plan } from "../../rules/plans.ts";
+import type { StreamDefinitions, StreamShares } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { type SenderLimit, savePartLimits } from "./senderlimits.ts";
 
 const KEPT_DAYS = 400;
 /** Workspaces that are looked through for the mail that has waited longest. */
@@ -18,6 +20,8 @@ export type CapacityRow = {
   capDay: number;
   capHour: number;
   reservedShare: number;
+  streams: StreamDefinitions;
+  streamShares: StreamShares;
   /** CapState and Override as JSON; null: never evaluated, nothing set. */
   state: unknown;
   override: unknown;
@@ -183,6 +187,8 @@ export type Decision = {
   isTroubled: boolean;
   policyVersion: string;
   caps: { day: number; hour: number; reservedShare: number };
+  /** What parts of the mail are held back to; null: as before. */
+  parts: { shares: StreamShares; limits: readonly SenderLimit[] } | null;
   /** Whether the caps in force change: every copy elsewhere is out of date then. */
   isNew: boolean;
   changes: readonly CapChange[];
@@ -193,7 +199,8 @@ export type Saved = { kind: "saved"; version: number | null } | { kind: "overtak
 
 /** Keeps what was decided, in one transaction, under the lock of the ledger. */
 export async function saveDecision(sql: Sql, decision: Decision, now: Date): Promise<Saved> {
-  const { workspaceId, known, state, override, isTroubled, policyVersion, caps, isNew, changes } = decision;
+  const { workspaceId, known, state, override, isTroubled, policyVersion, caps, parts, isNew, changes } =
+    decision;
   return sql.begin(async (tx): Promise<Saved> => {
     await tx`select from ledger where workspace_id = ${workspaceId} for update`;
     const [held] = await tx<{ isKnown: boolean }[]>`
@@ -208,6 +215,7 @@ export async function saveDecision(sql: Sql, decision: Decision, now: Date): Pro
       on conflict (workspace_id) do update set state = excluded.state, override = excluded.override,
         policy_version = excluded.policy_version, is_troubled = excluded.is_troubled, evaluated_on = excluded.evaluated_on`;
     for (const change of changes) await insertCapChange(tx, workspaceId, change, now);
+    if (parts) await savePartLimits(tx, workspaceId, parts.shares, parts.limits, now);
     if (!isNew) return { kind: "saved", version: null };
     // what waits may go now
     await tx`
@@ -348,12 +356,17 @@ export async function dropOldCounts(
         where t.day < ${before} for update of t skip locked),
       tallies as (
         delete from tally t using old_tallies o
-        where t.workspace_id = o.workspace_id and t.day = o.day and t.worker = o.worker)
+        where t.workspace_id = o.workspace_id and t.day = o.day and t.worker = o.worker),
+      old_parts as (
+        select p.ctid from part_tally p join page on p.workspace_id = page.id
+        where p.day < ${before} for update of p skip locked),
+      parts as (
+        delete from part_tally p where p.ctid in (select ctid from old_parts) and p.day < ${before})
     select id from page order by id`;
   return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }
 
 function columns(sql: Sql | Tx) {
   return sql`w.id as "workspaceId", w.handle, w.plan, w.limits, l.cap_day as "capDay", l.cap_hour as "capHour",
-    l.reserved_share as "reservedShare", c.state, c.override`;
+    l.reserved_share as "reservedShare", w.streams, l.stream_shares as "streamShares", c.state, c.override`;
 }
