@@ -55,6 +55,7 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
 
   return {
     routes: router.routes,
+    contacts: handlers.contacts,
     writeOwn: ownSubmitter(handlers.sending.submit),
     /** Bodies of the console's own calls, under the same limits. */
     async parse(chunks: Buffer[], size: number, workspaceId: string): Promise<Json> {

@@ -18,22 +18,20 @@ import { pipeline } from "node:stream/promises";
 import { Command, InvalidArgumentError } from "commander";
 import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
+import { exportedLines } from "../audience/export.ts";
 import {
   columnsOf,
-  EXPORTED_COLUMNS,
   type ImportParts,
   type ImportProgress,
   importContacts,
   type Skipped,
-  tagsText,
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
 import { type Audience, findAudienceAnywhere } from "../record/contacts/audiences.ts";
 import { contactCommit } from "../record/contacts/commit.ts";
-import { holdContacts, listConsents, listContacts } from "../record/contacts/contacts.ts";
-import type { Sql } from "../record/db/connect.ts";
-import type { Consent, Contact, GivenConsent } from "../rules/contact.ts";
+import { holdContacts, listConsents } from "../record/contacts/contacts.ts";
+import type { Consent, GivenConsent } from "../rules/contact.ts";
 import {
   CommandError,
   type Context,
@@ -48,7 +46,6 @@ import { complain, harmless, oneLine, print } from "./print.ts";
 import { readId } from "./workspace.ts";
 
 const COMMIT_MS_MAX = 10_000;
-const PAGE = 1_000;
 const SKIPS_SHOWN = 20;
 const HEAD_BYTES = 64 * 1024;
 
@@ -201,50 +198,9 @@ async function exportFile(
   }
 }
 
-async function* exportedLines(
-  sql: Sql,
-  workspaceId: string,
-  audienceId: string,
-  excelSafe: boolean,
-): AsyncGenerator<string> {
-  yield csvLine(EXPORTED_COLUMNS);
-  for (let after: string | null = null; ; ) {
-    const page = { after, before: null, limit: PAGE };
-    const rows: Contact[] = await listContacts(sql, workspaceId, audienceId, page);
-    for (const contact of rows.slice(0, PAGE)) {
-      const cells = exported(contact);
-      yield csvLine(excelSafe ? cells.map(notFormula) : cells);
-    }
-    if (rows.length <= PAGE) return;
-    after = (rows[PAGE - 1] as Contact).id;
-  }
-}
-
-/** A spreadsheet runs what begins like this. */
-function notFormula(cell: string): string {
-  return /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
-}
-
 /** A terminal obeys control characters; a file holds the data as it is. */
 async function* shownLines(lines: AsyncIterable<string>): AsyncGenerator<string> {
   for await (const line of lines) yield `${harmless(line.trimEnd())}\n`;
-}
-
-/** In the order of the columns. */
-function exported(contact: Contact): string[] {
-  const { email, firstName, lastName, status, tags, properties, id, createdAt, updatedAt } = contact;
-  return [
-    email,
-    firstName ?? "",
-    lastName ?? "",
-    status,
-    String(status === "unsubscribed"),
-    tagsText(tags),
-    JSON.stringify(properties),
-    id,
-    createdAt.toISOString(),
-    updatedAt.toISOString(),
-  ];
 }
 
 async function audienceOf({ sql }: Context, id: string): Promise<Audience> {

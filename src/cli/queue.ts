@@ -1,7 +1,7 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about it, by destination. */
 import { Command, InvalidArgumentError } from "commander";
 import { parseMailbox } from "../address.ts";
-import { type DomainFigures, readFigures } from "../delivery/figures.ts";
+import { type DomainFigures, readFigures, type SendingDomain, sendingNow } from "../delivery/figures.ts";
 import {
   listHolds,
   loadShaping,
@@ -20,18 +20,11 @@ import { SMARTHOST } from "../shaping/shaping.ts";
 import { CommandError, type Context, type OutputOptions, say, table, withContext } from "./context.ts";
 import { readId } from "./workspace.ts";
 
-const SENDING_MAX = 20;
 const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 const REASON_CHARS_MAX = 300;
 const REASON_DEFAULT = "suspended by an operator";
 const BOUNCE_DEFAULT = "bounced by an operator";
 
-type SendingDomain = {
-  domain: string;
-  in_flight: number;
-  delivered_per_minute: number;
-  last_refusals: DomainFigures["refusals"];
-};
 type ShownQueue = QueueView & { sending: readonly SendingDomain[] };
 type RetryOptions = OutputOptions & { workspace?: string; domain?: string };
 type SuspendOptions = OutputOptions & { for?: number; reason: string };
@@ -172,20 +165,6 @@ function readReason(text: string): string {
   if (reason === "" || reason.length > REASON_CHARS_MAX)
     throw new InvalidArgumentError(`It must have 1 to ${REASON_CHARS_MAX} characters.`);
   return reason;
-}
-
-/** The busiest domains. */
-function sendingNow(figures: ReadonlyMap<string, DomainFigures>): SendingDomain[] {
-  return [...figures.values()]
-    .filter(({ inFlight, perMinute }) => inFlight + perMinute > 0)
-    .sort((a, b) => b.inFlight + b.perMinute - (a.inFlight + a.perMinute))
-    .slice(0, SENDING_MAX)
-    .map(({ domain, inFlight, perMinute, refusals }) => ({
-      domain,
-      in_flight: inFlight,
-      delivered_per_minute: perMinute,
-      last_refusals: refusals,
-    }));
 }
 
 function text({ bags, emails, replies, destinations, holds, sending }: ShownQueue): string {

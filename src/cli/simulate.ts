@@ -2,19 +2,20 @@
  * `postrider caps simulate`: a policy on simulated workspaces, as a table, as JSON and as an HTML report. Needs neither
  * Redis nor Postgres; the policy and the windows are those of the engine.
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { basename } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError } from "commander";
 import { type Assertion, check, readAssertion } from "../capacity/assertion.ts";
 import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
 import { checkPolicy, DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
 import { checkReceivers, type ReceiverModel } from "../capacity/receivers.ts";
 import { htmlReport } from "../capacity/report/html.ts";
+import { plainStudy } from "../capacity/report/plain.ts";
 import { tellRun } from "../capacity/report/story.ts";
 import { summarise } from "../capacity/report/summary.ts";
 import { sayMeasured } from "../capacity/report/words.ts";
+import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
 import {
   type Named,
   readSweep,
@@ -29,7 +30,6 @@ import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts"
 import { CommandError, table } from "./context.ts";
 import { print, printJson } from "./print.ts";
 
-const SCENARIOS_FOLDER = fileURLToPath(new URL("../../caps/scenarios/", import.meta.url));
 const RUNS_MAX = 100_000;
 const SEED_MAX = 2 ** 31;
 const BAR_CHARS = 30;
@@ -118,11 +118,11 @@ async function run(options: SimulateOptions): Promise<void> {
 
   const measures = (found.outcomes[0] as StudyResult).measures;
   const checked = options.assert.map((one) => check(one, measures));
-  if (json === "-") printJson(plain(found));
+  if (json === "-") printJson(plainStudy(found));
   else {
     print(inWords(found, explain === true));
     for (const { holds, says } of checked) if (holds) print(says);
-    if (json) writeFileSync(json, `${JSON.stringify(plain(found), null, 2)}\n`);
+    if (json) writeFileSync(json, `${JSON.stringify(plainStudy(found), null, 2)}\n`);
   }
   if (html) writeFileSync(html, htmlReport(found));
 
@@ -190,22 +190,6 @@ function withReceivers(scenario: Named<Scenario>, receivers?: Partial<ReceiverMo
   return { ...scenario, value: { ...scenario.value, receivers: { ...receivers, ...known } } };
 }
 
-/** For programs: every number, but of the runs only the days and changes of the first. */
-function plain(found: Study) {
-  const { outcomes, policies: _policies, threads: _threads, scenario, ...rest } = found;
-  return {
-    scenario: scenario.name,
-    summary: summarise(found),
-    ...rest,
-    outcomes: outcomes.map(
-      ({ delays: _delays, watched: _watched, closeUps: _closeUps, shown, ...outcome }) => ({
-        ...outcome,
-        shown: { seed: shown.seed, days: shown.days, changes: shown.changes, bursts: shown.bursts },
-      }),
-    ),
-  };
-}
-
 /** A trade-off needs bad mail on one side and good on the other. */
 function tradeScenarios(scenario: Scenario): { good: Scenario; bad: Scenario } {
   const hasBad = scenario.streams.some(({ bad }) => bad);
@@ -231,18 +215,8 @@ export function progressBar(): { show: StudyProgress; clear: () => void } {
   };
 }
 
-/** None where the files were left out: the other commands must work all the same. */
-function scenarioNames(): string[] {
-  if (!existsSync(SCENARIOS_FOLDER)) return [];
-  return readdirSync(SCENARIOS_FOLDER)
-    .filter((file) => file.endsWith(".json"))
-    .map((file) => basename(file, ".json"))
-    .sort();
-}
-
 function readScenario(text: string): Named<Scenario> {
-  const ours = `${SCENARIOS_FOLDER}${text}.json`;
-  const file = /^[a-z0-9-]+$/.test(text) && existsSync(ours) ? ours : text;
+  const file = scenarioFile(text) ?? text;
   if (!existsSync(file))
     throw new InvalidArgumentError(
       `There is no scenario and no file ${text}. The scenarios are ${scenarioNames().join(", ")}.`,

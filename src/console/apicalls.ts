@@ -3,7 +3,7 @@ import type { Caller } from "../admission/admit.ts";
 import { toBits } from "../admission/permissions.ts";
 import type { WorkspaceOfPerson } from "../record/accounts/sessions.ts";
 import { limitsText, streamLimits, TRANSACTIONAL } from "../rules/stream.ts";
-import { type Calls, expectRole, MANAGERS } from "./calls.ts";
+import { type Calls, expectRole, type KnownWorkspace, MANAGERS, type VisitOf } from "./calls.ts";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import type { ConsoleSession } from "./sessions.ts";
@@ -13,9 +13,14 @@ const BASE = "/api/v1/";
 type AskedOfApi = { name: string; erases: boolean };
 
 /** The API as plain calls: `refusal` is asked before the body is read, `before` when the handler is about to run. */
+export type RequestOfApi = Pick<
+  ConsoleRequest,
+  "method" | "path" | "query" | "hasBody" | "head" | "body" | "dropBody" | "onGone"
+>;
+
 export type ApiDoor = {
   call(
-    request: ConsoleRequest,
+    request: RequestOfApi,
     caller: Caller,
     chaperone: {
       refusal(asked: AskedOfApi): ApiAnswer | null;
@@ -59,6 +64,26 @@ export async function answerOfApi(
   });
   await (answered as ((status: number) => Promise<void>) | null)?.(answer.status);
   return answer;
+}
+
+/** POST /emails with a body of our own, for whoever asked. It is allowed to every role, and noted by who calls this. */
+export function sendFor(
+  door: ApiDoor,
+  { request, session, workspace }: VisitOf<KnownWorkspace>,
+  body: object,
+): Promise<ConsoleAnswer> {
+  const bytes = Buffer.from(JSON.stringify(body));
+  const received = { kind: "body" as const, chunks: [bytes], size: bytes.byteLength };
+  const asked: RequestOfApi = {
+    ...{ method: "POST", path: `${BASE}emails`, query: "", hasBody: true, onGone: null },
+    head: {
+      ...{ idempotencyKey: request.head.idempotencyKey, batchValidation: "", contentEncoding: "" },
+      ...{ contentLength: bytes.byteLength, contentType: "application/json" },
+    },
+    body: async () => received,
+    dropBody: () => {},
+  };
+  return door.call(asked, callerOf(session, workspace), { refusal: () => null, before: async () => {} });
 }
 
 function refusalOf(workspace: WorkspaceOfPerson, { name, erases }: AskedOfApi): ApiAnswer | null {

@@ -138,6 +138,14 @@ export class Calls {
     return workspace;
   }
 
+  /** Of a stream, which outlives the request that opened it. */
+  async isStillMember(request: ConsoleRequest, workspaceId: string): Promise<boolean> {
+    const session = await this.#parts.sessions.find(request, this.#parts.now());
+    return (
+      session !== null && (await findMembership(this.#parts.sql, session.accountId, workspaceId)) !== null
+    );
+  }
+
   /** A browser says where a request comes from. Whoever says nothing is no browser, and has no cookie of others. */
   expectOwnPage(request: ConsoleRequest): void {
     const site = request.header("sec-fetch-site");

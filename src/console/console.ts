@@ -1,21 +1,34 @@
 /** Puts the console together: its page, its calls, and the API for whoever is signed in. */
+import type { ServerResponse } from "node:http";
 import { Attempts } from "../admission/attempts.ts";
 import type { Keyring } from "../admission/keyring.ts";
 import type { Clock } from "../clock.ts";
+import type { ContactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import type { SubmitOwn } from "../submit.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
-import { type ApiDoor, answerOfApi } from "./apicalls.ts";
+import { type ApiDoor, answerOfApi, sendFor } from "./apicalls.ts";
+import { auditCalls } from "./audit.ts";
 import { Calls, type ConsoleCall } from "./calls.ts";
+import { contactCalls } from "./contacts.ts";
+import { emailCalls } from "./emails.ts";
+import { figureCalls } from "./figures.ts";
+import { Frames } from "./frames.ts";
 import { Hashing } from "./hashing.ts";
 import { keyCalls } from "./keys.ts";
+import { Live } from "./live.ts";
+import { mailboxCalls } from "./mailbox.ts";
+import { memberCalls } from "./members.ts";
+import { operatorCalls } from "./operator.ts";
 import { PageFiles } from "./pagefiles.ts";
+import { queueCalls, type SendingFigures } from "./queue.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 import type { BodyRoom, ConsoleRequest, ReceivedBody } from "./request.ts";
 import { type ConsoleServer, startConsoleServer } from "./server.ts";
 import { Sessions } from "./sessions.ts";
-import { type DemoKey, type SignInParts, signInCalls } from "./signin.ts";
+import { begin, countGuess, type DemoKey, type SignInParts, signInCalls } from "./signin.ts";
+import { templateCalls } from "./templates.ts";
 
 const CALLS = "/console/call/";
 const API = "v1/";
@@ -26,6 +39,7 @@ export type ConsoleDoor = ApiDoor & {
   parse(chunks: Buffer[], size: number, owner: string): Promise<unknown>;
   failure(error: unknown, isRead: boolean): ConsoleAnswer;
   writeOwn: SubmitOwn;
+  contacts: ContactCommit;
 };
 
 export type ConsoleParts = {
@@ -46,6 +60,8 @@ export type ConsoleParts = {
   mailboxUrl: string | null;
   /** Of the demo workspace, in development. */
   demoKey(): DemoKey | null;
+  /** What is being sent, by domain. */
+  figures(now: number): Promise<readonly SendingFigures[]>;
   host: string;
   port: number;
   onFault(error: unknown): void;
@@ -70,14 +86,16 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
     },
     table,
   );
+  const live = new Live({ sql, now: () => clock.now(), onFault: parts.onFault });
   const server = await startConsoleServer(
     {
       room: parts.room,
       trustProxy: parts.trustProxy,
       failure: (error, isRead) => door.failure(error, isRead),
-      answer: async (request) => {
+      answer: async (request, response) => {
         if (!request.path.startsWith(CALLS)) return pageAnswer(page, request);
         const path = request.path.slice(CALLS.length);
+        if (path === "live" && request.method === "GET") return openLive(live, calls, request, response);
         return path.startsWith(API)
           ? answerOfApi(door, calls, request, path.slice(API.length))
           : calls.answer(request, path);
@@ -86,18 +104,27 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
     host,
     port,
   );
-  place.url = `${publicUrl?.replace(/\/+$/, "") ?? `http://${host}:${server.port}`}/console`;
-  return { ...server, calls: table };
+  const { port: listening, stop } = server;
+  place.url = `${publicUrl?.replace(/\/+$/, "") ?? `http://${host}:${listening}`}/console`;
+  return {
+    port: listening,
+    calls: table,
+    stop() {
+      live.stop();
+      return stop();
+    },
+  };
 }
 
 /** `place` is known when the server listens. */
 function callTable(parts: ConsoleParts, sessions: Sessions, place: { url: string }): ConsoleCall[] {
-  const { sql, redis, serverSecret, door, keyring } = parts;
+  const { sql, redis, clock, serverSecret, door, keyring } = parts;
+  const hashing = new Hashing();
   const signIn: SignInParts = {
     sql,
     sessions,
     attempts: new Attempts(redis),
-    hashing: new Hashing(),
+    hashing,
     sealer: new SecretSealer(serverSecret),
     write: door.writeOwn,
     mailFrom: parts.mailFrom,
@@ -107,7 +134,39 @@ function callTable(parts: ConsoleParts, sessions: Sessions, place: { url: string
     demoKey: parts.demoKey,
     onFault: parts.onFault,
   };
-  return [...signInCalls(signIn), ...keyCalls({ sql, keyring })];
+  const frames = new Frames();
+  return [
+    ...signInCalls(signIn),
+    ...keyCalls({ sql, keyring }),
+    ...memberCalls({
+      ...{ sql, sessions, hashing, consoleUrl: () => place.url },
+      countGuess: (request) => countGuess(signIn, request),
+      begin: (request, accountId, now) => begin(signIn, request, accountId, now),
+    }),
+    ...auditCalls(sql),
+    ...figureCalls({ sql }),
+    ...queueCalls({ sql, figures: parts.figures }),
+    ...emailCalls({ sql, send: (visit, body) => sendFor(door, visit, body) }),
+    ...templateCalls({ sql, frames }),
+    ...contactCalls({ sql, commit: door.contacts, clock, onFault: parts.onFault }),
+    ...mailboxCalls(parts.mailboxUrl),
+    ...operatorCalls({ sql, keyring, figures: parts.figures }),
+  ];
+}
+
+async function openLive(
+  live: Live,
+  calls: Calls,
+  request: ConsoleRequest,
+  response: ServerResponse,
+): Promise<"answered"> {
+  calls.expectOwnPage(request);
+  const session = await calls.signedIn(request);
+  const workspace = await calls.workspaceOf(request, session);
+  const { accountId } = session;
+  const mayListen = () => calls.isStillMember(request, workspace.id);
+  live.open({ accountId, workspaceId: workspace.id, mayListen }, response);
+  return "answered";
 }
 
 function pageAnswer(page: PageFiles, request: ConsoleRequest): ConsoleAnswer {

@@ -1,4 +1,5 @@
 /** What the console refuses, in the shape of the API's refusals. */
+import type { Readable } from "node:stream";
 
 const STATUS_OF_REFUSAL = {
   validation_error: 422,
@@ -19,10 +20,10 @@ const STATUS_OF_REFUSAL = {
 } as const;
 export type ConsoleRefusalName = keyof typeof STATUS_OF_REFUSAL;
 
-/** `body`: an object becomes JSON. `detail` goes to the audit log. */
+/** `body`: an object becomes JSON, and a stream is sent as it comes. `detail` goes to the audit log. */
 export type ConsoleAnswer = {
   status: number;
-  body: object | string | Buffer;
+  body: object | string | Buffer | Readable;
   headers?: Record<string, string>;
   detail?: object;
 };

@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { pipeline, Readable } from "node:stream";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
 import { ConsoleRequest, type RequestOptions } from "./request.ts";
 
@@ -109,6 +110,11 @@ export function headersOf(headers: Record<string, string> = {}): Record<string, 
 
 function send(response: ServerResponse, { status, body, headers = {} }: ConsoleAnswer): void {
   if (response.headersSent || response.destroyed) return;
+  if (body instanceof Readable) {
+    response.writeHead(status, headersOf(headers));
+    pipeline(body, response, () => {}); // what fails shows as an answer that breaks off
+    return;
+  }
   const isText = typeof body === "string" || Buffer.isBuffer(body);
   const bytes = isText ? body : JSON.stringify(body);
   const typed = { "Content-Type": "application/json; charset=utf-8", ...headers };

@@ -141,6 +141,12 @@ export async function begin(
   return { status: 200, body: await shownSession(parts, session), headers: { "Set-Cookie": cookie } };
 }
 
+/** A link that somebody tries. */
+export async function countGuess({ attempts }: SignInParts, request: ConsoleRequest): Promise<void> {
+  const wait = await attempts.count(SIGN_IN_FROM_NETWORK, request.visitor);
+  if (wait !== null) throw tooManyAttempts(wait);
+}
+
 async function countSignIn({ attempts }: SignInParts, request: ConsoleRequest, email: string): Promise<void> {
   const waits = [
     await attempts.count(SIGN_IN_FROM_NETWORK, request.visitor),

@@ -27,6 +27,7 @@ const REFUSALS_MAX = 3;
 const REFUSAL_CHARS_MAX = 200;
 const SPAN_MS = 10_000;
 const SPANS = 6;
+const SENDING_MAX = 20;
 
 type DomainCounts = {
   inFlight: number;
@@ -155,4 +156,26 @@ export async function readFigures(redis: RedisClient, now: number): Promise<Map<
   for (const sum of sums.values())
     sum.refusals = sum.refusals.sort((a, b) => (a.at < b.at ? -1 : 1)).slice(-REFUSALS_MAX);
   return sums;
+}
+
+/** As operators see it. */
+export type SendingDomain = {
+  domain: string;
+  in_flight: number;
+  delivered_per_minute: number;
+  last_refusals: DomainFigures["refusals"];
+};
+
+/** The busiest domains. */
+export function sendingNow(figures: ReadonlyMap<string, DomainFigures>): SendingDomain[] {
+  return [...figures.values()]
+    .filter(({ inFlight, perMinute }) => inFlight + perMinute > 0)
+    .sort((a, b) => b.inFlight + b.perMinute - (a.inFlight + a.perMinute))
+    .slice(0, SENDING_MAX)
+    .map(({ domain, inFlight, perMinute, refusals }) => ({
+      domain,
+      in_flight: inFlight,
+      delivered_per_minute: perMinute,
+      last_refusals: refusals,
+    }));
 }

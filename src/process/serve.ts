@@ -27,7 +27,7 @@ import { startConsole } from "../console/console.ts";
 import type { Courier } from "../delivery/courier.ts";
 import { Deliverer } from "../delivery/deliver.ts";
 import { directCourier } from "../delivery/direct.ts";
-import { Figures } from "../delivery/figures.ts";
+import { Figures, readFigures, sendingNow } from "../delivery/figures.ts";
 import { Leases } from "../delivery/leases.ts";
 import { type ReceiverParts, receiversFor } from "../delivery/receivers.ts";
 import { relayCourier } from "../delivery/relay.ts";
@@ -339,6 +339,7 @@ async function startConsoleRole(
       apiUrl: `http://${host}:${port}`,
       mailFrom: operatorSender(config),
       demoKey: () => demoKeyOf(config, serverSecret),
+      figures: async (now) => sendingNow(await readFigures(redis, now)),
     });
     return {
       port: served.port,

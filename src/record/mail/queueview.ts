@@ -78,6 +78,37 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
   };
 }
 
+/** What is stuck of one workspace; counted among the first `most` of its rows. */
+export type QueueOfWorkspace = Pick<QueueView, "replies" | "destinations"> & {
+  holds: readonly {
+    destination: string;
+    kind: string;
+    until: Date | null;
+    reason: string;
+    waiting: number;
+  }[];
+};
+
+export async function viewQueueOf(sql: Sql, workspaceId: string, most: number): Promise<QueueOfWorkspace> {
+  const deferred = sql`(
+    select domain, at, reply, held_by from due where workspace_id = ${workspaceId} and why = 'deferred'
+    limit ${most}) d`;
+  const [replies, destinations, holds] = await Promise.all([
+    sql<QueueView["replies"]>`
+      select reply, count(*)::int from ${deferred} where reply is not null
+      group by reply order by count(*) desc, reply limit ${REPLIES_MAX}`,
+    sql<QueueView["destinations"]>`
+      select d.domain, count(*)::int, min(d.at) filter (where ${hasEnd(sql)}) as next_attempt_at,
+             (array_agg(d.reply order by d.at desc))[1] as last_reply
+      from ${deferred} group by d.domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
+    sql<QueueOfWorkspace["holds"]>`
+      select h.destination, h.kind, max(h.until) as until, min(h.reason) as reason, count(*)::int as waiting
+      from ${deferred} join destination_hold h on h.destination = d.held_by and h.kind = 'suspended'
+      group by h.destination, h.kind order by count(*) desc limit ${HOLDS_SHOWN_MAX}`,
+  ]);
+  return { replies, destinations, holds };
+}
+
 /** Of due rows: not those that wait until an operator resumes their destination. */
 function hasEnd(sql: Sql) {
   return sql`d.held_by is null or not exists (

@@ -4,7 +4,7 @@
  */
 import { isUuid } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
-import type { Page } from "./read.ts";
+import { PAGE_BYTES_MAX, type Page } from "./read.ts";
 
 const VERSIONS_KEPT_MAX = 100;
 const UNIQUE_VIOLATION = "23505";
@@ -182,6 +182,27 @@ export async function readVersions(
     join unnest(${refs.map(({ id }) => id)}::uuid[], ${refs.map(({ version }) => version)}::int[]) as r(id, version)
       on v.template_id = r.id and v.version = r.version
     where v.workspace_id = ${workspaceId}`;
+}
+
+export type TemplateVersion = Pick<TemplateContent, "name" | "subject" | "html" | "plain"> & {
+  version: number;
+  createdAt: Date;
+};
+
+/** Newest first; of long ones as many as have room in an answer, and one at least. */
+export async function listVersions(
+  sql: Sql,
+  workspaceId: string,
+  ref: string,
+  most: number,
+): Promise<TemplateVersion[]> {
+  return sql<TemplateVersion[]>`
+    select version, "createdAt", name, subject, html, plain from (
+      select v.version, v.created_at as "createdAt", v.name, v.subject, v.html, v.plain,
+        sum(octet_length(v.html)) over (order by v.version desc) - octet_length(v.html) as bytes_before
+      from template t join template_version v on v.workspace_id = t.workspace_id and v.template_id = t.id
+      where t.workspace_id = ${workspaceId} and ${named(sql, ref)}
+    ) v where bytes_before < ${PAGE_BYTES_MAX} order by version desc limit ${most}`;
 }
 
 function named(sql: Sql | Tx, ref: string) {

@@ -21,3 +21,33 @@ export async function countUse(
       (select count(*)::int from (select from domain where workspace_id = ${workspaceId} limit ${most}) d) as domains`;
   return row ?? { contacts: 0, audiences: 0, runs: 0, domains: 0 };
 }
+
+/** What happened to e-mails, by the day or by the month. */
+export type HappenedCounts = {
+  span: string;
+  accepted: number;
+  attempted: number;
+  delivered: number;
+  deferred: number;
+  hard_bounced: number;
+  soft_bounced: number;
+  blocked: number;
+  complained: number;
+  failed: number;
+};
+
+/** Since a day (days since 1970), oldest first; spans without any are missing. */
+export async function countsSince(
+  sql: Sql,
+  workspaceId: string,
+  day: number,
+  span: "day" | "month",
+): Promise<HappenedCounts[]> {
+  const format = span === "day" ? "YYYY-MM-DD" : "YYYY-MM";
+  return sql<HappenedCounts[]>`
+    select to_char(date '1970-01-01' + day, ${format}) as span, sum(accepted)::int as accepted,
+      sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(deferred)::int as deferred,
+      sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced, sum(blocked)::int as blocked,
+      sum(complained)::int as complained, sum(failed)::int as failed
+    from tally where workspace_id = ${workspaceId} and day >= ${day} group by 1 order by 1`;
+}

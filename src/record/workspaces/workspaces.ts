@@ -8,6 +8,7 @@ import {
 } from "../../rules/plans.ts";
 import { insertDefaultAudience } from "../contacts/audiences.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import type { Page } from "../mail/read.ts";
 
 export type Workspace = {
   id: string;
@@ -44,6 +45,26 @@ export async function findWorkspace(sql: Sql, id: string): Promise<Workspace | n
 
 export async function listWorkspaces(sql: Sql | Tx): Promise<Workspace[]> {
   return selectWorkspaces(sql, null);
+}
+
+export type WorkspaceItem = Pick<
+  Workspace,
+  "id" | "handle" | "name" | "plan" | "createdAt" | "suspendedAt" | "suspendedFor"
+> & { members: number };
+
+/** A page and one more row, newest first; those whose name or handle holds the text. */
+export async function pageOfWorkspaces(
+  sql: Sql,
+  text: string,
+  { after, limit }: Page,
+): Promise<WorkspaceItem[]> {
+  return sql<WorkspaceItem[]>`
+    select w.id, w.handle, w.name, w.plan, w.created_at as "createdAt", w.suspended_at as "suspendedAt",
+      w.suspended_for as "suspendedFor",
+      (select count(*)::int from member m where m.workspace_id = w.id) as members
+    from workspace w
+    where (${after}::uuid is null or w.id < ${after}) and strpos(lower(w.name || ' ' || w.handle), lower(${text})) > 0
+    order by w.id desc limit ${limit + 1}`;
 }
 
 /** The ids of those that these handles name. */

@@ -1,0 +1,136 @@
+/** One e-mail from close by: its source, its HTML in a frame, why it waits, and sending it again. */
+import { parseMailbox } from "../address.ts";
+import { isUuid } from "../ids.ts";
+import { compose } from "../message/compose.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { loadAttachment } from "../record/mail/bagleases.ts";
+import { mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
+import { findEmail, type WholeEmail } from "../record/mail/read.ts";
+import { reasonOf } from "../rules/reason.ts";
+import { nameOfStream } from "../rules/stream.ts";
+import { type ConsoleCall, EVERYONE, type KnownWorkspace, type VisitOf, workspaceCall } from "./calls.ts";
+import { framed } from "./frames.ts";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
+
+/** Attachments are taken along up to so many bytes. */
+const ATTACHED_BYTES_MAX = 10 * 1024 * 1024;
+
+export type EmailCallParts = {
+  sql: Sql;
+  /** POST /emails of the API, for this person. */
+  send(visit: VisitOf<KnownWorkspace>, body: object): Promise<ConsoleAnswer>;
+};
+
+export function emailCalls(parts: EmailCallParts): ConsoleCall[] {
+  const shared = { method: "GET", roles: EVERYONE } as const;
+  return [
+    workspaceCall({ ...shared, path: "emails/{id}/raw", handle: (visit) => raw(parts, visit) }),
+    workspaceCall({ ...shared, path: "emails/{id}/html", handle: (visit) => html(parts, visit) }),
+    workspaceCall({ ...shared, path: "emails/{id}/why", handle: (visit) => why(parts, visit) }),
+    workspaceCall({
+      ...{ method: "POST", path: "emails/{id}/again", roles: EVERYONE },
+      handle: (visit) => again(parts, visit),
+    }),
+  ];
+}
+
+async function raw({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const email = await emailOf(sql, visit);
+  expectBody(email);
+  const from = parseMailbox(email.head.from);
+  if (!from) throw deny("not_found", "The e-mail has no sender that could be written down.");
+  const { to, cc, reply_to, shown, subject } = email.head;
+  const attachments = await attachmentsOf(sql, visit.workspace.id, email);
+  const message = await compose({
+    messageId: messageIdOf(email.id, from),
+    date: email.sentAt ?? email.createdAt,
+    from,
+    to: mailboxesOf(shown?.to ?? to),
+    cc: mailboxesOf(shown?.cc ?? cc),
+    replyTo: mailboxesOf(reply_to),
+    subject,
+    html: email.html,
+    text: email.plain,
+    headers: email.extra?.headers ?? {},
+    attachments,
+  });
+  const headers = { "Content-Type": "text/plain; charset=utf-8" };
+  return { status: 200, body: message, headers };
+}
+
+async function html({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const email = await emailOf(sql, visit);
+  expectBody(email);
+  return framed(email.html ?? "", visit.query);
+}
+
+async function why({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const email = await emailOf(sql, visit);
+  const { id, status, nextAttemptAt, history } = email;
+  const sentence = reasonOf(email, history, visit.now) ?? `The e-mail is ${status}.`;
+  const earliest_at = nextAttemptAt?.toISOString() ?? null;
+  return { status: 200, body: { object: "why", id, status, sentence, earliest_at } };
+}
+
+/** The same to the same recipients, as a new e-mail that counts as one. */
+async function again(parts: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const email = await emailOf(parts.sql, visit);
+  expectBody(email);
+  const { from, to, cc, bcc, reply_to, subject } = email.head;
+  const attachments = await attachmentsOf(parts.sql, visit.workspace.id, email);
+  const answer = await parts.send(visit, {
+    ...{ from, to, cc, bcc, reply_to, subject, stream: nameOfStream(email) },
+    ...(email.html !== null && { html: email.html }),
+    ...(email.plain !== null && { text: email.plain }),
+    ...(email.extra?.headers && { headers: email.extra.headers }),
+    ...(email.extra?.tags && { tags: email.extra.tags }),
+    ...(attachments.length > 0 && { attachments: attachments.map(given) }),
+  });
+  if (answer.status !== 200) return answer;
+  const { id } = JSON.parse(String(answer.body)) as { id: string };
+  return { status: 200, body: { object: "email", id }, detail: { id } };
+}
+
+type AttachedContent = {
+  filename: string;
+  content: Buffer;
+  contentType: string | null;
+  contentId: string | null;
+};
+
+function given({ filename, content, contentType, contentId }: AttachedContent) {
+  return {
+    ...{ filename, content: content.toString("base64") },
+    ...(contentType !== null && { content_type: contentType }),
+    ...(contentId !== null && { content_id: contentId }),
+  };
+}
+
+async function attachmentsOf(
+  sql: Sql,
+  workspaceId: string,
+  { extra }: WholeEmail,
+): Promise<AttachedContent[]> {
+  const refs = extra?.attachments ?? [];
+  if (refs.reduce((sum, { bytes }) => sum + bytes, 0) > ATTACHED_BYTES_MAX)
+    throw deny("validation_error", "The attachments are too large for the console: over 10 MB.");
+  return Promise.all(
+    refs.map(async ({ filename, hash, content_type, content_id }) => {
+      const content = await loadAttachment(sql, workspaceId, hash);
+      if (!content) throw deny("not_found", `The attachment ${filename} is no longer kept.`);
+      return { filename, content, contentType: content_type, contentId: content_id };
+    }),
+  );
+}
+
+function expectBody({ html, plain, extra }: WholeEmail): void {
+  if (html === null && plain === null && extra === null)
+    throw deny("not_found", "The contents of this e-mail are no longer kept (BODY_RETENTION_DAYS).");
+}
+
+async function emailOf(sql: Sql, { workspace, params }: VisitOf<KnownWorkspace>): Promise<WholeEmail> {
+  const id = (params[0] ?? "").toLowerCase();
+  const email = isUuid(id) ? await findEmail(sql, workspace.id, id) : null;
+  if (!email) throw deny("not_found", "There is no e-mail with this id.");
+  return email;
+}

@@ -1,0 +1,67 @@
+/**
+ * HTML of others in a frame of the page. Its own policy closes it in: no script, no form, no frame, nothing from
+ * elsewhere but pictures where they are asked for; and `sandbox` gives it an origin that nobody shares, and keeps it from
+ * going elsewhere by itself.
+ */
+import { randomBytes } from "node:crypto";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
+
+const KEPT_MS = 60_000;
+const KEPT_MAX = 100;
+const KEPT_BYTES_MAX = 32 * 1024 * 1024;
+const NAME_BYTES = 18;
+
+/** `images=true` in the query: pictures may be loaded. */
+export function framed(html: string, query: URLSearchParams): ConsoleAnswer {
+  const pictures = query.get("images") === "true" ? "data: https: http:" : "data:";
+  const policy = [
+    "sandbox",
+    "default-src 'none'",
+    "style-src 'unsafe-inline'",
+    `img-src ${pictures}`,
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'self'",
+  ].join("; ");
+  return {
+    status: 200,
+    body: html,
+    headers: {
+      "Content-Type": "text/html; charset=utf-8",
+      "Content-Security-Policy": policy,
+      "X-Frame-Options": "SAMEORIGIN",
+      "Referrer-Policy": "no-referrer",
+    },
+  };
+}
+
+type KeptFrame = { html: string; accountId: string; until: number };
+
+/** HTML that was made for a look: for whoever made it, for a minute. */
+export class Frames {
+  readonly #kept = new Map<string, KeptFrame>();
+  #bytes = 0;
+
+  keep(html: string, accountId: string, now: number): string {
+    const name = randomBytes(NAME_BYTES).toString("base64url");
+    this.#kept.set(name, { html, accountId, until: now + KEPT_MS });
+    this.#bytes += html.length;
+    for (const [oldest, { until }] of this.#kept) {
+      if (until > now && this.#kept.size <= KEPT_MAX && this.#bytes <= KEPT_BYTES_MAX) break;
+      this.#drop(oldest);
+    }
+    return name;
+  }
+
+  find(name: string, accountId: string, now: number): string {
+    const kept = this.#kept.get(name);
+    if (!kept || kept.accountId !== accountId || kept.until <= now)
+      throw deny("not_found", "This preview has ended. Make another.");
+    return kept.html;
+  }
+
+  #drop(name: string): void {
+    this.#bytes -= this.#kept.get(name)?.html.length ?? 0;
+    this.#kept.delete(name);
+  }
+}

@@ -1,0 +1,86 @@
+/** Templates in the editor: what they become with variables, and their versions. */
+import Type from "typebox";
+import type { Sql } from "../record/db/connect.ts";
+import { listVersions, type TemplateVersion } from "../record/mail/templates.ts";
+import { compile } from "../template/compile.ts";
+import { TemplateFault } from "../template/fault.ts";
+import { RenderBudget, renderLetter } from "../template/render.ts";
+import {
+  accountCall,
+  type ConsoleCall,
+  EVERYONE,
+  type KnownWorkspace,
+  type VisitOf,
+  workspaceCall,
+} from "./calls.ts";
+import { type Frames, framed } from "./frames.ts";
+import { wholeList } from "./pages.ts";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
+
+const PART_CHARS_MAX = 2 * 1024 * 1024;
+const VERSIONS_SHOWN = 20;
+
+const Part = Type.String({ maxLength: PART_CHARS_MAX });
+const Optional = Type.Optional(Type.Union([Part, Type.Null()]));
+const Rendered = Type.Object(
+  {
+    html: Part,
+    subject: Optional,
+    text: Optional,
+    variables: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  },
+  { additionalProperties: false },
+);
+type AskedRendering = {
+  html: string;
+  subject?: string | null;
+  text?: string | null;
+  variables?: Record<string, unknown>;
+};
+
+export type TemplateCallParts = { sql: Sql; frames: Frames };
+
+export function templateCalls(parts: TemplateCallParts): ConsoleCall[] {
+  return [
+    workspaceCall({
+      ...{ method: "POST", path: "templates/render", roles: EVERYONE, body: Rendered, changesNothing: true },
+      handle: (visit) => render(parts, visit),
+    }),
+    workspaceCall({
+      ...{ method: "GET", path: "templates/{id}/versions", roles: EVERYONE },
+      handle: async ({ workspace, params }) =>
+        wholeList((await listVersions(parts.sql, workspace.id, params[0] ?? "", VERSIONS_SHOWN)).map(show)),
+    }),
+    accountCall({
+      ...{ method: "GET", path: "frames/{name}" },
+      handle: ({ params, query, session, now }) =>
+        framed(parts.frames.find(params[0] ?? "", session.accountId, now), query),
+    }),
+  ];
+}
+
+function render({ frames }: TemplateCallParts, visit: VisitOf<KnownWorkspace>): ConsoleAnswer {
+  const { html, subject = null, text = null, variables = {} } = visit.body as AskedRendering;
+  try {
+    const compiled = compile({ html, subject, text, from: null, replyTo: [], declared: [] });
+    const budget = new RenderBudget(visit.now);
+    budget.takeWork(compiled.units);
+    const rendered = renderLetter(compiled, variables, budget);
+    const name = frames.keep(rendered.html, visit.session.accountId, visit.now);
+    return {
+      status: 200,
+      body: {
+        ...{ object: "rendering", html: rendered.html, subject: rendered.subject, text: rendered.text },
+        frame_url: `/console/call/frames/${name}`,
+      },
+    };
+  } catch (error) {
+    if (!(error instanceof TemplateFault)) throw error;
+    const place = error.place === "" ? "" : ` (${error.place})`;
+    throw deny("validation_error", `The template cannot be rendered: ${error.message}${place}.`);
+  }
+}
+
+function show({ version, createdAt, name, subject, html, plain }: TemplateVersion) {
+  return { version, created_at: createdAt.toISOString(), name, subject, html, text: plain };
+}
