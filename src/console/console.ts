@@ -2,6 +2,8 @@
 import type { ServerResponse } from "node:http";
 import { Attempts } from "../admission/attempts.ts";
 import type { Keyring } from "../admission/keyring.ts";
+import { Reservations } from "../admission/reserve.ts";
+import type { Heard } from "../capacity/policy.ts";
 import type { Clock } from "../clock.ts";
 import type { ContactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -11,6 +13,7 @@ import { SecretSealer } from "../webhooks/secret.ts";
 import { type ApiDoor, answerOfApi, sendFor } from "./apicalls.ts";
 import { auditCalls } from "./audit.ts";
 import { Calls, type ConsoleCall } from "./calls.ts";
+import { capCalls } from "./caps.ts";
 import { contactCalls } from "./contacts.ts";
 import { emailCalls } from "./emails.ts";
 import { figureCalls } from "./figures.ts";
@@ -58,6 +61,8 @@ export type ConsoleParts = {
   mailFrom: string;
   trustProxy: boolean;
   mailboxUrl: string | null;
+  /** What of the mail's fate reaches this engine. */
+  heard: Heard;
   /** Of the demo workspace, in development. */
   demoKey(): DemoKey | null;
   /** What is being sent, by domain. */
@@ -145,6 +150,7 @@ function callTable(parts: ConsoleParts, sessions: Sessions, place: { url: string
     }),
     ...auditCalls(sql),
     ...figureCalls({ sql }),
+    ...capCalls({ sql, keyring, reservations: new Reservations(redis, sql, clock), heard: parts.heard }),
     ...queueCalls({ sql, figures: parts.figures }),
     ...emailCalls({ sql, send: (visit, body) => sendFor(door, visit, body) }),
     ...templateCalls({ sql, frames }),

@@ -336,6 +336,7 @@ async function startConsoleRole(
       ...{ sql, redis, clock, serverSecret, door, room, publicUrl, trustProxy, mailboxUrl, host, onFault },
       keyring: new Keyring({ redis, sql, serverSecret, clock }),
       port: consolePort,
+      heard: heardWith(config),
       apiUrl: `http://${host}:${port}`,
       mailFrom: operatorSender(config),
       demoKey: () => demoKeyOf(config, serverSecret),

@@ -105,3 +105,14 @@ export async function signedIn(
   browser.workspace = workspaceId;
   return browser;
 }
+
+/** What a stream has said so far. */
+export function hear(stream: Response): { text: string } {
+  const heard = { text: "" };
+  const decoder = new TextDecoder();
+  const read = async () => {
+    for await (const chunk of stream.body ?? []) heard.text += decoder.decode(chunk, { stream: true });
+  };
+  read().catch(() => {}); // the test has stopped listening
+  return heard;
+}

@@ -1,0 +1,6 @@
+/** One study, on a thread of its own: it computes for seconds. */
+import { parentPort, workerData } from "node:worker_threads";
+import { plainStudy } from "./report/plain.ts";
+import { type Setup, study } from "./study.ts";
+
+study(workerData as Setup, null, null, () => {}).then((found) => parentPort?.postMessage(plainStudy(found)));

@@ -1,0 +1,287 @@
+/** Sending caps: where they stand and why, what they will be, what another policy would do, and the simulator. */
+import { readFileSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import Type from "typebox";
+import type { Keyring } from "../admission/keyring.ts";
+import type { Reservations } from "../admission/reserve.ts";
+import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
+import { forecast, replay } from "../capacity/forecast.ts";
+import { policyInForce } from "../capacity/inforce.ts";
+import {
+  COUNTED_DAYS_MAX,
+  checkPolicy,
+  DEFAULT_POLICY,
+  effective,
+  type Heard,
+  type Override,
+  type Policy,
+} from "../capacity/policy.ts";
+import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
+import type { Setup } from "../capacity/study.ts";
+import { whyCap } from "../capacity/why.ts";
+import { checkScenario } from "../capacity/workload.ts";
+import { isUuid } from "../ids.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { dailyCounts, findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
+import { readAccount } from "../record/workspaces/ledgers.ts";
+import { advance, sum } from "../rules/ledger.ts";
+import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
+import {
+  type ConsoleCall,
+  EVERYONE,
+  type KnownPerson,
+  type KnownWorkspace,
+  operatorCall,
+  type VisitOf,
+  workspaceCall,
+} from "./calls.ts";
+import { wholeList } from "./pages.ts";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
+
+const HISTORY_SHOWN = 50;
+const FORECAST_DAYS = 14;
+const REPLAYED_DAYS_MAX = 400;
+const SIMULATED_DAYS_MAX = 365;
+const RUNS_MAX = 50;
+const SEED_MAX = 1_000_000;
+const SIMULATION_MS_MAX = 60_000;
+const SIMULATIONS_MAX = 2;
+/** The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. */
+const THREAD = new URL("../../dist/capacity/studythread.js", import.meta.url);
+
+const closed = { additionalProperties: false } as const;
+const Cap = Type.Optional(Type.Integer({ minimum: CAP_MIN, maximum: OVERRIDE_MAX }));
+const PolicyDocument = Type.Record(Type.String(), Type.Unknown());
+const Replayed = Type.Object({ policy: PolicyDocument }, closed);
+const Simulated = Type.Object(
+  {
+    scenario: Type.String({ maxLength: 100 }),
+    policy: Type.Optional(PolicyDocument),
+    days: Type.Optional(Type.Integer({ minimum: 1, maximum: SIMULATED_DAYS_MAX })),
+    runs: Type.Optional(Type.Integer({ minimum: 1, maximum: RUNS_MAX })),
+    seed: Type.Optional(Type.Integer({ minimum: 0, maximum: SEED_MAX })),
+  },
+  closed,
+);
+const SetByHand = Type.Object(
+  {
+    ...{ minimum: Cap, maximum: Cap, fixed: Cap, fixed_hour: Cap },
+    until: Type.Optional(Type.String({ maxLength: 40 })),
+    clear: Type.Optional(Type.Boolean()),
+    reason: Type.String({ minLength: 1, maxLength: 300 }),
+  },
+  closed,
+);
+
+export type CapParts = {
+  sql: Sql;
+  keyring: Keyring;
+  reservations: Reservations;
+  heard: Heard;
+};
+
+export function capCalls(parts: CapParts): ConsoleCall[] {
+  const simulations = new Simulations();
+  const shared = { roles: EVERYONE } as const;
+  return [
+    workspaceCall({ ...shared, method: "GET", path: "caps", handle: (visit) => show(parts, visit) }),
+    workspaceCall({
+      ...{ ...shared, method: "POST", path: "caps/replay", body: Replayed, changesNothing: true },
+      handle: (visit) => replayed(parts, visit),
+    }),
+    workspaceCall({ ...shared, method: "GET", path: "caps/policy", handle: () => policy(parts) }),
+    workspaceCall({
+      ...{ ...shared, method: "GET", path: "caps/scenarios" },
+      handle: () => wholeList(scenarioNames().map((name) => ({ name, scenario: scenarioOf(name) }))),
+    }),
+    workspaceCall({
+      ...{ ...shared, method: "POST", path: "caps/simulate", body: Simulated, changesNothing: true },
+      handle: (visit) => simulate(parts, simulations, visit),
+    }),
+    operatorCall({
+      ...{ method: "POST", path: "operator/caps/{id}", body: SetByHand },
+      handle: (visit) => setByHand(parts, visit),
+    }),
+  ];
+}
+
+async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const { workspace, now } = visit;
+  await noteCapUse(sql, [workspace.id]);
+  const [row, account, { policy, version }, history, counts] = await Promise.all([
+    findCapacity(sql, workspace.id),
+    readAccount(sql, workspace.id),
+    policyInForce(sql),
+    listCapChanges(sql, workspace.id, HISTORY_SHOWN),
+    dailyCounts(sql, [workspace.id], now, COUNTED_DAYS_MAX),
+  ]);
+  if (!row || !account) throw deny("not_found", "The workspace is gone.");
+  const { ledger, allowance } = account;
+  advance(ledger, now);
+  const state = stateOf(row, policy);
+  const override = overrideOf(row);
+  const days = daysOf(counts);
+  const { dayLimit, monthLimit } = allowance;
+  const monthLeft = Math.max(0, monthLimit - ledger.monthUsed);
+  const dayLeft = dayLimit === null ? null : Math.max(0, dayLimit - ledger.dayUsed);
+  const used = { day: ledger.capDayUsed, hour: sum(ledger.hourUsed) };
+  const waiting = { transactional: ledger.waiting, automation: ledger.waitingBulk };
+  const ahead = { quota: { monthLeft, monthLimit, dayLimit }, heard };
+  return {
+    status: 200,
+    body: {
+      object: "caps",
+      level: state.level,
+      cap_day: { used: used.day, limit: allowance.capDay, grown: state.capDay },
+      cap_hour: { used: used.hour, limit: allowance.capHour, grown: state.capHour },
+      waiting,
+      only_transactional: effective(policy, row.plan, state, override, now).bulkPaused,
+      override,
+      evaluated_on: state.evaluatedOn,
+      hears_reports: heard.reports,
+      policy_version: String(version),
+      why: whyCap({
+        ...{
+          policy,
+          policyVersion: version,
+          plan: row.plan,
+          state,
+          override,
+          days,
+          heard,
+          now,
+          used,
+          waiting,
+        },
+        quota: { monthLeft, dayLeft },
+        lastChange: history[0] ?? null,
+      }),
+      history,
+      forecast: forecast(policy, row.plan, state, days, override, now, FORECAST_DAYS, ahead),
+      days,
+    },
+  };
+}
+
+async function replayed({ sql }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const { workspace, body, now } = visit;
+  const other = readPolicyOf((body as { policy: unknown }).policy);
+  const days = daysOf(await dailyCounts(sql, [workspace.id], now, REPLAYED_DAYS_MAX));
+  return wholeList(replay(other, workspace.plan, days));
+}
+
+async function policy({ sql }: CapParts): Promise<ConsoleAnswer> {
+  const { policy, version } = await policyInForce(sql);
+  const body = { object: "policy", version: String(version), policy, default_policy: DEFAULT_POLICY };
+  return { status: 200, body };
+}
+
+async function simulate(
+  { sql }: CapParts,
+  simulations: Simulations,
+  visit: VisitOf<KnownWorkspace>,
+): Promise<ConsoleAnswer> {
+  const asked = visit.body as {
+    scenario: string;
+    policy?: unknown;
+    days?: number;
+    runs?: number;
+    seed?: number;
+  };
+  const scenario = scenarioOf(asked.scenario);
+  const inForce = (await policyInForce(sql)).policy;
+  const policies = [
+    { name: "in force", value: inForce },
+    ...(asked.policy === undefined ? [] : [{ name: "yours", value: readPolicyOf(asked.policy) }]),
+  ];
+  const { days = scenario.days, runs = 1, seed = 1 } = asked;
+  const named = { name: asked.scenario, value: scenario };
+  const found = await simulations.run({ policies, scenario: named, days, runs, seed, threads: 1 });
+  return { status: 200, body: { object: "simulation", ...found } };
+}
+
+function scenarioOf(name: string) {
+  const file = scenarioFile(name);
+  if (file === null)
+    throw deny("validation_error", `There is no scenario ${name}. There are ${scenarioNames().join(", ")}.`);
+  return checkScenario(JSON.parse(readFileSync(file, "utf8")));
+}
+
+function readPolicyOf(document: unknown): Policy {
+  try {
+    return checkPolicy(document);
+  } catch (error) {
+    throw deny("validation_error", error instanceof Error ? error.message : "The policy is not valid.");
+  }
+}
+
+/** On threads, a few at a time: one takes a core for seconds. */
+class Simulations {
+  #running = 0;
+
+  async run(setup: Setup): Promise<object> {
+    if (this.#running >= SIMULATIONS_MAX)
+      throw deny("service_unavailable", "Other simulations are running. Try again in some seconds.");
+    this.#running++;
+    try {
+      return await simulatedOn(new Worker(THREAD, { workerData: setup, execArgv: [] }));
+    } finally {
+      this.#running--;
+    }
+  }
+}
+
+function simulatedOn(worker: Worker): Promise<object> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      void worker.terminate();
+      reject(deny("validation_error", "The simulation takes too long. Ask for fewer days or runs."));
+    }, SIMULATION_MS_MAX);
+    worker.once("message", resolve);
+    worker.once("error", reject);
+    worker.once("exit", (status) => {
+      clearTimeout(timer);
+      reject(new Error(`The thread of a simulation ended with ${status}.`));
+    });
+  });
+}
+
+async function setByHand(parts: CapParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
+  const { sql, keyring, reservations } = parts;
+  const { params, session, body, now } = visit;
+  const id = (params[0] ?? "").toLowerCase();
+  const asked = body as AskedOverride;
+  const override = asked.clear ? null : overrideIn(asked, session.email, now);
+  const by = { name: session.email, reason: asked.reason };
+  const { policy } = await policyInForce(sql);
+  const changed = isUuid(id) ? await setOverride(sql, policy, id, override, by, now) : null;
+  if (!changed) throw deny("not_found", "There is no workspace with this id.");
+  if (changed.version > 0) await keyring.forget(changed.handle, changed.version);
+  await reservations.forget(changed.handle);
+  const account = await readAccount(sql, id);
+  const { capDay = 0, capHour = 0 } = account?.allowance ?? {};
+  const caps = { cap_day: capDay, cap_hour: capHour, override };
+  return { status: 200, body: { object: "caps", ...caps }, detail: caps };
+}
+
+type AskedOverride = {
+  minimum?: number;
+  maximum?: number;
+  fixed?: number;
+  fixed_hour?: number;
+  until?: string;
+  clear?: boolean;
+  reason: string;
+};
+
+function overrideIn(asked: AskedOverride, by: string, now: number): Override {
+  const { minimum = null, maximum = null, fixed = null, fixed_hour: fixedHour = null, reason } = asked;
+  if ([minimum, maximum, fixed, fixedHour].every((value) => value === null))
+    throw deny("validation_error", "Give `minimum`, `maximum`, `fixed`, `fixed_hour` or `clear`.");
+  if (minimum !== null && maximum !== null && minimum > maximum)
+    throw deny("validation_error", "`minimum` must not be larger than `maximum`.");
+  const until = asked.until === undefined ? null : Date.parse(asked.until);
+  if (until !== null && !(until > now))
+    throw deny("validation_error", "`until` must be a time in the future.");
+  return { minimum, maximum, fixed, fixedHour, until, by, reason };
+}
