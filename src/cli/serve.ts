@@ -1,7 +1,11 @@
 /** `postrider serve`: some roles in this process. */
 import { Command, InvalidArgumentError } from "commander";
+import { PROCESSES_MAX, runProcesses } from "../process/many.ts";
 import { runRoles } from "../process/run.ts";
 import { ROLES, type Role } from "../rules/roles.ts";
+
+/** They listen on ports of their own. */
+const ALONE: readonly Role[] = ["inbound", "submission", "console"];
 
 export function serveCommand(): Command {
   return new Command("serve")
@@ -9,10 +13,26 @@ export function serveCommand(): Command {
     .option("--role <roles>", `comma-separated: ${ROLES.join(", ")}; default: all of them`, readRoles, [
       ...ROLES,
     ])
-    .action(async ({ role: roles }: { role: Role[] }) => {
-      const status = await runRoles(roles);
+    .option(
+      "--processes <n>",
+      "so many processes with these roles; those with an api share its port",
+      readCount,
+      1,
+    )
+    .action(async ({ role: roles, processes }: { role: Role[]; processes: number }, command: Command) => {
+      const alone = processes > 1 ? roles.find((role) => ALONE.includes(role)) : undefined;
+      if (alone !== undefined)
+        command.error(`The role ${alone} listens on a port that processes cannot share: run it once.`);
+      const status = processes === 1 ? await runRoles(roles) : await runProcesses(roles, processes);
       if (status !== null) process.exit(status);
     });
+}
+
+function readCount(text: string): number {
+  const count = Number(text);
+  if (!Number.isInteger(count) || count < 1 || count > PROCESSES_MAX)
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${PROCESSES_MAX}.`);
+  return count;
 }
 
 function readRoles(text: string): Role[] {

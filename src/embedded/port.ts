@@ -20,6 +20,12 @@ export async function isPortFree(port: number, host: string): Promise<boolean> {
   }
 }
 
+/** The address of this machine at which somebody who listens on `host` is reached, as it stands in a url. */
+export function reachable(host: string): string {
+  const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
+  return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
+}
+
 /** Runs what needs a port with the given one, or with a free one; another free one when that was taken meanwhile. */
 export async function withPort<T>(given: number | undefined, use: (port: number) => Promise<T>): Promise<T> {
   if (given !== undefined) return use(given);

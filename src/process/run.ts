@@ -41,7 +41,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     const onProgress = (line: string) => report({ kind: "progress", line });
     const serving = await serve(config, roles, log, null, onProgress);
     if (roles.every((role) => YIELDING.includes(role))) yieldToOthers(log);
-    untilStopped(serving, log);
+    untilStopped(serving, log, onParentGone);
     const { stop: _, ...ports } = serving;
     log.info(ports, "serving");
     report({ kind: "ready", ...ports });
@@ -63,7 +63,11 @@ function yieldToOthers(log: pino.Logger): void {
   }
 }
 
-function untilStopped(serving: Serving, log: pino.Logger): void {
+export function untilStopped(
+  serving: Pick<Serving, "stop">,
+  log: pino.Logger,
+  whenParentGone: typeof onParentGone,
+): void {
   let isStopping = false;
   const stop = (why: string, ms: number): void => {
     if (isStopping) return;
@@ -85,7 +89,7 @@ function untilStopped(serving: Serving, log: pino.Logger): void {
   };
   process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
   process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
-  onParentGone(() => stop("the parent process is gone", PARENT_GONE_MS_MAX));
+  whenParentGone(() => stop("the parent process is gone", PARENT_GONE_MS_MAX));
 }
 
 /** What is logged of an error: never the values in it, which may be the contents of a mail, and no address. */
@@ -98,12 +102,12 @@ function errorOf(error: unknown): object {
   return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
 }
 
-function statusOf(error: unknown): number {
+export function statusOf(error: unknown): number {
   if (error instanceof StoreUnreachable) return UNREACHABLE_EXIT;
   return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }
 
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof WrongBinary) return message;
   if (/uWebSockets|@uwsjs/.test(message))

@@ -10,7 +10,7 @@ import { type Child, ChildStartError, startChild } from "../embedded/child.ts";
 import { type Demo, demoWorkspace } from "../embedded/demo.ts";
 import { Home, type ReadyInfo } from "../embedded/home.ts";
 import type { ChildReport, StoresReport } from "../embedded/parent.ts";
-import { freePort, isPortFree } from "../embedded/port.ts";
+import { freePort, isPortFree, reachable } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
 import type { Role } from "../rules/roles.ts";
 import { startCollecting } from "./metrics.ts";
@@ -294,12 +294,6 @@ async function expectListenable(port: number, host: string): Promise<void> {
     throw new ChildStartError(
       `Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`,
     );
-}
-
-/** The address of this machine at which somebody who listens on `host` is reached, as it stands in a url. */
-function reachable(host: string): string {
-  const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
-  return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
 }
 
 type ListeningUrls = Pick<

@@ -1,0 +1,183 @@
+/**
+ * `serve --processes N`: so many processes with the same roles, and the api of all of them on one port. Each is started again
+ * when it ends. SIGTERM ends all of them in order; SIGHUP replaces one after the other, and callers notice nothing.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import pino from "pino";
+import { type Config, childEnv, loadConfig } from "../config.ts";
+import { type ChildReport, onParentGone, report } from "../embedded/parent.ts";
+import { freePort, isPortFree, reachable } from "../embedded/port.ts";
+import type { Role } from "../rules/roles.ts";
+import { type MetricsServer, startCollecting } from "./metrics.ts";
+import { reasonOf, statusOf, untilStopped } from "./run.ts";
+import { StartError } from "./stores.ts";
+
+/** As many as there may be cores. */
+export const PROCESSES_MAX = 64;
+const AGAIN_MS_MIN = 200;
+const AGAIN_MS_MAX = 10_000;
+/** Who served for so long has not failed to start. */
+const STEADY_MS = 30_000;
+
+type Ready = Extract<ChildReport, { kind: "ready" }>;
+type Member = { process: ChildProcess; metricsUrl: string | null };
+
+/** Serves until it is told to stop; hands back the exit status when it could not start. */
+export async function runProcesses(roles: readonly Role[], count: number): Promise<number | null> {
+  try {
+    const config = loadConfig();
+    const log = pino({ level: config.logLevel, base: { roles: roles.join(","), processes: count } });
+    const fleet = new Fleet(config, roles, count, log);
+    const served = await fleet.start();
+    process.on("SIGHUP", () => void fleet.replaceAll());
+    untilStopped({ stop: () => fleet.stop() }, log, onParentGone);
+    log.info(served, "serving");
+    report({ kind: "ready", ...served });
+    return null;
+  } catch (error) {
+    const [reason, status] = [
+      reasonOf(error),
+      error instanceof MemberFailed ? error.status : statusOf(error),
+    ];
+    report({ kind: "failed", reason, status });
+    process.stderr.write(`${reason}\n`);
+    return status;
+  }
+}
+
+class MemberFailed extends Error {
+  readonly status: number;
+
+  constructor(reason: string, status: number) {
+    super(reason);
+    this.status = status;
+  }
+}
+
+class Fleet {
+  readonly #config: Config;
+  readonly #roles: readonly Role[];
+  readonly #log: pino.Logger;
+  readonly #members: (Member | null)[];
+  #env: Record<string, string> = {};
+  #metrics: MetricsServer | null = null;
+  #isStopping = false;
+  #replacing: Promise<void> = Promise.resolve();
+
+  constructor(config: Config, roles: readonly Role[], count: number, log: pino.Logger) {
+    this.#config = config;
+    this.#roles = roles;
+    this.#log = log;
+    this.#members = new Array<Member | null>(count).fill(null);
+  }
+
+  async start(): Promise<Omit<Ready, "kind">> {
+    const { host, port, metricsPort } = this.#config;
+    const shared = this.#roles.includes("api") ? await this.#sharedPort() : port;
+    const metrics = metricsPort === null ? {} : { METRICS_PORT: "0" };
+    this.#env = childEnv({ PORT: String(shared), SHARED_PORT: "true", ...metrics });
+    try {
+      const all = await Promise.all(this.#members.map((_, place) => this.#begin(place)));
+      if (metricsPort !== null) this.#metrics = await this.#collect(host, metricsPort);
+      return { ...(all[0] as Ready), metricsPort: this.#metrics?.port ?? null };
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#members.map((member) => member && ended(member.process)));
+    await this.#metrics?.stop();
+  }
+
+  /** Each is replaced before it ends. */
+  replaceAll(): Promise<void> {
+    this.#replacing = this.#replacing.then(async () => {
+      for (let place = 0; place < this.#members.length && !this.#isStopping; place++) {
+        const before = this.#members[place];
+        try {
+          await this.#begin(place);
+          if (before) await ended(before.process);
+        } catch (error) {
+          this.#members[place] = before ?? null;
+          this.#log.error({ err: error, place }, "a process could not be replaced; the former one goes on");
+          return;
+        }
+      }
+      this.#log.info("all processes are replaced");
+    });
+    return this.#replacing;
+  }
+
+  async #sharedPort(): Promise<number> {
+    const { host, port, sharedPort } = this.#config;
+    if (port === 0) return freePort(host);
+    if (!sharedPort && !(await isPortFree(port, host)))
+      throw new StartError(
+        `Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`,
+      );
+    return port;
+  }
+
+  #collect(host: string, port: number): Promise<MetricsServer> {
+    const onFault = (error: unknown) => this.#log.error({ err: error }, "the metrics could not be told");
+    const processes = () =>
+      this.#members.flatMap((member, place) =>
+        member?.metricsUrl
+          ? [{ name: `${this.#roles.join("+")}-${place + 1}`, metricsUrl: member.metricsUrl }]
+          : [],
+      );
+    return startCollecting({ host, port, token: this.#config.metricsToken, onFault }, processes);
+  }
+
+  /** Resolves when it serves, and watches it from then on; rejects when it ends before. */
+  async #begin(place: number): Promise<Ready> {
+    const args = ["serve", "--role", this.#roles.join()];
+    const child = fork(process.argv[1] as string, args, { env: this.#env });
+    const member: Member = { process: child, metricsUrl: null };
+    this.#members[place] = member;
+    const ready = await new Promise<Ready>((resolve, reject) => {
+      child.on("message", (told: ChildReport) => {
+        if (told.kind === "ready") resolve(told);
+        else if (told.kind === "failed") reject(new MemberFailed(told.reason, told.status));
+      });
+      child.once("exit", (status, signal) =>
+        reject(new MemberFailed(`A process ended while it was starting (${signal ?? status}).`, status ?? 1)),
+      );
+    });
+    member.metricsUrl =
+      ready.metricsPort === null
+        ? null
+        : `http://${reachable(this.#config.host)}:${ready.metricsPort}/metrics`;
+    const began = performance.now();
+    child.once("exit", (status, signal) => void this.#restart(place, member, began, signal ?? `${status}`));
+    return ready;
+  }
+
+  async #restart(place: number, member: Member, began: number, why: string): Promise<void> {
+    let waitMs = performance.now() - began > STEADY_MS ? AGAIN_MS_MIN : 2 * AGAIN_MS_MIN;
+    while (!this.#isStopping && this.#members[place] === member) {
+      this.#log.error({ place, why }, "a process ended and is started again");
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      if (this.#isStopping || this.#members[place] !== member) return;
+      try {
+        await this.#begin(place);
+        return;
+      } catch (error) {
+        this.#members[place] = member;
+        waitMs = Math.min(2 * waitMs, AGAIN_MS_MAX);
+        this.#log.error({ err: error, place }, "a process could not be started again");
+      }
+    }
+  }
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const over = once(child, "exit");
+  child.kill("SIGTERM");
+  await over;
+}

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { identify } from "../../src/embedded/process.ts";
+import { launch } from "../rig/launched.ts";
+import { scrape } from "../rig/scrape.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
+
+const ASKED = 60;
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage();
+});
+afterAll(() => stage.close());
+
+/** Each over a connection of its own. */
+async function askOften(port: number): Promise<number[]> {
+  const ask = async () =>
+    (await fetch(`http://127.0.0.1:${port}/healthz`, { headers: { connection: "close" } })).status;
+  return Promise.all(Array.from({ length: ASKED }, ask));
+}
+
+test("two apis serve on one port, one that dies is started again, and SIGTERM ends all", async () => {
+  const settings = { METRICS_PORT: "0" };
+  const fleet = launch(["api"], { ...stage, settings }, ["--processes", "2"]);
+  const ports = await vi.waitFor(() => {
+    const own = fleet.lines.find(({ msg, processes }) => msg === "serving" && processes === 2);
+    if (!own) throw new Error("not yet");
+    return own;
+  }, 20_000);
+  const { port, metricsPort } = ports as unknown as { port: number; metricsPort: number };
+  const asked = (process: string) =>
+    scrape(`http://127.0.0.1:${metricsPort}/metrics`).then((told) =>
+      told.value("postrider_requests_total", { process, route: "none" }),
+    );
+  expect(await askOften(port)).toEqual(Array(ASKED).fill(200));
+  await expect.poll(async () => (await asked("api-1")) + (await asked("api-2"))).toBe(ASKED);
+  expect(await asked("api-1")).toBeGreaterThan(0);
+  expect(await asked("api-2")).toBeGreaterThan(0);
+
+  const pids = fleet.lines.filter(({ msg }) => msg === "starting").map(({ pid }) => pid as number);
+  expect(pids).toHaveLength(2);
+  process.kill(pids[0] as number, "SIGKILL");
+  await fleet.says("a process ended and is started again");
+  await expect.poll(() => fleet.lines.filter(({ msg }) => msg === "serving").length).toBe(4);
+  expect(await askOften(port)).toEqual(Array(ASKED).fill(200));
+
+  fleet.signal("SIGHUP");
+  await fleet.says("all processes are replaced");
+  expect(await askOften(port)).toEqual(Array(ASKED).fill(200));
+  fleet.signal("SIGTERM");
+  expect(await fleet.ended).toBe(0);
+  const all = fleet.lines.filter(({ msg }) => msg === "starting").map(({ pid }) => pid as number);
+  expect(all.length).toBe(5);
+  expect(all.filter((pid) => identify(pid) !== null)).toEqual([]);
+}, 60_000);
+
+test("roles with a port of their own are refused, and a wrong setting ends all with its status", async () => {
+  const wrong = launch(["inbound"], stage, ["--processes", "2"]);
+  expect(await wrong.ended).toBe(2);
+  expect(wrong.err()).toContain("The role inbound listens on a port that processes cannot share");
+  const unset = launch(["deliver"], { ...stage, settings: { SMTP_URL: "" } }, ["--processes", "2"]);
+  expect(await unset.ended).toBe(1);
+  expect(unset.err()).toContain("SMTP_URL is not set");
+});
