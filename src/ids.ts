@@ -60,6 +60,7 @@ export function newEventId(now: number): string {
 }
 
 const MARK_CHARS = 26;
+const SECRET_DIGEST_BYTES = 32;
 const MARK_KEY_BYTES = 32;
 const MARK = new RegExp(`^[${BASE32}]{${MARK_CHARS}}$`);
 
@@ -72,6 +73,11 @@ export function workspaceMarker(serverSecret: string): (workspaceId: string) => 
     const digest = createHmac("sha256", key).update(workspaceId).digest();
     return Array.from(digest.subarray(0, MARK_CHARS), (byte) => BASE32[byte & 31]).join("");
   };
+}
+
+/** By which processes find out whether they have the same secret; it tells nothing about it. */
+export function secretDigest(serverSecret: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", serverSecret, "", "the same secret everywhere", SECRET_DIGEST_BYTES));
 }
 
 export function isMark(text: string): boolean {

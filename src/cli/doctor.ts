@@ -9,14 +9,18 @@ import { ownNameTrouble } from "../delivery/namecheck.ts";
 import { daneFor } from "../delivery/receivers.ts";
 import { smarthostTrouble } from "../delivery/smarthostcheck.ts";
 import { hostsOf } from "../domain/returnpath.ts";
+import { secretDigest } from "../ids.ts";
 import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
 import { postgresAt, redisAt, type Store, unreachable } from "../process/unreachable.ts";
+import { canCommit } from "../record/db/cancommit.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { majorVersion } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
+import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
+import { canWrite, evictionTrouble } from "../redis/canwrite.ts";
 import { connectRedis } from "../redis/connect.ts";
 import { readShapingFile } from "../shaping/rulesfile.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
@@ -121,8 +125,10 @@ async function postgres(config: Config): Promise<Examined> {
         detail: isMigratedNow ? "applied" : "missing: run `postrider migrate`",
       },
     ];
+    findings.push(await commits(databaseUrl));
     if (isMigratedNow) {
       findings.push(capsPolicy(config, await policyInForce(sql)));
+      findings.push(secretFinding(config.secret, await findSecretDigest(sql)));
       findings.push(senders(await countVerified(sql), requireVerifiedDomains));
       findings.push(mtaSts(config, await countStsPolicies(sql, new Date(await clockTime(sql)))));
     }
@@ -146,6 +152,27 @@ function capsPolicy(
   if (trouble !== null) return { what, state: "warn", detail: trouble };
   const detail = version === BUILT_IN ? "the built-in policy is in force" : `version ${version} is in force`;
   return { what, state: "ok", detail };
+}
+
+/** Over connections as sends have them: a pooler may let others pass. */
+async function commits(databaseUrl: string): Promise<CheckResult> {
+  const sql = connectRecord(databaseUrl, "commits", ASK_MS_MAX);
+  const trouble = await canCommit(sql).finally(() => sql.end({ timeout: 0 }));
+  return {
+    what: "commits",
+    state: trouble === null ? "ok" : "fail",
+    detail: trouble ?? "a send can be committed",
+  };
+}
+
+function secretFinding(secret: string | null, kept: Buffer | null): CheckResult {
+  const what = "secret";
+  if (secret === null) return { what, state: "warn", detail: "POSTRIDER_SECRET is not set" };
+  if (kept === null)
+    return { what, state: "ok", detail: "the first process that starts keeps a digest of it" };
+  return kept.equals(secretDigest(secret))
+    ? { what, state: "ok", detail: "POSTRIDER_SECRET is the one that this database belongs to" }
+    : { what, state: "fail", detail: "POSTRIDER_SECRET is not the one that this database belongs to" };
 }
 
 /** Who may write as whom. */
@@ -188,7 +215,8 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
   try {
     const info = await inTime(client.info());
     const version = /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
-    const policy = /^maxmemory_policy:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
+    const eviction = evictionTrouble(info);
+    const trouble = eviction === null ? await canWrite(client) : null;
     const aheadMs = await aheadOfUs(async () => {
       const [seconds, micros] = (await client.time()).map(Number) as [number, number];
       return seconds * 1000 + micros / 1000;
@@ -201,11 +229,13 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
       },
       {
         what: "memory policy",
-        state: policy === "noeviction" ? "ok" : "fail",
-        detail:
-          policy === "noeviction"
-            ? policy
-            : `${policy}: Redis may drop data; set maxmemory-policy to noeviction`,
+        state: eviction === null ? "ok" : "fail",
+        detail: eviction ?? "noeviction",
+      },
+      {
+        what: "Redis takes changes",
+        state: trouble === null ? "ok" : "fail",
+        detail: trouble ?? "a key could be written",
       },
     ];
     return { findings, aheadMs };

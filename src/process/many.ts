@@ -28,10 +28,10 @@ export async function runProcesses(roles: readonly Role[], count: number): Promi
   try {
     const config = loadConfig();
     const log = pino({ level: config.logLevel, base: { roles: roles.join(","), processes: count } });
-    const fleet = new Fleet(config, roles, count, log);
-    const served = await fleet.start();
-    process.on("SIGHUP", () => void fleet.replaceAll());
-    untilStopped({ stop: () => fleet.stop() }, log, onParentGone);
+    const group = new ProcessGroup(config, roles, count, log);
+    const served = await group.start();
+    process.on("SIGHUP", () => void group.replaceAll());
+    untilStopped({ stop: () => group.stop() }, log, onParentGone);
     log.info(served, "serving");
     report({ kind: "ready", ...served });
     return null;
@@ -55,7 +55,7 @@ class MemberFailed extends Error {
   }
 }
 
-class Fleet {
+class ProcessGroup {
   readonly #config: Config;
   readonly #roles: readonly Role[];
   readonly #log: pino.Logger;

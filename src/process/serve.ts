@@ -22,7 +22,7 @@ import { Worker } from "../automation/work.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { PolicyInForce } from "../capacity/inforce.ts";
 import { atMost, type Clock } from "../clock.ts";
-import { type Config, homeFolder } from "../config.ts";
+import { type Config, ConfigError, homeFolder } from "../config.ts";
 import { startConsole } from "../console/console.ts";
 import type { Courier } from "../delivery/courier.ts";
 import { Deliverer } from "../delivery/deliver.ts";
@@ -37,7 +37,7 @@ import { Sealer } from "../domain/key.ts";
 import { Owners } from "../domain/owners.ts";
 import type { DomainDns } from "../domain/records.ts";
 import { Home } from "../embedded/home.ts";
-import { workspaceMarker } from "../ids.ts";
+import { secretDigest, workspaceMarker } from "../ids.ts";
 import { openInbound } from "../inbound/inbound.ts";
 import { ReportWorker } from "../inbound/work.ts";
 import { Keeper } from "../keeper/keeper.ts";
@@ -52,6 +52,7 @@ import { type Bag, firstRow, noteEpoch } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
 import type { DestinationHold } from "../record/mail/destinations.ts";
 import { OverloadState } from "../record/mail/overload.ts";
+import { keepSecretDigest } from "../record/workspaces/secretcheck.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
 import type { Role } from "../rules/roles.ts";
@@ -144,6 +145,7 @@ export async function serve(
     await stores.persevere(() =>
       migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migration applied")),
     );
+    if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
     const onFault = (error: unknown) => log.error({ err: error }, "internal error");
     let port: number | null = null;
     if (roles.includes("api")) {
@@ -844,6 +846,14 @@ function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger)
       redis.off("ready", onReady);
     },
   };
+}
+
+/** With another secret no key would be known, no link hold and no signing key open. */
+async function expectSecret(sql: Sql, secret: string): Promise<void> {
+  if (!(await keepSecretDigest(sql, secretDigest(secret))))
+    throw new ConfigError(
+      "POSTRIDER_SECRET is not the secret that this database belongs to. Set the one that its keys were made with.",
+    );
 }
 
 function expectMetricsToken({ host, metricsPort, metricsToken }: Config): void {

@@ -169,6 +169,7 @@ import {
 import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspaces/keys.ts";
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
 import { insertRequests } from "../../src/record/workspaces/requests.ts";
+import { keepSecretDigest } from "../../src/record/workspaces/secretcheck.ts";
 import { changeStreams } from "../../src/record/workspaces/streams.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
@@ -777,6 +778,7 @@ export const WRITERS: readonly Writer[] = [
     const ws = rows.workspace();
     return deleteTemplate(sql, ws.id, rows.pick(ws.templates).id);
   }),
+  writer("workspaces/secretcheck.ts keepSecretDigest", ({ sql }) => keepSecretDigest(sql, randomBytes(32))),
   writer("db/ticklease.ts takeTickLease", ({ sql }, rows) =>
     takeTickLease(sql, "erase", rows.pick(TOKENS), rows.pick([1, 1_000])),
   ),

@@ -3,18 +3,20 @@ import type { Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 
 const READ_ONLY = "25006";
+const STANDBY = "it takes no changes: is it a standby?";
 
 /** What is wrong, or null. */
 export async function canCommit(commits: Sql): Promise<string | null> {
   try {
-    await commits.begin(async (tx) => {
-      await tx`select pg_current_xact_id() as xid, ${"asked with a parameter, as commits are"}::text as said`;
-    });
-    return null;
+    const [row] = await commits.begin(
+      (tx) => tx<{ isReadOnly: boolean }[]>`
+        select pg_current_xact_id() as xid, current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`,
+    );
+    return row?.isReadOnly ? STANDBY : null;
   } catch (error) {
     if (!isRefusal(error)) return "no answer";
     return error.code === READ_ONLY || /recovery/.test(error.message)
-      ? "it takes no changes: is it a standby?"
+      ? STANDBY
       : `it refuses a transaction (${error.code})`;
   }
 }

@@ -62,6 +62,7 @@ export const LOCK_ORDER = [
   "shaping_file",
   "cap_policy", // only ever inserted, each row alone
   "tick_lease",
+  "secret_check",
   "webhook", // after the workspace that tells because of it
   "event_sequence",
   "sts_policy", // each row alone, or those that nobody else holds

@@ -1,0 +1,87 @@
+/** A Redis that evicts or takes nothing, a Postgres that takes no changes, another secret: each is said, by /readyz and the doctor. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
+import type { RedisClient } from "../../src/redis/scripts.ts";
+import { commandLine } from "../rig/command.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { launch } from "../rig/launched.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
+
+const OTHER_SECRET = "another secret than that of the tests";
+
+let stage: Stage;
+let engine: Engine;
+let sql: Sql;
+let redis: RedisClient;
+beforeAll(async () => {
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
+  sql = connectRecord(stage.databaseUrl, "setup", 5_000);
+  redis = connectRedis(stage.redisUrl, "command", 5_000);
+});
+afterAll(async () => {
+  redis.disconnect();
+  await sql.end({ timeout: 1 });
+  await engine.stop();
+  await stage.close();
+});
+
+async function readiness(): Promise<[number, Record<string, string>]> {
+  const response = await fetch(`${engine.url}/readyz`);
+  return [response.status, ((await response.json()) as { checks: Record<string, string> }).checks];
+}
+
+async function doctorSays(settings = {}): Promise<string> {
+  return (await commandLine({ ...stage, settings }).postrider("doctor")).out;
+}
+
+const config = (name: string, value: string) =>
+  (redis as RedisClient & { config(...args: string[]): unknown }).config("SET", name, value);
+
+test("when all is well all is ok", async () => {
+  expect(await readiness()).toEqual([200, { postgres: "ok", redis: "ok", migrations: "ok", clock: "ok" }]);
+  const said = await doctorSays();
+  expect(said).toMatch(/ok +commits +a send can be committed/);
+  expect(said).toMatch(/ok +Redis takes changes/);
+  expect(said).toMatch(/ok +secret +POSTRIDER_SECRET is the one/);
+});
+
+test("a Redis that evicts keys, and one that is full", async () => {
+  await config("maxmemory-policy", "allkeys-lru");
+  const trouble = "it drops keys when it is full: set maxmemory-policy to noeviction, not allkeys-lru";
+  expect(await readiness()).toEqual([503, expect.objectContaining({ redis: trouble, postgres: "ok" })]);
+  expect(await doctorSays()).toContain(trouble);
+  await config("maxmemory-policy", "noeviction");
+  await config("maxmemory", "1mb");
+  expect(await readiness()).toEqual([503, expect.objectContaining({ redis: "it takes no changes (OOM)" })]);
+  expect(await doctorSays()).toMatch(/fail +Redis takes changes +it takes no changes \(OOM\)/);
+  await config("maxmemory", "0");
+  expect((await readiness())[0]).toBe(200);
+});
+
+test("a Postgres that takes no changes", async () => {
+  const database = new URL(stage.databaseUrl).pathname.slice(1);
+  await sql.unsafe(`alter database "${database}" set default_transaction_read_only = on`);
+  await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
+  const standby = "it takes no changes: is it a standby?";
+  await expect.poll(readiness).toEqual([503, expect.objectContaining({ postgres: standby })]);
+  expect(await doctorSays()).toMatch(/fail +commits +it takes no changes: is it a standby\?/);
+  await sql.unsafe(
+    `set default_transaction_read_only = off; alter database "${database}" reset default_transaction_read_only`,
+  );
+  await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
+  await expect.poll(async () => (await readiness())[0]).toBe(200);
+});
+
+test("a process with another secret does not start", async () => {
+  const settings = { POSTRIDER_SECRET: OTHER_SECRET };
+  const other = launch(["api"], { ...stage, settings });
+  expect(await other.ended).toBe(78);
+  expect(other.err()).toBe(
+    "POSTRIDER_SECRET is not the secret that this database belongs to. Set the one that its keys were made with.\n",
+  );
+  expect(await doctorSays(settings)).toMatch(/fail +secret +POSTRIDER_SECRET is not the one/);
+});
