@@ -34,6 +34,7 @@ import {
   withContext,
 } from "./context.ts";
 import { simulateCommand } from "./simulate.ts";
+import { instantOf, readTime } from "./time.ts";
 import { readId } from "./workspace.ts";
 
 const HISTORY_SHOWN = 500;
@@ -347,13 +348,6 @@ function readDays(text: string): number {
   return value;
 }
 
-export function readTime(text: string): Date {
-  const at = new Date(text);
-  if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(at.getTime()))
-    throw new InvalidArgumentError("It must be an RFC 3339 time, or a day such as 2026-11-21.");
-  return at;
-}
-
 function readPolicyFile(path: string): Policy {
   try {
     return readPolicy(path);
@@ -364,10 +358,10 @@ function readPolicyFile(path: string): Policy {
 
 function readEnd(text: string, now: number): number {
   const span = /^(\d{1,4})([hd])$/.exec(text);
-  const end = span ? now + Number(span[1]) * (UNIT_MS[span[2] as string] as number) : Date.parse(text);
-  if (Number.isNaN(end) || end <= now)
+  const end = span ? now + Number(span[1]) * (UNIT_MS[span[2] as string] as number) : instantOf(text);
+  if (end === null || end <= now)
     throw new CommandError(
-      `--until ${text} is not a time in the future. Write an RFC 3339 time, or a span such as 12h or 7d.`,
+      `--until ${text} is not a time in the future. Write 12h, 7d, or a time with an offset, such as 2026-11-20T20:07:38Z.`,
     );
   return end;
 }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import type { Clock } from "../clock.ts";
-import { type Config, homeFolder, loadConfig } from "../config.ts";
+import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { recordClock } from "../process/recordclock.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
@@ -36,22 +36,21 @@ type ReadyContext = {
   database_url: string;
   redis_url: string;
   smtp_url: string | null;
-  bounce_domain?: string;
+  settings: Record<string, string>;
 };
 
 /** The settings, with what a running `npm start` says where the environment says nothing. */
 export function settings(): Config {
-  const config = loadConfig();
-  const home = homeFolder(config);
+  const home = homeFolder(loadConfig());
   const readyFile = join(home, "ready.json");
   const secretFile = join(home, "secret");
   const ready = existsSync(readyFile) ? (JSON.parse(readFileSync(readyFile, "utf8")) as ReadyContext) : null;
+  const config = loadConfig(childEnv({}, ready?.settings ?? {}));
   return {
     ...config,
     databaseUrl: config.databaseUrl ?? ready?.database_url ?? null,
     redisUrl: config.redisUrl ?? ready?.redis_url ?? null,
     smtpUrl: config.smtpUrl ?? ((config.courier === "relay" && ready?.smtp_url) || null),
-    bounceDomain: config.bounceDomain ?? ready?.bounce_domain ?? null,
     secret: config.secret ?? (existsSync(secretFile) ? readFileSync(secretFile, "utf8").trim() : null),
   };
 }

@@ -139,7 +139,7 @@ async function add(context: Context, domain: string, options: NewOptions): Promi
   const keys = await keysOf(context, domain, options);
   if (keys.some((key) => key.algorithm === algorithm && key.state !== "retired"))
     throw new CommandError(
-      `${domain} already has an ${algorithm} key. Replace it with \`postrider domain rotate\`.`,
+      `${domain} already has an ${algorithm} key. \`postrider domain show\` prints its record; \`postrider domain rotate\` replaces it.`,
     );
   await enter(context, domain, options);
 }

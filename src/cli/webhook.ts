@@ -32,6 +32,7 @@ import {
   unknownWorkspace,
   withContext,
 } from "./context.ts";
+import { readTime } from "./time.ts";
 import { readId } from "./workspace.ts";
 
 const LINES_SHOWN = 100;
@@ -306,11 +307,4 @@ function readEvent(text: string): number {
   if (sequence === null)
     throw new InvalidArgumentError("It must be the id of an event, as its `webhook-id` header has it.");
   return sequence;
-}
-
-function readTime(text: string): Date {
-  const date = new Date(text);
-  if (Number.isNaN(date.getTime()) || !/^\d{4}-/.test(text))
-    throw new InvalidArgumentError("It must be a time, such as 2026-11-20T20:07:38Z.");
-  return date;
 }

@@ -38,6 +38,8 @@ export type ReadyInfo = {
   /** Where mail is taken over SMTP: with STARTTLS, and with TLS from the first byte. */
   submission_url: string | null;
   submission_tls_url: string | null;
+  /** What development assumes, by variable: the command line takes it where its environment says nothing. */
+  settings: Record<string, string>;
   /** The metrics of all processes, for Prometheus. */
   metrics_url: string | null;
 };

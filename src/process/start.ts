@@ -81,7 +81,7 @@ class Root {
     const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, WEBHOOK_NETWORKS_ALLOWED: LOOPBACK };
     // each process tells its own, and the root all of them
     const metrics = this.#config.metricsPort === null ? {} : { METRICS_PORT: "0" };
-    const taken = { ...assumed, ...anyPort, CONSOLE_PORT: await this.#consolePort() };
+    const taken: Record<string, string> = { ...assumed, ...anyPort, CONSOLE_PORT: await this.#consolePort() };
     this.#env = childEnv({ ...found, ...metrics }, taken);
     for (const name of [...Object.keys(anyPort), "CONSOLE_PORT"])
       if (this.#env[name] === "0") this.#env[name] = String(await freePort(hostOf[name] ?? submissionHost));
@@ -100,6 +100,7 @@ class Root {
       {
         ...{ ...NO_URLS, ...urls },
         bounce_domain: this.#env.BOUNCE_DOMAIN ?? null,
+        settings: Object.fromEntries(Object.keys(taken).map((name) => [name, this.#env[name] as string])),
         metrics_url: await this.#collectMetrics(),
       },
       demo,
@@ -113,7 +114,8 @@ class Root {
   /** The same with every start, where nobody else has it. */
   async #consolePort(): Promise<string> {
     const { host, port } = this.#config;
-    return port !== 0 && (await isPortFree(CONSOLE_PORT, host)) ? String(CONSOLE_PORT) : "0";
+    const isOurs = port !== 0 && port !== CONSOLE_PORT && (await isPortFree(CONSOLE_PORT, host));
+    return isOurs ? String(CONSOLE_PORT) : "0";
   }
 
   /** Whether mail may have any sender, as development assumes. */
@@ -300,7 +302,7 @@ type ListeningUrls = Pick<
   ReadyInfo,
   "base_url" | "inbound_url" | "submission_url" | "submission_tls_url" | "console_url"
 >;
-type OwnUrls = Pick<ReadyInfo, "bounce_domain" | "metrics_url">;
+type OwnUrls = Pick<ReadyInfo, "bounce_domain" | "metrics_url" | "settings">;
 const NO_URLS: ListeningUrls = {
   base_url: "",
   inbound_url: null,

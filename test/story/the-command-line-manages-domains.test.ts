@@ -55,7 +55,7 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     "The new key is not in DNS yet. Publish the record that `postrider domain show` prints, and try again later.\n",
   );
   expect((await postrider("domain", "add", "signs.com-tests.example", ...at)).err).toContain(
-    "Replace it with `postrider domain rotate`",
+    "`postrider domain rotate` replaces it",
   );
 
   dns.records.set(first.record.name, [first.record.value]);

@@ -46,6 +46,10 @@ test.each([
     ["workspace", "suspend", "5"],
     `error: command-argument value '5' is invalid for argument 'id'. It must be a UUID, such as ${ID}. See \`postrider help workspace suspend\`.`,
   ],
+  [
+    ["webhook", "replay", ID, "--workspace", ID, "--since", "2026-11-20 20:07"],
+    "error: option '--since <time>' argument '2026-11-20 20:07' is invalid. It must be a time with an offset, such as 2026-11-20T20:07:38Z, or a day such as 2026-11-20. See `postrider help webhook replay`.",
+  ],
   [["help", "wrkspace"], "error: unknown command 'wrkspace' (Did you mean workspace?) See `postrider help`."],
   [
     ["help", "domain", "verfy"],
