@@ -122,7 +122,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
 }
 
 /** `place` is known when the server listens. */
-function callTable(parts: ConsoleParts, sessions: Sessions, place: { url: string }): ConsoleCall[] {
+export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url: string }): ConsoleCall[] {
   const { sql, redis, clock, serverSecret, door, keyring } = parts;
   const hashing = new Hashing();
   const signIn: SignInParts = {
