@@ -20,6 +20,7 @@ import {
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX, type Overrides } from "../rules/plans.ts";
+import { evidenceCommand } from "./capsevidence.ts";
 import { policyCommand } from "./capspolicy.ts";
 import { tablesCommand } from "./capstables.ts";
 import { whyCommand } from "./capswhy.ts";
@@ -116,6 +117,7 @@ export function capsCommand(): Command {
   return command
     .addCommand(policyCommand())
     .addCommand(whyCommand())
+    .addCommand(evidenceCommand())
     .addCommand(simulateCommand())
     .addCommand(tablesCommand());
 }

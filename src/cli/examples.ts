@@ -47,6 +47,7 @@ export const EXAMPLES: Record<string, string> = {
   "caps simulate": "--scenario bought-list --runs 100 --html report.html",
   "caps fit": "--json",
   "caps why": WORKSPACE,
+  "caps evidence import": "postmaster.csv",
   "caps policy apply": "policy.json --by ada --reason slower",
   "caps policy show": "--version 1",
   "caps policy diff": "policy.json",

@@ -109,6 +109,7 @@ export function attempted(
       parts,
       hardBounces,
       softBounces,
+      feedbackFrom: result.feedbackFrom,
     },
   };
 }
@@ -164,6 +165,8 @@ class Result {
   hardBounces: readonly Bounced[] = NOBODY;
   softBounces: readonly Bounced[] = NOBODY;
   complaints: readonly string[] = NOTHING;
+  /** Where it was delivered to, if complaints are reported there. */
+  feedbackFrom: readonly string[] = NOTHING;
 
   constructor(time: AttemptTime, rules: AttemptRules, email: OpenEmail) {
     this.#time = time;
@@ -193,7 +196,10 @@ class Result {
     this.count(outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind);
     if (outcome.kind === "bounced") this.#suppress(outcome, address);
     const isHeard = outcome.kind === "delivered" && this.#rules.hasFeedback(domain);
-    if (isHeard) this.count("fblDelivered");
+    if (isHeard) {
+      this.count("fblDelivered");
+      this.feedbackFrom = [...this.feedbackFrom, domain];
+    }
     const part = { stream: this.#stream, provider, source: outcome.reply.via?.localIp ?? "" };
     if (isCounted(part)) this.#countPart(part, outcome, isHeard);
   }

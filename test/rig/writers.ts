@@ -166,6 +166,7 @@ import {
   noteSeen,
   takeDomain,
 } from "../../src/record/workspaces/domains.ts";
+import { putPostmasterDays } from "../../src/record/workspaces/evidence.ts";
 import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspaces/keys.ts";
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
 import { insertRequests } from "../../src/record/workspaces/requests.ts";
@@ -310,6 +311,11 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/overload.ts watchOverload", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
     return sql.begin((tx) => watchOverload(tx, limits, null, rows.date));
+  }),
+  writer("workspaces/evidence.ts putPostmasterDays", ({ sql }, rows) => {
+    const of = { domain: "a.example", complaintRate: 0.001, delivered: null, reputation: null };
+    const days = rows.some(rows.workspaces).map(({ id }) => ({ ...of, workspaceId: id, day: 20_000 }));
+    return putPostmasterDays(sql, days, rows.date);
   }),
   writer("workspaces/cappolicies.ts insertCapPolicy", ({ sql }, rows) => {
     const policy = { text: "{}", digest: "0", author: "test", reason: "test" };
@@ -1102,6 +1108,7 @@ function noteOf(rows: SharedRows, ws: SharedWorkspace, bag: HeldBag, emailId: st
     domain: "example.net",
     reply: null,
     counts: { attempted: 1 },
+    feedbackFrom: rows.some(["yahoo.com", "aol.com"]),
     softBounces:
       status === "bounced" ? rows.some(ws.contacts).map((one) => suppressionOf(rows, ws, one.identity)) : [],
     hardBounces:

@@ -139,7 +139,8 @@ export function suspiciousBursts(
         ({ sources = [] }) => sources.find(({ name }) => name === loudest.name)?.[mail] ?? 0,
       );
       if (ofSource * 2 > sum(lately, (counts) => counts[mail])) return [];
-      const events = loudest[event];
+      // complaints that were taken back later still count with their source
+      const events = Math.min(loudest[event], total);
       const counted = Math.min(events, total - events + evidence.source_events);
       return counted === events ? [] : [{ day, source: loudest.name, measure, events, counted }];
     }),

@@ -46,6 +46,7 @@ export const LOCK_ORDER = [
   "cap_use",
   "tally",
   "part_tally",
+  "cap_source",
   "domain", // its present and its next owner
   "domain_key", // all keys of a domain
   "template",
@@ -60,6 +61,7 @@ export const LOCK_ORDER = [
   "brake",
   "destination_hold",
   "shaping_file",
+  "postmaster_day",
   "cap_policy", // only ever inserted, each row alone
   "tick_lease",
   "secret_check",

@@ -16,10 +16,12 @@ import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
 import type { HashOf } from "./barred.ts";
 import { addPartTallies, isCounted, PartTallies } from "./parttallies.ts";
+import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
 import { insertSuppressions, type NewSuppression, unsubscribeComplainers } from "./suppressions.ts";
 
 const HISTORY_MAX = 300;
+const UNKNOWN_SOURCE = "unknown";
 
 export type BounceKind = "hard" | "soft" | "block";
 
@@ -92,6 +94,7 @@ export async function applyReports(
   const counts = new Map<string, { workspaceId: string; day: number; counts: Counts }>();
   const parts = new PartTallies();
   const gone: NewSuppression[] = [];
+  const sources: CountedSource[] = [];
   const applied = told.map((one): AppliedReport => {
     const key = keyOf(one);
     const row = changed.get(key) ?? rows.get(key);
@@ -102,6 +105,7 @@ export async function applyReports(
     changed.set(key, next.email);
     count(counts, next.email, next.count);
     countPart(parts, next.email, next.address, next.count);
+    if (next.count === "complained") sources.push(complaintFrom(next.email, next.address));
     gone.push(...suppressionOf(next.email, one, next.address, context));
     return { reportId: one.reportId, result: one.what.kind };
   });
@@ -109,6 +113,7 @@ export async function applyReports(
   if (gone.length > 0) await insertSuppressions(tx, gone, new Date(context.now));
   if (counts.size > 0) await addReported(tx, context.worker, [...counts.values()]);
   if (parts.all.length > 0) await addPartTallies(tx, context.worker, parts.all);
+  if (sources.length > 0) await addSources(tx, context.worker, sources);
   return applied;
 }
 
@@ -278,6 +283,12 @@ function countPart(
   if (!isCounted(part)) return;
   const isLate = name === "hardBounced";
   parts.add(email.workspaceId, dayOf(email), part, { [name]: 1, ...(isLate && { lateBounced: 1 }) });
+}
+
+/** Of the reader's domain, whose provider reports it; of an erased person that is not known. */
+function complaintFrom(email: ReportedEmail, address: string | null): CountedSource {
+  const source = (address && parseMailbox(address)?.domain) || UNKNOWN_SOURCE;
+  return { workspaceId: email.workspaceId, day: dayOf(email), source, complained: 1, fblDelivered: 0 };
 }
 
 /** On which it was first sent, in days since 1970. */

@@ -22,6 +22,7 @@ import {
   PartTallies,
   type PartTally,
 } from "./parttallies.ts";
+import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
 import {
   insertSoftBounces,
@@ -51,6 +52,8 @@ export type Settled = {
   counts: Partial<TallyCounts>;
   /** Of these, what counts for a stream, a provider and a source address too. */
   parts?: readonly CountedPart[];
+  /** The domain of each recipient that is counted as `fblDelivered`. */
+  feedbackFrom?: readonly string[];
   /** Who is not there: they are suppressed with the same commit. */
   hardBounces?: readonly Bounced[];
   /** Who may be there: a series of these suppresses as well. */
@@ -119,6 +122,8 @@ export async function settle(
     if (tallies.length > 0) writes.push(addTallies(tx, worker, tallies).execute());
     const parts = partsOf(kept);
     if (parts.length > 0) writes.push(addPartTallies(tx, worker, parts).execute());
+    const sources = sourcesOf(kept);
+    if (sources.length > 0) writes.push(addSources(tx, worker, sources).execute());
     await Promise.all(writes);
     return refused;
   });
@@ -344,6 +349,20 @@ function tallyUp(settled: readonly Settled[]): Tally[] {
   return [...tallies.values()].sort((a, b) =>
     a.workspaceId === b.workspaceId ? a.day - b.day : a.workspaceId < b.workspaceId ? -1 : 1,
   );
+}
+
+function sourcesOf(settled: readonly Settled[]): CountedSource[] {
+  const counted: CountedSource[] = [];
+  for (const { bag, at, feedbackFrom = [] } of settled)
+    for (const source of feedbackFrom)
+      counted.push({
+        workspaceId: bag.workspaceId,
+        day: Math.floor(at / DAY_MS),
+        source,
+        complained: 0,
+        fblDelivered: 1,
+      });
+  return counted;
 }
 
 const NO_COUNTS: TallyCounts = {

@@ -8,6 +8,7 @@ import type { Sql, Tx } from "../db/connect.ts";
 import { type SenderLimit, savePartLimits } from "./senderlimits.ts";
 
 const KEPT_DAYS = 400;
+const SOURCES_KEPT_DAYS = 40;
 /** Workspaces that are looked through for the mail that has waited longest. */
 const OLDEST_OF_MAX = 1_000;
 
@@ -119,8 +120,75 @@ export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[])
       where known.used < excluded.used or known.delayed < excluded.delayed`;
 }
 
-/** The last days of some workspaces, oldest first; a day on which nobody noted the use counts what was tried. */
+/** The last days of some workspaces, oldest first, with what is known of single sources and from elsewhere. */
 export async function dailyCounts(
+  sql: Sql | Tx,
+  workspaceIds: readonly string[],
+  now: number,
+  days: number,
+): Promise<DayRow[]> {
+  const since = Math.floor(now / DAY_MS) - days + 1;
+  const [rows, sources, postmaster] = await Promise.all([
+    countsByDay(sql, workspaceIds, now, days),
+    sourcesOf(sql, workspaceIds, since),
+    postmasterOf(sql, workspaceIds, since),
+  ]);
+  return rows.map((row) => {
+    const key = `${row.workspaceId} ${row.day}`;
+    const [ofSources, ofPostmaster] = [sources.get(key), postmaster.get(key)];
+    return {
+      ...row,
+      ...(ofSources && { sources: ofSources }),
+      ...(ofPostmaster && { postmaster: ofPostmaster }),
+    };
+  });
+}
+
+type OfDay = { workspaceId: string; day: string };
+
+/** Of those that complained: of the others nothing has to be known. */
+async function sourcesOf(
+  sql: Sql | Tx,
+  workspaceIds: readonly string[],
+  since: number,
+): Promise<Map<string, SourceCounts[]>> {
+  const rows = await sql<(OfDay & SourceCounts)[]>`
+    select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, source as name,
+           0 as attempted, 0 as bounced, sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered"
+    from cap_source s
+    where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
+      and exists (select from cap_source c where c.workspace_id = s.workspace_id and c.source = s.source
+                  and c.day >= ${since} and c.complained > 0)
+    group by workspace_id, s.day, source order by workspace_id, s.day, source`;
+  return byDay(rows);
+}
+
+async function postmasterOf(
+  sql: Sql | Tx,
+  workspaceIds: readonly string[],
+  since: number,
+): Promise<Map<string, PostmasterDay[]>> {
+  const rows = await sql<(OfDay & PostmasterDay)[]>`
+    select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, domain,
+           complaint_rate as "complaintRate", delivered, reputation
+    from postmaster_day where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
+    order by workspace_id, postmaster_day.day, domain`;
+  return byDay(rows);
+}
+
+function byDay<T>(rows: readonly (OfDay & T)[]): Map<string, Omit<OfDay & T, keyof OfDay>[]> {
+  const found = new Map<string, Omit<OfDay & T, keyof OfDay>[]>();
+  for (const { workspaceId, day, ...one } of rows) {
+    const key = `${workspaceId} ${day}`;
+    const known = found.get(key);
+    if (known) known.push(one);
+    else found.set(key, [one]);
+  }
+  return found;
+}
+
+/** A day on which nobody noted the use counts what was tried. */
+async function countsByDay(
   sql: Sql | Tx,
   workspaceIds: readonly string[],
   now: number,
@@ -313,10 +381,9 @@ export async function totalWaiting(
            (select min(first.created_at) from (
               select workspace_id from ledger where waiting + waiting_bulk > 0
               order by waiting + waiting_bulk desc limit ${OLDEST_OF_MAX}) as l
-            cross join unnest(array[false, true]) as class(bulk)
             cross join lateral (
               select e.created_at from due d join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
-              where d.workspace_id = l.workspace_id and d.bulk = class.bulk and d.why in ('cap_hour', 'cap_day', 'quota_month')
+              where d.workspace_id = l.workspace_id and d.why in ('cap_hour', 'cap_day', 'quota_month')
               order by d.email_id limit 1) as first) as oldest
     from ledger`;
   return row ?? { waiting: 0, workspaces: 0, oldest: null };
@@ -361,7 +428,19 @@ export async function dropOldCounts(
         select p.ctid from part_tally p join page on p.workspace_id = page.id
         where p.day < ${before} for update of p skip locked),
       parts as (
-        delete from part_tally p where p.ctid in (select ctid from old_parts) and p.day < ${before})
+        delete from part_tally p where p.ctid in (select ctid from old_parts) and p.day < ${before}),
+      old_sources as (
+        select s.workspace_id, s.day, s.source, s.worker from cap_source s join page on s.workspace_id = page.id
+        where s.day < ${Math.floor(now / DAY_MS) - SOURCES_KEPT_DAYS} for update of s skip locked),
+      sources as (
+        delete from cap_source s using old_sources o
+        where s.workspace_id = o.workspace_id and s.day = o.day and s.source = o.source and s.worker = o.worker),
+      old_postmaster as (
+        select p.workspace_id, p.domain, p.day from postmaster_day p join page on p.workspace_id = page.id
+        where p.day < ${before} for update of p skip locked),
+      postmaster as (
+        delete from postmaster_day p using old_postmaster o
+        where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day)
     select id from page order by id`;
   return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }
