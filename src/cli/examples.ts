@@ -12,6 +12,8 @@ export const EXAMPLES: Record<string, string> = {
   "workspace set": `${ID} --plan standard --limit cap_day=20000`,
   "workspace suspend": `${ID} --reason "complaints about a bought list"`,
   "workspace resume": `${ID} --reason "the list was removed"`,
+  "account set": "ada@example.com --operator on",
+  "account password": "ada@example.com",
   "key create": `${WORKSPACE} --preset sending --name "shop backend"`,
   "key list": WORKSPACE,
   "key revoke": `${ID} --cancel-scheduled`,

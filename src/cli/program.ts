@@ -9,6 +9,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   migrate: async () => (await import("./migrate.ts")).migrateCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   workspace: async () => (await import("./workspace.ts")).workspaceCommand(),
+  account: async () => (await import("./account.ts")).accountCommand(),
   key: async () => (await import("./key.ts")).keyCommand(),
   domain: async () => (await import("./domain.ts")).domainCommand(),
   audience: async () => (await import("./audience.ts")).audienceCommand(),

@@ -217,7 +217,7 @@ function readPlan(text: string): Plan {
   return text;
 }
 
-function readSwitch(text: string): boolean {
+export function readSwitch(text: string): boolean {
   if (text !== "on" && text !== "off") throw new InvalidArgumentError("It must be on or off.");
   return text === "on";
 }
