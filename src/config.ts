@@ -481,10 +481,14 @@ function misspelt(env: Env): string[] {
 /** The table of docs/settings.md. */
 export function settingsTable(): string {
   const rows = Object.values(SETTINGS).map(
-    ({ env, fallback, unit, reason, allows }) =>
-      `| \`${env}\` | ${fallback === null || fallback === "" ? "" : `\`${fallback}\``} | ${unit} | ${allows} | ${reason} |`,
+    (setting) => `| \`${setting.env}\` | ${shownDefault(setting)} | ${setting.reason} | ${setting.allows} |`,
   );
-  return ["| variable | default | unit | allows | what for |", "|---|---|---|---|---|", ...rows].join("\n");
+  return ["| variable | default | what for | allows |", "|---|---|---|---|", ...rows].join("\n");
+}
+
+function shownDefault({ fallback, unit }: Pick<Setting<unknown>, "fallback" | "unit">): string {
+  if (fallback === null || fallback === "") return "";
+  return unit === "" || unit === "port" ? `\`${fallback}\`` : `\`${fallback}\` ${unit}`;
 }
 
 /** uWebSockets.js reads its limit for request headers from the environment, once, when it is loaded. */

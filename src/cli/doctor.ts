@@ -46,6 +46,7 @@ export function doctorCommand(): Command {
         postgres(config),
         redis(config),
         courier(config),
+        publicUrl(config),
         returnPath(config),
         tlsReports(config),
         shapingFile(config),
@@ -324,6 +325,13 @@ async function dane(config: Config): Promise<CheckResult> {
   return doubt === null
     ? { what, state: "ok", detail: "on: the resolver validates DNSSEC" }
     : { what, state: "warn", detail: `off: ${doubt}` };
+}
+
+function publicUrl({ publicUrl: url, host, port }: Config): CheckResult {
+  const what = "public URL";
+  if (url !== null) return { what, state: "ok", detail: `links in e-mails start with ${url}` };
+  const detail = `PUBLIC_URL is not set: links in e-mails start with http://${host}:${port}, which recipients cannot open`;
+  return { what, state: "warn", detail };
 }
 
 /** Whether clients can log in to the submission ports. */

@@ -100,7 +100,9 @@ class Root {
       {
         ...{ ...NO_URLS, ...urls },
         bounce_domain: this.#env.BOUNCE_DOMAIN ?? null,
-        settings: Object.fromEntries(Object.keys(taken).map((name) => [name, this.#env[name] as string])),
+        settings: Object.fromEntries(
+          ["PORT", ...Object.keys(taken)].map((name) => [name, this.#env[name] as string]),
+        ),
         metrics_url: await this.#collectMetrics(),
       },
       demo,

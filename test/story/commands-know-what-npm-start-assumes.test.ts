@@ -11,11 +11,14 @@ const postrider = async (...args: string[]) =>
   (await promisify(execFile)(process.execPath, [POSTRIDER, ...args], { env })).stdout;
 
 test("a webhook on this machine, any sender, and the ports of submission", async () => {
-  const { workspace_id } = await start(home).ready();
+  const { workspace_id, base_url } = await start(home).ready();
   const added = await postrider("webhook", "add", "http://127.0.0.1:9000/", "--workspace", workspace_id);
   expect(added).toMatch(/^Webhook \S+\.\nSecret whsec_/);
   const findings = JSON.parse(await postrider("doctor", "--json")) as { what: string; detail: string }[];
   const detailOf = (what: string) => findings.find((finding) => finding.what === what)?.detail;
   expect(detailOf("senders")).toContain("REQUIRE_VERIFIED_DOMAINS=false");
+  expect(detailOf("public URL")).toBe(
+    `PUBLIC_URL is not set: links in e-mails start with ${base_url}, which recipients cannot open`,
+  );
   expect(detailOf("submission")).not.toContain("none");
 }, 60_000);
