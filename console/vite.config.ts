@@ -15,5 +15,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    // a busy machine is no reason to warn of a slow build
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
 });

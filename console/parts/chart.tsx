@@ -22,11 +22,14 @@ export function Chart({
   days,
   series,
   unit = "",
+  most,
 }: {
   title: string;
   days: readonly string[];
   series: readonly Series[];
   unit?: string;
+  /** Values above it leave the chart. */
+  most?: number | undefined;
 }) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -35,7 +38,7 @@ export function Chart({
     let drawn: uPlot | null = null;
     const draw = () => {
       drawn?.destroy();
-      drawn = new uPlot(optionsOf(element, series), dataOf(days, series), element);
+      drawn = new uPlot(optionsOf(element, series, most), dataOf(days, series), element);
     };
     draw();
     const resized = new ResizeObserver(() => drawn?.setSize({ width: element.clientWidth, height: HEIGHT }));
@@ -49,7 +52,7 @@ export function Chart({
       removeEventListener("themechange", draw);
       drawn?.destroy();
     };
-  }, [days, series]);
+  }, [days, series, most]);
   return (
     <figure class="chart">
       <figcaption>
@@ -85,7 +88,7 @@ function dataOf(days: readonly string[], series: readonly Series[]): uPlot.Align
   ] as uPlot.AlignedData;
 }
 
-function optionsOf(element: HTMLElement, series: readonly Series[]): uPlot.Options {
+function optionsOf(element: HTMLElement, series: readonly Series[], most = Infinity): uPlot.Options {
   const colour = (name: string) => resolved(element, name);
   const axis = {
     stroke: colour("--muted"),
@@ -97,9 +100,12 @@ function optionsOf(element: HTMLElement, series: readonly Series[]): uPlot.Optio
     height: HEIGHT,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
-    scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+    scales: { y: { range: (_, __, highest) => [0, highest > 0 ? Math.min(most, highest * 1.1) : 1] } },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    axes: [axis, { ...axis, size: 52, values: (_, ticks) => ticks.map(short) }],
+    axes: [
+      { ...axis, size: 30, values: (_, ticks) => ticks.map(sayDay) },
+      { ...axis, size: 52, values: (_, ticks) => ticks.map(short) },
+    ],
     series: [
       {},
       ...series.map(({ name, colour: n, isDashed, isStep, isFilled }): uPlot.Series => {
@@ -117,6 +123,12 @@ function optionsOf(element: HTMLElement, series: readonly Series[]): uPlot.Optio
     ],
     plugins: [tooltip(series)],
   };
+}
+
+const dayNames = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+
+function sayDay(seconds: number): string {
+  return dayNames.format(new Date(seconds * 1000));
 }
 
 /** A custom property as a colour: its text may be a light-dark(). */

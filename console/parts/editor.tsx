@@ -55,7 +55,7 @@ export function JsonField({
           name={name}
           rows={5}
           spellcheck={false}
-          value={value}
+          {...(onInput ? { value } : { defaultValue: value })}
           onInput={({ currentTarget }) => onInput?.(currentTarget.value)}
         />
       )}

@@ -35,10 +35,12 @@ type TextProps = {
   onInput?(value: string): void;
 };
 
+/** What is typed stays when the screen is drawn anew; only with `onInput` does `value` decide what the field holds. */
 export function Text({
   label,
   name,
   hint,
+  value,
   isOptional,
   onInput,
   type = "text",
@@ -50,6 +52,7 @@ export function Text({
       {(id) => (
         <input
           {...rest}
+          {...(onInput ? { value } : { defaultValue: value })}
           {...{ id, name, autoComplete }}
           // Preact types each kind of field by itself
           type={type as "text"}
@@ -80,7 +83,14 @@ export function Area({
   return (
     <Field label={label} hint={hint}>
       {(id) => (
-        <textarea id={id} name={name} rows={rows} required={!isOptional} spellcheck={false} value={value} />
+        <textarea
+          id={id}
+          name={name}
+          rows={rows}
+          required={!isOptional}
+          spellcheck={false}
+          defaultValue={value}
+        />
       )}
     </Field>
   );

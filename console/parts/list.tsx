@@ -50,7 +50,7 @@ export function List<T extends { id: string }>({
   const { loaded, error, more, isBusy } = usePages<T>(wanted, refreshed);
 
   return (
-    <section class="list" aria-label={label}>
+    <div class="list">
       {filters.length > 0 && <Filters filters={filters} query={query} />}
       <Refusal error={error} />
       {!loaded && !error && <Skeleton lines={8} />}
@@ -77,7 +77,7 @@ export function List<T extends { id: string }>({
           <Export label={label} path={wanted} columns={exported} />
         </footer>
       )}
-    </section>
+    </div>
   );
 }
 
@@ -168,6 +168,9 @@ function FilterField({
   value: string;
 }) {
   const id = useId();
+  const inUrl = day ? dayIn(value) : value;
+  const [text, setText] = useState(inUrl);
+  useEffect(() => setText(inUrl), [inUrl]);
   return (
     <div>
       <label for={id}>{label}</label>
@@ -188,8 +191,9 @@ function FilterField({
         <input
           id={id}
           type={(day ? "date" : "search") as "search"}
-          value={day ? dayIn(value) : value}
+          value={text}
           placeholder={placeholder}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
           onChange={({ currentTarget: { value: given } }) =>
             refine({ [name]: day && given !== "" ? momentOf(given, day) : given.trim() })
           }

@@ -130,8 +130,9 @@ export function AudienceScreen({ id }: { id: string }) {
         columns={[
           {
             name: "Address",
+            shrinks: true,
             cell: (contact) => (
-              <a class="row-link" href={`${BASE}/audiences/${id}/contacts/${contact.id}`}>
+              <a class="row-link ellipsis" href={`${BASE}/audiences/${id}/contacts/${contact.id}`}>
                 {contact.email}
               </a>
             ),

@@ -1,6 +1,5 @@
 import { Badge, Empty, Screen, Time } from "../parts/bits.tsx";
 import { List } from "../parts/list.tsx";
-import { plain } from "../words.ts";
 
 type Change = {
   id: string;
@@ -11,6 +10,21 @@ type Change = {
   detail: unknown;
   status: number | null;
 };
+
+/** The calls that matter most; others are shown as they were made. */
+const WORDS: Record<string, string> = {
+  "POST keys": "created a key",
+  "DELETE keys/{id}": "revoked a key",
+  "POST members": "invited somebody",
+  "PATCH members/{id}": "changed a role",
+  "DELETE members/{id}": "removed a member",
+  "DELETE invitations/{id}": "withdrew an invitation",
+  "POST invitation/accept": "joined",
+  "POST password": "changed the password",
+  "POST totp": "turned the second factor on",
+  "DELETE totp": "turned the second factor off",
+};
+const TELLING = ["name", "email", "role", "destination", "domain", "endpoint", "subject", "reason"];
 
 export function AuditScreen() {
   return (
@@ -24,7 +38,7 @@ export function AuditScreen() {
             cell: ({ account }) => account?.email ?? "nobody",
             csv: ({ account }) => account?.email,
           },
-          { name: "What", cell: ({ action }) => plain(action), csv: ({ action }) => action },
+          { name: "What", cell: ({ action }) => WORDS[action] ?? action, csv: ({ action }) => action },
           {
             name: "Of",
             wide: true,
@@ -34,7 +48,7 @@ export function AuditScreen() {
           {
             name: "Detail",
             wide: true,
-            cell: ({ detail }) => <span class="reply">{say(detail)}</span>,
+            cell: ({ detail }) => <span class="reply">{shortly(detail)}</span>,
             csv: ({ detail }) => say(detail),
           },
           {
@@ -63,4 +77,13 @@ export function AuditScreen() {
 function say(detail: unknown): string {
   if (detail === null || detail === undefined) return "";
   return typeof detail === "string" ? detail : JSON.stringify(detail);
+}
+
+/** The fields that name what was changed; the export has all of them. */
+function shortly(detail: unknown): string {
+  if (detail === null || typeof detail !== "object") return say(detail);
+  return TELLING.flatMap((name) => {
+    const value = (detail as Record<string, unknown>)[name];
+    return typeof value === "string" ? [value] : [];
+  }).join(", ");
 }

@@ -63,6 +63,8 @@ const LEVELS: Record<string, string> = {
   paused: "Only transactional mail goes out.",
   probing: "After a pause: a little of the other mail goes out, and more each healthy day.",
 };
+/** The fastest growth would flatten everything else. */
+const SCALE = 2.5;
 const TABS = [
   { id: "forecast", name: "Forecast" },
   { id: "history", name: "History" },
@@ -161,7 +163,7 @@ function State({
             hears_reports ? "heard" : "not heard: BOUNCE_DOMAIN is not set",
           ],
           ["Evaluated", evaluated_on ?? "not yet"],
-          ["Policy", <code>{policy_version}</code>],
+          ["Policy", policy_version === "0" ? "the one that Postrider ships" : `version ${policy_version}`],
         ]}
       />
     </Card>
@@ -187,11 +189,13 @@ function Forecast({
   ahead: readonly ForecastDay[];
   now: Cap;
 }) {
-  const { labels, series } = useMemo(() => {
+  const { labels, series, most } = useMemo(() => {
     const past = days.slice(-14);
     const none = past.map(() => null);
     const today = past.length > 0 ? [...none.slice(1), now.limit] : [];
+    const known = [now.limit, ...past.map(({ used }) => used), ...ahead.map(({ likely }) => likely.capDay)];
     return {
+      most: SCALE * Math.max(...known),
       labels: [...past.map(({ day }) => day), ...ahead.map(({ day }) => day)],
       series: [
         {
@@ -221,19 +225,22 @@ function Forecast({
   );
   return (
     <>
-      <Chart title="Recipients per day" days={labels} series={series} />
-      <Table
-        label="Steps ahead"
-        rows={steps}
-        keyOf={({ day }) => day}
-        columns={[
-          { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span> },
-          { name: "Cap", numeric: true, cell: ({ likely }) => count(likely.capDay) },
-          { name: "At most", numeric: true, wide: true, cell: ({ most }) => count(most.capDay) },
-          { name: "Level", wide: true, cell: ({ likely }) => capital(likely.level) },
-          { name: "Why", cell: ({ likely }) => likely.reason },
-        ]}
-      />
+      <Chart title="Recipients per day" days={labels} series={series} most={most} />
+      {steps.length === 0 && <p class="muted">No change is ahead, if traffic stays as in the last week.</p>}
+      {steps.length > 0 && (
+        <Table
+          label="Steps ahead"
+          rows={steps}
+          keyOf={({ day }) => day}
+          columns={[
+            { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span> },
+            { name: "Cap", numeric: true, cell: ({ likely }) => count(likely.capDay) },
+            { name: "At most", numeric: true, wide: true, cell: ({ most }) => count(most.capDay) },
+            { name: "Level", wide: true, cell: ({ likely }) => capital(likely.level) },
+            { name: "Why", cell: ({ likely }) => likely.reason },
+          ]}
+        />
+      )}
     </>
   );
 }

@@ -120,7 +120,7 @@ function Waiting({ id }: { id: string }) {
         <>
           {" "}
           <strong>
-            Earliest: {fullTime(data.earliest_at)} (<Time at={data.earliest_at} />)
+            Earliest <Time at={data.earliest_at} />.
           </strong>
         </>
       )}

@@ -86,13 +86,14 @@ function columnsFor(mayManage: boolean, revoke: (key: Key) => void): Column<Key>
   return [
     {
       name: "Name",
-      cell: ({ name, revoked_at }) => (
+      cell: ({ name, shown, revoked_at }) => (
         <>
           {name} {revoked_at && <Badge state="revoked" />}
+          <code class="narrow">{shown}…</code>
         </>
       ),
     },
-    { name: "Key", cell: ({ shown }) => <code>{shown}…</code> },
+    { name: "Key", wide: true, cell: ({ shown }) => <code class="nowrap">{shown}…</code> },
     {
       name: "May",
       wide: true,

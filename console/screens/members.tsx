@@ -50,7 +50,7 @@ export function MembersScreen() {
           <ul class="plain-list">
             {data.invitations.map(({ id, email, role, expires_at }) => (
               <li key={id}>
-                <strong>{email}</strong> as {role}, until <Time at={expires_at} />{" "}
+                <strong>{email}</strong> as {role}. The link expires <Time at={expires_at} />.{" "}
                 {data.may_manage && (
                   <Do name="Withdraw" act={() => call("DELETE", `invitations/${id}`).then(reload)} />
                 )}

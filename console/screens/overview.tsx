@@ -9,7 +9,6 @@ import { FirstEmail } from "./emails.tsx";
 
 type Day = {
   day: string;
-  accepted: number;
   attempted: number;
   delivered: number;
   deferred: number;
@@ -50,6 +49,16 @@ export function OverviewScreen() {
   );
 }
 
+function bounced({ hard_bounced, soft_bounced, blocked }: Day): number {
+  return hard_bounced + soft_bounced + blocked;
+}
+
+/** Today has just begun and would look like a collapse; it shows where there is little else. */
+function fullDays(days: readonly Day[]): readonly Day[] {
+  const before = days.slice(0, -1);
+  return before.filter(({ attempted }) => attempted > 0).length > 1 ? before : days;
+}
+
 function Span({ chosen }: { chosen: string }) {
   return (
     <fieldset class="segments">
@@ -65,31 +74,29 @@ function Span({ chosen }: { chosen: string }) {
 
 function Found({ days, caps, quota, queue, attention }: Overview) {
   const total = (name: Exclude<keyof Day, "day">) => days.reduce((sum, day) => sum + day[name], 0);
-  const bounced = (day: Day) => day.hard_bounced + day.soft_bounced + day.blocked;
   const allBounced = days.reduce((sum, day) => sum + bounced(day), 0);
-  const labels = useMemo(() => days.map(({ day }) => day), [days]);
-  const sent = useMemo(
-    () => [
-      { name: "Accepted", colour: 4, isDashed: true, values: days.map(({ accepted }) => accepted) },
-      { name: "Delivered", colour: 0, isFilled: true, values: days.map(({ delivered }) => delivered) },
-      { name: "Deferred", colour: 2, values: days.map(({ deferred }) => deferred) },
-    ],
-    [days],
-  );
-  const refused = useMemo(
-    () => [
-      { name: "Bounced", colour: 3, values: days.map(bounced) },
-      { name: "Complained", colour: 2, values: days.map(({ complained }) => complained) },
-      { name: "Failed", colour: 4, values: days.map(({ failed }) => failed) },
-    ],
-    [days],
-  );
-  if (total("accepted") === 0 && attention.length === 0) return <FirstEmail />;
+  const { labels, sent, refused } = useMemo(() => {
+    const shown = fullDays(days);
+    return {
+      labels: shown.map(({ day }) => day),
+      sent: [
+        { name: "Sent", colour: 4, isDashed: true, values: shown.map(({ attempted }) => attempted) },
+        { name: "Delivered", colour: 0, isFilled: true, values: shown.map(({ delivered }) => delivered) },
+        { name: "Deferred", colour: 2, values: shown.map(({ deferred }) => deferred) },
+      ],
+      refused: [
+        { name: "Bounced", colour: 3, values: shown.map(bounced) },
+        { name: "Complained", colour: 2, values: shown.map(({ complained }) => complained) },
+        { name: "Failed", colour: 4, values: shown.map(({ failed }) => failed) },
+      ],
+    };
+  }, [days]);
+  if (total("attempted") === 0 && attention.length === 0) return <FirstEmail />;
   return (
     <>
       <Attentions attention={attention} />
       <dl class="tiles">
-        <Tile name="Accepted" value={count(total("accepted"))} />
+        <Tile name="Sent" value={count(total("attempted"))} />
         <Tile
           name="Delivered"
           value={count(total("delivered"))}

@@ -14,8 +14,9 @@ type Destination = {
   count: number;
   next_attempt_at: string | null;
   last_reply: string | null;
-  in_flight: number;
-  delivered_per_minute: number;
+  /** Of all workspaces: only operators know. */
+  in_flight: number | null;
+  delivered_per_minute: number | null;
 };
 type Hold = {
   destination: string;
@@ -110,27 +111,39 @@ export function Counts({ emails }: { emails: Queue["emails"] }) {
   );
 }
 
+const FLOW: Column<Destination>[] = [
+  { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight ?? 0) },
+  {
+    name: "Delivered a minute",
+    numeric: true,
+    wide: true,
+    cell: ({ delivered_per_minute }) => count(delivered_per_minute ?? 0),
+  },
+];
+
 function columnsFor(
   isOperator: boolean,
   ask: (asked: Asked) => void,
   reload: () => Promise<void>,
 ): Column<Destination>[] {
   return [
-    { name: "Destination", cell: ({ domain }) => domain ?? "the smarthost" },
-    { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
-    { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight) },
     {
-      name: "Delivered a minute",
-      numeric: true,
-      wide: true,
-      cell: ({ delivered_per_minute }) => count(delivered_per_minute),
+      name: "Destination",
+      cell: ({ domain, last_reply }) => (
+        <>
+          {domain ?? "the smarthost"}
+          <span class="narrow reply">{last_reply}</span>
+        </>
+      ),
     },
+    { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
+    ...(isOperator ? FLOW : []),
     {
       name: "Next attempt",
       wide: true,
       cell: ({ next_attempt_at }) => (next_attempt_at ? <Time at={next_attempt_at} /> : "when resumed"),
     },
-    { name: "Last reply", cell: ({ last_reply }) => <span class="reply">{last_reply}</span> },
+    { name: "Last reply", wide: true, cell: ({ last_reply }) => <span class="reply">{last_reply}</span> },
     {
       name: "Actions",
       unnamed: true,

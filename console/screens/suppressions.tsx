@@ -82,7 +82,8 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
   return [
     {
       name: "Address",
-      cell: ({ email }) => email ?? <em class="muted">erased</em>,
+      shrinks: true,
+      cell: ({ email }) => <span class="ellipsis">{email ?? <em class="muted">erased</em>}</span>,
       csv: ({ email }) => email,
     },
     { name: "Reason", cell: ({ reason }) => <Badge state={reason} />, csv: ({ reason }) => reason },
@@ -101,6 +102,7 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
     {
       name: "Since",
       numeric: true,
+      wide: true,
       cell: ({ created_at }) => <Time at={created_at} />,
       csv: ({ created_at }) => created_at,
     },
@@ -140,7 +142,13 @@ function Find({ onUndo }: { onUndo(one: Suppression): void }) {
         <search class="filters single">
           <div>
             <label for="find">Is this address suppressed?</label>
-            <input id="find" name="find" type="search" value={email ?? ""} placeholder="ada@example.com" />
+            <input
+              id="find"
+              name="find"
+              type="search"
+              defaultValue={email ?? ""}
+              placeholder="ada@example.com"
+            />
           </div>
         </search>
       </form>

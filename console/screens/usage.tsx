@@ -5,7 +5,7 @@ import type { Used } from "../shapes.ts";
 import { capital, count, percent } from "../words.ts";
 import { type Quota, QuotaMeters } from "./overview.tsx";
 
-type Month = { month: string; accepted: number; delivered: number; hard_bounced: number; complained: number };
+type Month = { month: string; delivered: number; hard_bounced: number; complained: number };
 type Usage = {
   plan: string;
   quota: Quota;
@@ -36,14 +36,13 @@ export function UsageScreen() {
             keyOf={({ month }) => month}
             columns={[
               { name: "Month", cell: ({ month }) => month },
-              { name: "Accepted", numeric: true, cell: ({ accepted }) => count(accepted) },
               { name: "Delivered", numeric: true, cell: ({ delivered }) => count(delivered) },
               {
                 name: "Hard bounces",
                 numeric: true,
                 wide: true,
-                cell: ({ hard_bounced, accepted }) =>
-                  `${count(hard_bounced)} (${percent(hard_bounced, accepted)})`,
+                cell: ({ hard_bounced, delivered }) =>
+                  `${count(hard_bounced)} (${percent(hard_bounced, hard_bounced + delivered)})`,
               },
               {
                 name: "Complaints",

@@ -293,6 +293,7 @@ function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
           {
             name: "Actions",
             unnamed: true,
+            wide: true,
             numeric: true,
             cell: ({ id }) =>
               mayManage && (

@@ -49,7 +49,7 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "domain", path: `/domains/${places.domain}` },
     { name: "webhooks", path: "/webhooks" },
     { name: "webhook", path: `/webhooks/${places.webhook}` },
-    { name: "keys", path: "/keys" },
+    { name: "keys", path: "/keys?show=all" },
     { name: "keys-new", path: "/keys?new=1" },
     { name: "members", path: "/members" },
     { name: "usage", path: "/usage" },
@@ -57,6 +57,7 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "operator", path: "/operator" },
     { name: "profile", path: "/profile" },
     { name: "palette", path: "/emails", act: (page) => page.keyboard.press("Control+k") },
+    { name: "queue-of-all", path: "/operator?tab=queue" },
     { name: "nowhere", path: "/nowhere" },
   ];
 }

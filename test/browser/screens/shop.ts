@@ -1,9 +1,12 @@
 /** A shop that has used the engine for a month: enough of everything that each screen has something to show. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { DEFAULT_POLICY, startState } from "../../../src/capacity/policy.ts";
 import type { ReadyFile } from "../../../src/embedded/home.ts";
+import { newId } from "../../../src/ids.ts";
 import { connectRecord, type Sql } from "../../../src/record/db/connect.ts";
 import { pause } from "../../rig/pause.ts";
+import { Browser, type SessionBody } from "../../rig/people.ts";
 
 const DAY_MS = 86_400_000;
 const DAYS = 45;
@@ -37,6 +40,8 @@ export async function openShop(ready: ReadyFile): Promise<Shop> {
   const sql = connectRecord(database_url as string, "setup", 20_000);
   try {
     await pastDays(sql, workspace_id);
+    await grownCaps(sql, workspace_id);
+    await people(ready);
     const domain = await call<Made>("POST", "/domains", { name: "harbourpine.example" });
     const webhook = await call<Made>("POST", "/webhooks", {
       endpoint: `http://127.0.0.1:${portOf(hooks)}/hooks/mail`,
@@ -102,6 +107,61 @@ async function pastDays(sql: Sql, workspaceId: string): Promise<void> {
       values (${workspaceId}, ${day}, 'shop', ${tried + 3}, ${tried}, ${delivered}, ${deferred}, ${hard}, ${soft}, ${blocked}, ${complained}, ${Math.round(delivered / 3)})`;
     await sql`insert into cap_use (workspace_id, day, used, delayed) values (${workspaceId}, ${day}, ${tried}, 0)`;
   }
+}
+
+/** The demo workspace has caps that nobody meets. The shop has those that grew with it. */
+async function grownCaps(sql: Sql, workspaceId: string): Promise<void> {
+  const now = Date.now();
+  const [capDay, capHour] = [5_600, 1_120];
+  const today = new Date(now).toISOString().slice(0, 10);
+  const state = {
+    ...startState(DEFAULT_POLICY, "pro"),
+    capDay,
+    capHour,
+    evaluatedOn: today,
+    since: today,
+    healthyDays: 9,
+  };
+  await sql`update workspace set limits = limits - 'cap_hour' - 'cap_day', version = version + 1 where id = ${workspaceId}`;
+  await sql`update ledger set cap_day = ${capDay}, cap_hour = ${capHour} where workspace_id = ${workspaceId}`;
+  await sql`
+    insert into capacity (workspace_id, state, policy_version, evaluated_on) values (${workspaceId}, ${sql.json(state)}, '0', ${today})
+    on conflict (workspace_id) do update set state = excluded.state, evaluated_on = excluded.evaluated_on`;
+  const steps = [2_050, 2_870, 4_000, 5_600];
+  for (const [n, after] of steps.entries()) {
+    const at = new Date(now - (steps.length - n) * 4 * DAY_MS);
+    const before = steps[n - 1] ?? 1_460;
+    const reason = `Grown by 1.4: ${Math.round(before * 0.81)} of ${before} recipients were used, and bounces are at 0.5%.`;
+    await sql`
+      insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level, reason, policy_version, changed_by)
+      values (${workspaceId}, ${newId(at.getTime())}, ${at}, ${before}, ${after}, ${before / 5}, ${after / 5}, 'normal', ${reason}, '0', 'policy')`;
+  }
+}
+
+/** What an owner does in the console: keys for the programs of the shop, and colleagues. */
+async function people({
+  console_url,
+  console_email,
+  console_password,
+  workspace_id,
+}: ReadyFile): Promise<void> {
+  const browser = new Browser(new URL(console_url as string).origin);
+  const { body } = await browser.post<SessionBody>("session", {
+    email: console_email,
+    password: console_password,
+  });
+  browser.csrf = body.csrf;
+  browser.workspace = workspace_id;
+  const keys = [
+    { name: "Shop backend", preset: "sending" },
+    { name: "Newsletter form", preset: "audience" },
+    { name: "Warehouse", permissions: ["emails:send", "templates:read"] },
+  ];
+  for (const key of keys) await browser.post("keys", key);
+  const old = await browser.post<Made>("keys", { name: "Old backend", preset: "full" });
+  await browser.call("DELETE", `keys/${old.body.id}`);
+  await browser.post("members", { email: "tove@harbourpine.example", role: "admin" });
+  await browser.post("members", { email: "support@harbourpine.example", role: "member" });
 }
 
 async function addContact(
