@@ -45,6 +45,10 @@ export type ConsoleCall =
   | CallOf<"operator", KnownPerson>
   | (CallOf<"workspace", KnownWorkspace> & { roles: readonly PersonRole[] });
 
+const BODY_BYTES_MAX = 4 * 1024 * 1024;
+/** Of strangers, who share what room there is for them. */
+const OPEN_BODY_BYTES_MAX = 16 * 1024;
+
 type Unscoped<Call> = Omit<Call, "scope">;
 
 export function openCall(call: Unscoped<CallOf<"open", object>>): ConsoleCall {
@@ -73,7 +77,7 @@ export type CallParts = {
   sessions: Sessions;
   now(): number;
   /** Throws what the caller is answered. */
-  readJson(request: ConsoleRequest): Promise<unknown>;
+  readJson(request: ConsoleRequest, bytesMax: number): Promise<unknown>;
   isOwnOrigin(request: ConsoleRequest): boolean;
 };
 
@@ -101,17 +105,22 @@ export class Calls {
     const { call, params } = this.#find(request.method, path);
     const visit = { request, params, query: new URLSearchParams(request.query), now: this.#parts.now() };
     if (call.scope === "open")
-      return call.handle({ ...visit, body: call.check(await this.#parts.readJson(request)) });
+      return call.handle({
+        ...visit,
+        body: call.check(await this.#parts.readJson(request, OPEN_BODY_BYTES_MAX)),
+      });
     const session = await this.signedIn(request);
+    request.owner = session.accountId;
     const known = { ...visit, session };
     if (call.scope === "workspace") {
       const workspace = await this.workspaceOf(request, session);
       expectRole(workspace, call.roles);
-      const body = call.check(await this.#parts.readJson(request));
+      request.owner = workspace.id;
+      const body = call.check(await this.#parts.readJson(request, BODY_BYTES_MAX));
       return this.#handle(call, known, workspace.id, () => call.handle({ ...known, workspace, body }));
     }
     if (call.scope === "operator" && !session.isOperator) throw onlyOperators();
-    const body = call.check(await this.#parts.readJson(request));
+    const body = call.check(await this.#parts.readJson(request, BODY_BYTES_MAX));
     const about = call.scope === "operator" ? WHOLE_INSTALLATION : null;
     return this.#handle(call, known, about, () => call.handle({ ...known, body }));
   }
@@ -222,8 +231,11 @@ function paramsOf(wanted: readonly string[], segments: readonly string[]): strin
   if (wanted.length !== segments.length) return null;
   const params: string[] = [];
   for (const [n, segment] of segments.entries()) {
-    if (wanted[n]?.startsWith("{")) params.push(decoded(segment));
-    else if (wanted[n] !== segment) return null;
+    if (wanted[n]?.startsWith("{")) {
+      const param = decoded(segment);
+      if (param.includes("\0")) return null; // Postgres has no such text
+      params.push(param);
+    } else if (wanted[n] !== segment) return null;
   }
   return params;
 }

@@ -35,7 +35,6 @@ import { templateCalls } from "./templates.ts";
 
 const CALLS = "/console/call/";
 const API = "v1/";
-const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
 export type ConsoleDoor = ApiDoor & {
   /** As the API reads bodies. */
@@ -86,7 +85,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
       sql,
       sessions,
       now: () => clock.now(),
-      readJson: (request) => readJson(door, request),
+      readJson: (request, bytesMax) => readJson(door, request, bytesMax),
       isOwnOrigin: (request) => isOwnOrigin(publicUrl, request),
     },
     table,
@@ -186,11 +185,11 @@ function pageAnswer(page: PageFiles, request: ConsoleRequest): ConsoleAnswer {
   throw deny("not_found", "There is nothing here. The console is at /console.");
 }
 
-async function readJson(door: ConsoleDoor, request: ConsoleRequest): Promise<unknown> {
+async function readJson(door: ConsoleDoor, request: ConsoleRequest, bytesMax: number): Promise<unknown> {
   if (!request.hasBody) return undefined;
   if (!/^application\/json *(;|$)/i.test(request.head.contentType))
     throw deny("validation_error", "The `Content-Type` header must be `application/json`.");
-  const { chunks, size } = bytesOf(await request.body(BODY_BYTES_MAX));
+  const { chunks, size } = bytesOf(await request.body(bytesMax));
   return size === 0 ? undefined : door.parse(chunks, size, request.owner);
 }
 

@@ -11,6 +11,8 @@ import { headersOf } from "./server.ts";
 const LOOK_EVERY_MS = 1_000;
 const BEAT_EVERY_MS = 15_000;
 const STREAMS_PER_ACCOUNT_MAX = 10;
+/** Admins may invite as many accounts as they like. */
+const STREAMS_PER_WORKSPACE_MAX = 50;
 const STREAMS_MAX = 500;
 const NEWS_MAX = 200;
 const NEWEST_SPAN_MS = 900_000;
@@ -40,8 +42,15 @@ export class Live {
   }
 
   open(listener: Listener, response: ServerResponse): void {
-    const own = [...this.#streams].filter(({ accountId }) => accountId === listener.accountId);
-    if (own.length >= STREAMS_PER_ACCOUNT_MAX || this.#streams.size >= STREAMS_MAX)
+    if (response.destroyed) return; // the tab was closed before its session was found; nothing tells of it later
+    const streams = [...this.#streams];
+    const own = streams.filter(({ accountId }) => accountId === listener.accountId);
+    const neighbours = streams.filter(({ workspaceId }) => workspaceId === listener.workspaceId);
+    if (
+      own.length >= STREAMS_PER_ACCOUNT_MAX ||
+      neighbours.length >= STREAMS_PER_WORKSPACE_MAX ||
+      streams.length >= STREAMS_MAX
+    )
       throw deny("rate_limit_exceeded", "The console is open in too many tabs. Close some.");
     const stream = { ...listener, response };
     response.writeHead(200, headersOf({ "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" }));

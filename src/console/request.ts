@@ -1,5 +1,6 @@
 /** One request to the console: its head, its cookies and its body, which is bounded and counted as the API counts them. */
 import type { IncomingMessage } from "node:http";
+import { ownerOf } from "../rules/visitor.ts";
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024;
 const ADDRESS_CHARS_MAX = 64;
@@ -81,12 +82,14 @@ export class ConsoleRequest {
     const forwarded = this.header("x-forwarded-for").split(",").at(-1)?.trim() ?? "";
     const address =
       this.#options.trustProxy && forwarded !== "" ? forwarded : (this.#message.socket.remoteAddress ?? "");
-    return networkOf(address.slice(0, ADDRESS_CHARS_MAX));
+    return ownerOf(withoutPort(address.slice(0, ADDRESS_CHARS_MAX)).toLowerCase());
   }
 
   body(bytesMax: number): Promise<ReceivedBody> {
     const most = Math.min(bytesMax, BODY_BYTES_MAX);
     if (this.head.contentLength > most) return Promise.resolve({ kind: "too large" });
+    // whoever left while the session was looked up: no event tells of it any more
+    if (this.#message.destroyed) return Promise.resolve({ kind: "gone" });
     const chunks: Buffer[] = [];
     let size = 0;
     return new Promise((resolve) => {
@@ -115,7 +118,7 @@ export class ConsoleRequest {
   }
 }
 
-function networkOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
-  return plain.includes(":") ? `${plain.split(":").slice(0, 4).join(":")}::/64` : plain;
+/** Some proxies name the port of the visitor, too. */
+function withoutPort(address: string): string {
+  return /^([\d.]+):\d+$/.exec(address)?.[1] ?? /^\[(.*)\](:\d+)?$/.exec(address)?.[1] ?? address;
 }

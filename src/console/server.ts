@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pipeline, Readable } from "node:stream";
+import { ownerOf } from "../rules/visitor.ts";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
 import { ConsoleRequest, type RequestOptions } from "./request.ts";
 
@@ -13,6 +14,9 @@ const HEADERS_MS_MAX = 10_000;
 const REQUEST_MS_MAX = 60_000;
 const CONNECTIONS_MAX = 1_000;
 const IN_FLIGHT_MAX = 200;
+/** Of one network: whoever sends slowly keeps others from nothing. */
+const IN_FLIGHT_EACH_MAX = 50;
+const CONNECTIONS_EACH_MAX = 250;
 const DRAIN_MS_MAX = 2_000;
 
 /** Everything from our own origin, nothing inline. Frames are mail that is looked at: their own answer closes them in. */
@@ -55,15 +59,26 @@ export function startConsoleServer(
   host: string,
   port: number,
 ): Promise<ConsoleServer> {
-  let inFlight = 0;
+  const inFlight = new VisitorCounts();
+  const connections = new VisitorCounts();
   const server = createServer(
     { maxHeaderSize: HEADERS_BYTES_MAX, headersTimeout: HEADERS_MS_MAX, requestTimeout: REQUEST_MS_MAX },
     (message, response) => {
-      inFlight++;
-      handle(parts, message, response, inFlight > IN_FLIGHT_MAX).finally(() => inFlight--);
+      const request = new ConsoleRequest(message, parts);
+      const { visitor } = request;
+      const own = inFlight.add(visitor);
+      const isFull = inFlight.all > IN_FLIGHT_MAX || own > IN_FLIGHT_EACH_MAX;
+      handle(parts, request, message, response, isFull).finally(() => inFlight.take(visitor));
     },
   );
   server.maxConnections = CONNECTIONS_MAX;
+  // all connections of a proxy come from one address
+  if (!parts.trustProxy)
+    server.on("connection", (socket) => {
+      const from = ownerOf(socket.remoteAddress ?? "");
+      if (connections.add(from) > CONNECTIONS_EACH_MAX) socket.destroy();
+      socket.once("close", () => connections.take(from));
+    });
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () =>
@@ -83,14 +98,35 @@ export function startConsoleServer(
   });
 }
 
+/** How many there are of each. */
+class VisitorCounts {
+  readonly #of = new Map<string, number>();
+  all = 0;
+
+  /** Hands back how many there are with this one. */
+  add(name: string): number {
+    const count = (this.#of.get(name) ?? 0) + 1;
+    this.#of.set(name, count);
+    this.all++;
+    return count;
+  }
+
+  take(name: string): void {
+    const left = (this.#of.get(name) ?? 1) - 1;
+    if (left > 0) this.#of.set(name, left);
+    else this.#of.delete(name);
+    this.all--;
+  }
+}
+
 async function handle(
   parts: ConsoleServerParts,
+  request: ConsoleRequest,
   message: IncomingMessage,
   response: ServerResponse,
   isFull: boolean,
 ): Promise<void> {
   response.on("error", () => {}); // the browser has gone
-  const request = new ConsoleRequest(message, parts);
   try {
     const answer = isFull ? BUSY : await parts.answer(request, response);
     if (answer !== "answered") send(response, answer);

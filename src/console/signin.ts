@@ -148,12 +148,12 @@ export async function countGuess({ attempts }: SignInParts, request: ConsoleRequ
 }
 
 async function countSignIn({ attempts }: SignInParts, request: ConsoleRequest, email: string): Promise<void> {
-  const waits = [
-    await attempts.count(SIGN_IN_FROM_NETWORK, request.visitor),
-    await attempts.count(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, email)),
-    await attempts.count(SIGN_IN_OF_ACCOUNT, email.toLowerCase()),
-  ].filter((wait) => wait !== null);
-  if (waits.length > 0) throw tooManyAttempts(Math.max(...waits));
+  // in this order: attempts that are refused must not use up what the account has for its owner
+  const wait =
+    (await attempts.count(SIGN_IN_FROM_NETWORK, request.visitor)) ??
+    (await attempts.count(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, email))) ??
+    (await attempts.count(SIGN_IN_OF_ACCOUNT, email.toLowerCase()));
+  if (wait !== null) throw tooManyAttempts(wait);
 }
 
 function pairOf({ visitor }: ConsoleRequest, email: string): string {
@@ -249,11 +249,10 @@ async function changePassword(parts: SignInParts, visit: VisitOf<KnownPerson>): 
 /** Answered before anything is looked up, so that neither answer nor time says whether there is such an account. */
 async function askReset(parts: SignInParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
   const { email } = body as { email: string };
-  const waits = [
-    await parts.attempts.count(RESET_FROM_NETWORK, request.visitor),
-    await parts.attempts.count(RESET_OF_ACCOUNT, email.toLowerCase()),
-  ].filter((wait) => wait !== null);
-  if (waits.length > 0) throw tooManyAttempts(Math.max(...waits));
+  const wait =
+    (await parts.attempts.count(RESET_FROM_NETWORK, request.visitor)) ??
+    (await parts.attempts.count(RESET_OF_ACCOUNT, email.toLowerCase()));
+  if (wait !== null) throw tooManyAttempts(wait);
   void mailReset(parts, email, now).catch(parts.onFault);
   return { status: 200, body: { object: "reset" } };
 }

@@ -1,5 +1,6 @@
 /** Who may connect: so many at once, in all and from one address, over all the ports of one listener. */
 import { createServer, type Server, type Socket } from "node:net";
+import { ownerOf } from "../rules/visitor.ts";
 import type { SmtpSession } from "./session.ts";
 
 export type ListenerLimits = { connectionsMax: number; connectionsEachMax: number };
@@ -61,15 +62,4 @@ export class SmtpListener {
     });
     this.#sessions.add(session);
   }
-}
-
-/** Whose address it is, as far as that can be told: of IPv6 everybody has at least a /64. */
-function ownerOf(address: string): string {
-  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
-  if (mapped !== undefined || !address.includes(":")) return mapped ?? address;
-  const [head = "", tail] = address.split("::");
-  const groups = head.split(":");
-  const skipped = tail === undefined ? 0 : 8 - groups.length - tail.split(":").length;
-  const all = [...groups, ...Array<string>(Math.max(0, skipped)).fill("0"), ...(tail ?? "").split(":")];
-  return `${all.slice(0, 4).join(":")}::/64`;
 }
