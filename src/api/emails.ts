@@ -338,16 +338,19 @@ async function dropForeign(
   const foreign = refused;
   return written.filter((one) => {
     if (!foreign.has(one.fromDomain)) return true;
-    onRefused(one, notVerified(one));
+    onRefused(one, notVerified(one, caller.workspaceId));
     return false;
   });
 }
 
-function notVerified({ fromDomain, at }: WrittenEmail): Refusal {
+function notVerified({ fromDomain, at }: WrittenEmail, workspaceId: string): Refusal {
   const where = at === "" ? "" : ` (the \`${at}from\` field)`;
+  const about = `${fromDomain} --workspace ${workspaceId}`;
   return refuse(
     "validation_error",
-    `The domain \`${fromDomain}\` is not verified for this workspace${where}. Add it with \`postrider domain add ${fromDomain}\`, publish the DNS record that this prints, and run \`postrider domain verify ${fromDomain}\`.`,
+    `The domain \`${fromDomain}\` is not verified for this workspace${where}. ` +
+      `Add it with \`POST /domains\` or \`postrider domain add ${about}\`, publish the DNS record that this shows, ` +
+      `then verify it with \`POST /domains/{id}/verify\` or \`postrider domain verify ${about}\`.`,
     { status: 403 },
   );
 }

@@ -49,8 +49,9 @@ test("nobody writes from a domain before DNS shows it, and at once then, by eith
   const refused = await sendAs(ws, "Acme <hi@one.example>");
   expect(refused).toMatchObject({ status: 403, body: { statusCode: 403, name: "validation_error" } });
   expect(refused.body.message).toMatch(
-    /^The domain `one\.example` is not verified for this workspace\. Add it with `postrider domain add one\.example`/,
+    /^The domain `one\.example` is not verified for this workspace\. Add it with `POST \/domains` or/,
   );
+  expect(refused.body.message).toContain(`\`postrider domain verify one.example --workspace ${ws.id}\``);
   const named = await add(ws, "one.example");
   expect(named.verified).toBe(false);
   expect((await sendAs(ws, "hi@one.example")).status).toBe(403);
