@@ -6,6 +6,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { Sql } from "../record/db/connect.ts";
+import { type NotedState, noteLooks, noteStates } from "../record/workspaces/caplooks.ts";
 import {
   type CapacityRow,
   type CapChange,
@@ -19,6 +20,7 @@ import {
 } from "../record/workspaces/caps.ts";
 import { type PartDay, partDays } from "../record/workspaces/parts.ts";
 import { judgeParts, limitsOf, partsIn, sharesOf } from "./parts.ts";
+import { dayOf } from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -32,6 +34,7 @@ import {
   startState,
   watchAnew,
 } from "./policy.ts";
+import { judgeShadow, type ShadowCase, shadowInForce } from "./shadow.ts";
 
 const SET_ATTEMPTS_MAX = 5;
 const NO_PARTS: NonNullable<CapState["parts"]> = {};
@@ -65,10 +68,15 @@ export async function judgeCaps(
   const ids = rows.map(({ workspaceId }) => workspaceId);
   await noteCapUse(sql, ids);
   const counts = new Map<string, DayRow[]>(ids.map((id) => [id, []]));
-  for (const day of await dailyCounts(sql, ids, now, COUNTED_DAYS_MAX))
-    counts.get(day.workspaceId)?.push(day);
+  const counted = await dailyCounts(sql, ids, now, COUNTED_DAYS_MAX);
+  for (const day of counted) counts.get(day.workspaceId)?.push(day);
+  await noteLooks(sql, counted, now);
+  await noteStates(sql, statesToNote(judging.policy, rows, now), now);
   const parts = new Map<string, PartDay[]>(ids.map((id) => [id, []]));
   for (const day of await partDays(sql, ids, now, COUNTED_DAYS_MAX)) parts.get(day.workspaceId)?.push(day);
+  const shadow = await shadowInForce(sql);
+  if (shadow !== null)
+    await judgeShadow(sql, shadow, casesOf(judging.policy, rows, counts), judging.heard, now);
   for (const row of rows) {
     const saved = await judgeOne(
       judging,
@@ -82,6 +90,30 @@ export async function judgeCaps(
       await onChange({ workspaceId: row.workspaceId, handle: row.handle, version: saved.version });
   }
   return rows.length < most ? null : last.workspaceId;
+}
+
+/** As they are before the first look of a day: where a replay may begin. */
+function statesToNote(policy: Policy, rows: readonly CapacityRow[], now: number): NotedState[] {
+  const today = dayOf(now);
+  return rows.flatMap((row) => {
+    const state = stateOf(row, policy);
+    return state.evaluatedOn === today
+      ? []
+      : [{ workspaceId: row.workspaceId, state, override: row.override }];
+  });
+}
+
+function casesOf(
+  policy: Policy,
+  rows: readonly CapacityRow[],
+  counts: ReadonlyMap<string, DayRow[]>,
+): ShadowCase[] {
+  return rows.map((row) => ({
+    row,
+    state: stateOf(row, policy),
+    override: overrideOf(row),
+    days: daysOf(counts.get(row.workspaceId) ?? []),
+  }));
 }
 
 /** Sets what a person wants of the caps, or takes it back; null when there is no such workspace. */
@@ -99,7 +131,9 @@ export async function setOverride(
     const row = await findCapacity(sql, workspaceId);
     if (!row) return null;
     const saved = await decide(sql, policy, row, { state: stateOf(row, policy), override }, [change], now);
-    if (saved.kind === "saved") return { workspaceId, handle: row.handle, version: saved.version ?? 0 };
+    if (saved.kind === "overtaken") continue;
+    await noteStates(sql, [{ workspaceId, state: stateOf(row, policy), override }], now);
+    return { workspaceId, handle: row.handle, version: saved.version ?? 0 };
   }
   throw new Error("the caps of the workspace keep changing");
 }

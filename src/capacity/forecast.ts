@@ -1,7 +1,4 @@
-/**
- * The policy run over days that it did not decide: `forecast` over days to come, as they follow from the last ones, and
- * `replay` over days gone by, under caps that another policy would have given. Pure, like the policy itself.
- */
+/** The policy run over days to come, as they follow from the last ones. Pure, like the policy itself. */
 
 import { DAY_MS } from "../clock.ts";
 import type { Plan } from "../rules/plans.ts";
@@ -19,12 +16,10 @@ import {
   type Override,
   type Policy,
   reservedShareOf,
-  startState,
 } from "./policy.ts";
 
 const RECENT_DAYS = 7;
 const MORNING_MS = 600_000;
-const EVENING_MS = DAY_MS - MORNING_MS;
 
 export type ForecastDay = {
   day: string;
@@ -46,18 +41,6 @@ export type Ahead = {
 /** What is left of the quota, and what there is of it. */
 export type QuotaAhead = { monthLeft: number; monthLimit: number; dayLimit: number | null };
 const NO_QUOTA: QuotaAhead = { monthLeft: Infinity, monthLimit: Infinity, dayLimit: null };
-
-export type ReplayedDay = {
-  day: string;
-  capDay: number;
-  capHour: number;
-  level: Level;
-  bulkPaused: boolean;
-  used: number;
-  /** Mail of that day that would have waited for the next. */
-  over: number;
-  reasons: string[];
-};
 
 /** The days after today: what the caps will be if the mail goes on as healthy, or ill, as in the last week. */
 export function forecast(
@@ -89,37 +72,6 @@ export function forecast(
     likely: one,
     most: most[n] as Ahead,
   }));
-}
-
-/** What the caps of a workspace would have been, had this policy run from the first of these days on. */
-export function replay(policy: Policy, plan: Plan, days: readonly DayCounts[]): ReplayedDay[] {
-  const replayed: ReplayedDay[] = [];
-  let state = startState(policy, plan);
-  for (const [n, counts] of days.entries()) {
-    const midnight = Date.parse(counts.day);
-    const earlier = days.slice(Math.max(0, n - COUNTED_DAYS_MAX + 1), n);
-    const reasons: string[] = [];
-    const run = (known: readonly DayCounts[], now: number) => {
-      const done = evaluate(policy, plan, state, known, null, now);
-      state = done.state;
-      if (done.changed) reasons.push(done.reason);
-    };
-    run(earlier, midnight + MORNING_MS);
-    const caps = effective(policy, plan, state, null, midnight);
-    // harm shows in the course of a day; when exactly, daily counts do not tell
-    run([...earlier, counts], midnight + EVENING_MS);
-    replayed.push({
-      day: counts.day,
-      capDay: caps.day,
-      capHour: caps.hour,
-      level: state.level,
-      bulkPaused: caps.bulkPaused,
-      used: counts.used,
-      over: Math.max(0, counts.used - caps.day),
-      reasons,
-    });
-  }
-  return replayed;
 }
 
 /** Nothing is known of a workspace that has sent nothing. */

@@ -2,7 +2,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
 import { fitCounts } from "../capacity/fit.ts";
-import { forecast, type QuotaAhead, replay } from "../capacity/forecast.ts";
+import { forecast, type QuotaAhead } from "../capacity/forecast.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import { dayOf, suspiciousBursts } from "../capacity/policy/evidence.ts";
@@ -22,6 +22,7 @@ import { advance, sum } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX, type Overrides } from "../rules/plans.ts";
 import { evidenceCommand } from "./capsevidence.ts";
 import { policyCommand } from "./capspolicy.ts";
+import { compareCommand, replayCommand } from "./capsreplay.ts";
 import { tablesCommand } from "./capstables.ts";
 import { whyCommand } from "./capswhy.ts";
 import {
@@ -40,7 +41,6 @@ import { readId } from "./workspace.ts";
 
 const HISTORY_SHOWN = 500;
 const FORECAST_DAYS_MAX = 365;
-const REPLAYED_DAYS_MAX = 400;
 const FITTED_DAYS = 90;
 const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 };
 
@@ -48,7 +48,6 @@ type CapsOf = OutputOptions & { workspace: string };
 type HistoryOptions = CapsOf & { from?: Date; to?: Date };
 type ForecastOptions = CapsOf & { days: number; policy?: Policy };
 type FitOptions = OutputOptions & { days: number };
-type ReplayOptions = CapsOf & { policy: Policy };
 type SetOptions = CapsOf & {
   minimum?: number;
   maximum?: number;
@@ -102,13 +101,6 @@ export function capsCommand(): Command {
     .description("show the caps of the coming days, if traffic stays as in the last week")
     .action((options: ForecastOptions) => withContext((context) => showForecast(context, options)));
   command
-    .command("replay")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .requiredOption("--policy <file>", "the policy file", readPolicyFile)
-    .option("--json", "print JSON")
-    .description("show what the caps would have been under a policy, over the recorded days")
-    .action((options: ReplayOptions) => withContext((context) => showReplay(context, options)));
-  command
     .command("fit")
     .option("--days <n>", "how many days of history", readDays, FITTED_DAYS)
     .option("--json", "print JSON: a file for `caps simulate --receivers`, and priors for a policy")
@@ -118,6 +110,8 @@ export function capsCommand(): Command {
     .addCommand(policyCommand())
     .addCommand(whyCommand())
     .addCommand(evidenceCommand())
+    .addCommand(replayCommand())
+    .addCommand(compareCommand())
     .addCommand(simulateCommand())
     .addCommand(tablesCommand());
 }
@@ -291,27 +285,6 @@ async function showForecast(context: Context, options: ForecastOptions) {
     ["day", "cap", "sent", "held by", "level", "cap at most", "why"],
   );
   say(options, ahead, text);
-}
-
-async function showReplay(context: Context, options: ReplayOptions) {
-  const { sql, clock } = context;
-  const { workspace, policy } = options;
-  const { plan } = await capacityOf(context, workspace);
-  const counts = daysOf(await dailyCounts(sql, [workspace], clock.now(), REPLAYED_DAYS_MAX));
-  const replayed = replay(policy, plan, counts);
-  const text = table(
-    replayed.map((one) => [
-      one.day,
-      one.capDay,
-      one.capHour,
-      one.level,
-      one.used,
-      one.over,
-      one.reasons.join(" "),
-    ]),
-    ["day", "cap", "an hour", "level", "sent", "over the cap", "why"],
-  );
-  say(options, replayed, text);
 }
 
 async function showFit({ sql, clock }: Context, options: FitOptions) {

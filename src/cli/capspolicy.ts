@@ -5,6 +5,7 @@ import { applyPolicy, BUILT_IN, policyAt, policyInForce } from "../capacity/info
 import { type Policy, policyVersion } from "../capacity/policy.ts";
 import { type PolicyDifference, policyDifferences, readPolicy } from "../capacity/policyfile.ts";
 import { findCapPolicy, listCapPolicies } from "../record/workspaces/cappolicies.ts";
+import { putShadow } from "../record/workspaces/shadow.ts";
 import { CommandError, type Context, type OutputOptions, say, table, time, withContext } from "./context.ts";
 import { readCount } from "./simulate.ts";
 
@@ -36,6 +37,12 @@ export function policyCommand(): Command {
     .action((policy: Policy, options: OutputOptions) =>
       withContext((context) => diff(context, policy, options)),
     );
+  authored(command.command("shadow"))
+    .argument("<file|off>", "a policy file, or `off`", readShadow)
+    .description("let a policy be judged beside the one in force, without effect: see `caps compare`")
+    .action((policy: Policy | null, options: AuthorOptions) =>
+      withContext((context) => shadow(context, policy, options)),
+    );
   authored(command.command("rollback"))
     .argument("<version>", "the version; 0: the built-in policy", readVersion)
     .description("put an earlier version in force again, as a new version")
@@ -60,6 +67,18 @@ async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOpt
     ? `Version ${applied.version} is in force. Keepers judge by it from their next look on.\n${shown(changes)}`
     : `Nothing changes: version ${applied.version}, which is in force, decides the same.`;
   say(options, { version: applied.version, changed: applied.isNew, changes }, words);
+}
+
+async function shadow({ sql, clock }: Context, policy: Policy | null, options: AuthorOptions) {
+  const since = new Date(clock.now());
+  const digest = policy && policyVersion(policy);
+  const row =
+    policy && digest ? { text: JSON.stringify(policy, null, 2), digest, author: options.by, since } : null;
+  await putShadow(sql, row);
+  const words = row
+    ? "It is judged beside the policy in force from the keeper's next look on, and changes no cap. `postrider caps compare` shows what it would have done."
+    : "There is no shadow policy any more, and what it would have done is forgotten.";
+  say(options, { shadow: digest, since: row ? time(since) : null }, words);
 }
 
 async function rollback({ sql, clock }: Context, version: number, options: AuthorOptions) {
@@ -143,6 +162,10 @@ export function shellUser(): string {
 }
 
 const readVersion = readCount(BUILT_IN, VERSION_MAX);
+
+function readShadow(text: string): Policy | null {
+  return text === "off" ? null : readFile(text);
+}
 
 function readFile(path: string): Policy {
   try {

@@ -5,7 +5,7 @@ import Type from "typebox";
 import type { Keyring } from "../admission/keyring.ts";
 import type { Reservations } from "../admission/reserve.ts";
 import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
-import { forecast, replay } from "../capacity/forecast.ts";
+import { forecast } from "../capacity/forecast.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import {
   COUNTED_DAYS_MAX,
@@ -16,10 +16,12 @@ import {
   type Override,
   type Policy,
 } from "../capacity/policy.ts";
+import { replayWorkspace } from "../capacity/replayed.ts";
 import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
 import type { Setup } from "../capacity/study.ts";
 import { whyCap } from "../capacity/why.ts";
 import { checkScenario } from "../capacity/workload.ts";
+import { DAY_MS } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { dailyCounts, findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
@@ -40,7 +42,7 @@ import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const HISTORY_SHOWN = 50;
 const FORECAST_DAYS = 14;
-const REPLAYED_DAYS_MAX = 400;
+const REPLAYED_DAYS = 30;
 const SIMULATED_DAYS_MAX = 365;
 const RUNS_MAX = 50;
 const SEED_MAX = 1_000_000;
@@ -163,11 +165,14 @@ async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): P
   };
 }
 
-async function replayed({ sql }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+/** The last days, and what this policy would have made of them. */
+async function replayed({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
   const { workspace, body, now } = visit;
   const other = readPolicyOf((body as { policy: unknown }).policy);
-  const days = daysOf(await dailyCounts(sql, [workspace.id], now, REPLAYED_DAYS_MAX));
-  return wholeList(replay(other, workspace.plan, days));
+  const span = { from: now - REPLAYED_DAYS * DAY_MS, to: now };
+  const replayed = await replayWorkspace(sql, { workspaceId: workspace.id, policy: other, ...span, heard });
+  if (!replayed) throw deny("not_found", "The workspace is gone.");
+  return wholeList(replayed.days);
 }
 
 async function policy({ sql }: CapParts): Promise<ConsoleAnswer> {

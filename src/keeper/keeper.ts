@@ -43,6 +43,7 @@ import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
 import { numberEvents } from "../record/outbox/outbox.ts";
 import { dropOldDeliveries, stopTelling } from "../record/outbox/webhooks.ts";
 import { dropOldTlsReports } from "../record/transport/tlsreports.ts";
+import { dropOldLooks } from "../record/workspaces/caplooks.ts";
 import { dropOldCounts } from "../record/workspaces/caps.ts";
 import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
 import { letGoOn } from "../record/workspaces/suspension.ts";
@@ -388,7 +389,10 @@ export class Keeper {
     await stopTelling(sql).catch(onFault);
     const from = this.#countsAt ?? FIRST.workspaceId;
     this.#countsAt = await counts.take((most) =>
-      this.#only("expiry", (tx, now) => dropOldCounts(tx, from, now, most)),
+      this.#only("expiry", async (tx, now) => {
+        await dropOldLooks(tx, from, now, most);
+        return dropOldCounts(tx, from, now, most);
+      }),
     );
     return full.includes(true) || this.#countsAt !== null;
   }

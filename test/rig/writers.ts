@@ -144,6 +144,7 @@ import {
   planTlsReports,
   takeTlsReports,
 } from "../../src/record/transport/tlssessions.ts";
+import { dropOldLooks, noteLooks, noteStates } from "../../src/record/workspaces/caplooks.ts";
 import { insertCapPolicy } from "../../src/record/workspaces/cappolicies.ts";
 import {
   dropOldCounts,
@@ -171,6 +172,7 @@ import { insertKey, markRevoked, noteLastUsed } from "../../src/record/workspace
 import { expectReleaseNow } from "../../src/record/workspaces/ledgers.ts";
 import { insertRequests } from "../../src/record/workspaces/requests.ts";
 import { keepSecretDigest } from "../../src/record/workspaces/secretcheck.ts";
+import { putShadow, saveShadow } from "../../src/record/workspaces/shadow.ts";
 import { changeStreams } from "../../src/record/workspaces/streams.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
@@ -311,6 +313,47 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/overload.ts watchOverload", ({ sql }, rows) => {
     const limits = { backlogMax: rows.pick([-1, 1_000_000]), diskFreeMinBytes: 0, dataFolder: null };
     return sql.begin((tx) => watchOverload(tx, limits, null, rows.date));
+  }),
+  writer("workspaces/caplooks.ts noteLooks", ({ sql }, rows) => {
+    const day = new Date(Math.floor(rows.now / DAY_MS) * DAY_MS).toISOString().slice(0, 10);
+    const none = {
+      attempted: 0,
+      delivered: 0,
+      bounced: 0,
+      blocked: 0,
+      complained: 0,
+      fblDelivered: 0,
+      delayed: 0,
+    };
+    const days = rows
+      .some(rows.workspaces)
+      .map(({ id }) => ({ ...none, workspaceId: id, day, used: rows.pick([1, 2]) }));
+    return noteLooks(sql, days, rows.now);
+  }),
+  writer("workspaces/caplooks.ts noteStates", ({ sql }, rows) => {
+    const states = rows
+      .some(rows.workspaces)
+      .map(({ id }) => ({ workspaceId: id, state: {}, override: null }));
+    return noteStates(sql, states, rows.now);
+  }),
+  writer("workspaces/caplooks.ts dropOldLooks", ({ sql }, rows) =>
+    dropOldLooks(sql, "00000000-0000-0000-0000-000000000000", rows.now, MOST),
+  ),
+  writer("workspaces/shadow.ts putShadow", ({ sql }, rows) => {
+    const shadow = { text: "{}", digest: rows.pick(["a", "b"]), author: "test", since: rows.date };
+    return putShadow(sql, rows.chance(0.8) ? shadow : null);
+  }),
+  writer("workspaces/shadow.ts saveShadow", ({ sql }, rows) => {
+    const change = {
+      dayBefore: 1,
+      dayAfter: 2,
+      levelBefore: "normal",
+      level: "frozen",
+      reason: "x",
+      counts: null,
+    };
+    const judged = rows.some(rows.workspaces).map(({ id }) => ({ workspaceId: id, state: {}, change }));
+    return saveShadow(sql, rows.pick(["a", "b"]), judged, rows.date);
   }),
   writer("workspaces/evidence.ts putPostmasterDays", ({ sql }, rows) => {
     const of = { domain: "a.example", complaintRate: 0.001, delivered: null, reputation: null };

@@ -96,11 +96,13 @@ test("what the caps will be, and what they would have been under another policy"
   expect(ahead.at(-1)?.likely.capDay).toBeGreaterThan(300);
   const file = join(folder, "policy.json");
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 2 }));
-  const replayed = await json<{ capDay: number }[]>(
+  const { days: replayed } = await json<{ days: { capDay: number }[] }>(
     "caps",
     "replay",
     "--workspace",
     other.id,
+    "--from",
+    new Date((today - 10) * DAY_MS).toISOString(),
     "--policy",
     file,
   );

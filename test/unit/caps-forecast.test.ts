@@ -1,8 +1,8 @@
-/** src/capacity/forecast.ts: days to come under the policy as it is, and days gone by under another. */
+/** src/capacity/forecast.ts: days to come under the policy as it is. */
 import { describe, expect, test } from "vitest";
-import { forecast, replay } from "../../src/capacity/forecast.ts";
+import { forecast } from "../../src/capacity/forecast.ts";
 import { dayOf, dayPlus } from "../../src/capacity/policy/evidence.ts";
-import { type DayCounts, DEFAULT_POLICY, evaluate, startState } from "../../src/capacity/policy.ts";
+import { type DayCounts, DEFAULT_POLICY, startState } from "../../src/capacity/policy.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2027, 2, 10, 15);
@@ -65,33 +65,5 @@ describe("a forecast", () => {
   test("has nothing to say of a workspace that sent nothing", () => {
     const days = forecast(DEFAULT_POLICY, "pro", settled, [], null, NOW, 3);
     expect(days.map(({ likely }) => likely.capDay)).toEqual([300, 300, 300]);
-  });
-});
-
-describe("a replay", () => {
-  test("of days that the policy decided gives the caps that it gave", () => {
-    let state = startState(DEFAULT_POLICY, "pro");
-    const lived: DayCounts[] = [];
-    const caps: number[] = [];
-    for (let n = 0; n < 12; n++) {
-      const now = NOW + n * DAY_MS;
-      state = evaluate(DEFAULT_POLICY, "pro", state, lived, null, now).state;
-      caps.push(state.capDay);
-      lived.push(counts(dayOf(now), state.capDay));
-    }
-    const replayed = replay(DEFAULT_POLICY, "pro", lived);
-    expect(replayed.map(({ capDay }) => capDay)).toEqual(caps);
-    expect(replayed.every(({ over }) => over === 0)).toBe(true);
-  });
-
-  test("tells what would have waited, and when and why a cap would have changed", () => {
-    const days = [counts(today, 500), counts(dayPlus(today, 1), 500, 100), counts(dayPlus(today, 2), 500)];
-    const replayed = replay(DEFAULT_POLICY, "pro", days);
-    expect(replayed.map(({ over }) => over)).toEqual([200, 80, 80]);
-    expect(replayed[1]).toMatchObject({
-      level: "paused",
-      reasons: [expect.stringContaining("Grew"), expect.stringContaining("Paused")],
-    });
-    expect(replayed[2]).toMatchObject({ bulkPaused: true, capDay: 420 });
   });
 });

@@ -47,6 +47,8 @@ export const LOCK_ORDER = [
   "tally",
   "part_tally",
   "cap_source",
+  "cap_look",
+  "cap_state",
   "domain", // its present and its next owner
   "domain_key", // all keys of a domain
   "template",
@@ -62,6 +64,9 @@ export const LOCK_ORDER = [
   "destination_hold",
   "shaping_file",
   "postmaster_day",
+  "shadow_policy",
+  "shadow_capacity", // under the row of the policy
+  "shadow_change",
   "cap_policy", // only ever inserted, each row alone
   "tick_lease",
   "secret_check",

@@ -348,6 +348,15 @@ export async function listCapChanges(
     order by id desc limit ${most}`;
 }
 
+/** Those that sent most in a span. */
+export async function busiestWorkspaces(sql: Sql, from: number, to: number, most: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select workspace_id as id from cap_use
+    where day between ${Math.floor(from / DAY_MS)} and ${Math.floor(to / DAY_MS)}
+    group by workspace_id having sum(used) > 0 order by sum(used) desc, workspace_id limit ${most}`;
+  return rows.map(({ id }) => id);
+}
+
 export type CapUse = {
   workspaceId: string;
   capDay: number;

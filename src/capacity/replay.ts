@@ -1,0 +1,386 @@
+/**
+ * Days gone by under another policy: the mail that really came flows through the caps that this policy would have
+ * given, from the state and under the overrides of then. Pure. The rules are those of production: the ledger's room, the
+ * policy's evaluation.
+ *
+ * What is not known is assumed, and the day is marked as censored: what would have become of mail that did not go then
+ * is taken to be what became of the rest of that day; and whoever had to wait may have asked for less than there was.
+ */
+
+import { DAY_MS } from "../clock.ts";
+import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
+import type { Plan } from "../rules/plans.ts";
+import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
+import { dayOf, dayPlus } from "./policy/evidence.ts";
+import {
+  type CapState,
+  COUNTED_DAYS_MAX,
+  type DayCounts,
+  effective,
+  evaluate,
+  type Heard,
+  type Level,
+  type Override,
+  type Policy,
+  reservedShareOf,
+} from "./policy.ts";
+
+const HOUR_MS = 3_600_000;
+const HOURS = 24;
+const MOMENTS_A_TURN = 100;
+
+/** What was known of a day at a time, and what waited then. */
+export type CapLook = { at: number; counts: DayCounts; waiting: number; waitingBulk: number };
+
+export type ReplayInput = {
+  policy: Policy;
+  plan: Plan;
+  /** As it was at `from`, with every override since. */
+  state: CapState;
+  overrides: readonly { at: number; override: Override | null }[];
+  /** As they ended; those without a look are lived through in hours. */
+  days: readonly DayCounts[];
+  /** In the order of time. */
+  looks: readonly CapLook[];
+  from: number;
+  to: number;
+  heard: Heard;
+  monthLeft?: number;
+};
+
+export type CapTotals = {
+  sent: number;
+  /** Bounced or complained about. */
+  bad: number;
+  delayed: number;
+  /** Recipients times hours of waiting. */
+  waiting_hours: number;
+  waiting_most: number;
+  freezes: number;
+  pauses: number;
+  shrinks: number;
+};
+
+export type ReplayedDay = {
+  day: string;
+  resolution: "5 minutes" | "1 hour";
+  capDay: number;
+  capHour: number;
+  level: Level;
+  bulkPaused: boolean;
+  used: number;
+  /** What was really sent. */
+  actual: number;
+  /** What waits when the day ends. */
+  over: number;
+  /** What was asked for, or became of it, is partly assumed. */
+  censored: boolean;
+  reasons: string[];
+};
+
+export type ReplayedStep = { at: string; level: Level; capDay: number; reason: string };
+export type Replay = { days: ReplayedDay[]; steps: ReplayedStep[]; totals: CapTotals; actual: CapTotals };
+
+const NO_TOTALS: CapTotals = {
+  sent: 0,
+  bad: 0,
+  delayed: 0,
+  waiting_hours: 0,
+  waiting_most: 0,
+  freezes: 0,
+  pauses: 0,
+  shrinks: 0,
+};
+
+export function replay(input: ReplayInput): Replay {
+  const world = worldOf(input);
+  for (const moment of momentsOf(input)) live(world, moment);
+  return replayOf(world);
+}
+
+/** The same, for a process that has other things to do: a week takes some 100 ms. */
+export async function replayInTurns(input: ReplayInput, turn: () => Promise<void>): Promise<Replay> {
+  const world = worldOf(input);
+  for (const [n, moment] of momentsOf(input).entries()) {
+    if (n % MOMENTS_A_TURN === 0) await turn();
+    live(world, moment);
+  }
+  return replayOf(world);
+}
+
+function replayOf(world: ReplayWorld): Replay {
+  return { days: [...world.lived.values()], steps: world.steps, ...totalsOf(world) };
+}
+
+/** All looks of one time. */
+type Moment = { at: number; looks: CapLook[]; resolution: ReplayedDay["resolution"] };
+
+type ReplayWorld = {
+  input: ReplayInput;
+  state: CapState;
+  ledger: Ledger;
+  allowance: Allowance;
+  /** As they really were so far, by day. */
+  real: Map<string, DayCounts>;
+  /** What has gone of a day under this policy. */
+  gone: Map<string, { used: number; usedBulk: number; delayed: number }>;
+  lived: Map<string, ReplayedDay>;
+  steps: ReplayedStep[];
+  backlog: { transactional: number; bulk: number };
+  before: { at: number; day: string; used: number; usedBulk: number; waiting: number; waitingBulk: number };
+  totals: CapTotals;
+  actual: CapTotals;
+};
+
+function worldOf(input: ReplayInput): ReplayWorld {
+  const { days, from, looks, state, monthLeft = Number.MAX_SAFE_INTEGER } = input;
+  const first = looks[0];
+  const startsWithin = first !== undefined && dayOf(first.at) === dayOf(from) ? first : null;
+  const world: ReplayWorld = {
+    input,
+    state,
+    ledger: emptyLedger(),
+    allowance: { dayLimit: null, monthLimit: monthLeft, capDay: 0, capHour: 0, reservedShare: 0 },
+    real: new Map(days.filter(({ day }) => day < dayOf(from)).map((counts) => [counts.day, counts])),
+    gone: new Map(),
+    lived: new Map(),
+    steps: [],
+    backlog: { transactional: startsWithin?.waiting ?? 0, bulk: startsWithin?.waitingBulk ?? 0 },
+    before: {
+      at: from,
+      day: dayOf(from),
+      used: 0,
+      usedBulk: 0,
+      waiting: startsWithin?.waiting ?? 0,
+      waitingBulk: startsWithin?.waitingBulk ?? 0,
+    },
+    totals: { ...NO_TOTALS },
+    actual: { ...NO_TOTALS },
+  };
+  follow(world, from);
+  return world;
+}
+
+/** Days without looks are lived in hours, their counts spread evenly. */
+function momentsOf({ days, looks, from, to }: ReplayInput): Moment[] {
+  const byTime = new Map<number, CapLook[]>();
+  const looked = new Set<string>();
+  for (const look of looks) {
+    if (look.at < from || look.at > to) continue;
+    byTime.set(look.at, [...(byTime.get(look.at) ?? []), look]);
+    looked.add(dayOf(look.at));
+  }
+  const moments: Moment[] = [...byTime].map(([at, found]) => ({ at, looks: found, resolution: "5 minutes" }));
+  for (const counts of days) {
+    const midnight = Date.parse(counts.day);
+    if (looked.has(counts.day) || counts.day < dayOf(from) || midnight > to) continue;
+    for (let hour = 1; hour <= HOURS; hour++) {
+      const at = midnight + hour * HOUR_MS - 1;
+      const partial = scaled(counts, hour / HOURS);
+      const look = { at, counts: partial, waiting: 0, waitingBulk: 0 };
+      if (at >= from && at <= to) moments.push({ at, looks: [look], resolution: "1 hour" });
+    }
+  }
+  return moments.sort((a, b) => a.at - b.at);
+}
+
+/** Mail flows under the caps of before; then the policy looks, as the keeper does. */
+function live(world: ReplayWorld, { at, looks, resolution }: Moment): void {
+  const today = dayOf(at);
+  for (const { counts } of looks) world.real.set(counts.day, counts);
+  if (today !== world.before.day) {
+    endDay(world, looks);
+    turnDay(world, today);
+  }
+  const lived = dayIn(world, today, resolution);
+  const present = looks.find(({ counts }) => counts.day === today);
+  if (present) flow(world, present, at, lived);
+  look(world, at, lived);
+  lived.level = world.state.level;
+  lived.over = world.backlog.transactional + world.backlog.bulk;
+}
+
+/** The first look of a day is the last that tells of the day before. */
+function endDay(world: ReplayWorld, looks: readonly CapLook[]): void {
+  const { day, waiting, waitingBulk } = world.before;
+  const last = looks.find(({ counts }) => counts.day === day);
+  if (!last) return;
+  const midnight = Date.parse(day) + DAY_MS;
+  flow(world, { ...last, waiting, waitingBulk }, midnight - 1, dayIn(world, day, "5 minutes"));
+}
+
+/** The policy turns its day first: what flows after midnight flows under the caps of the new one. */
+function turnDay(world: ReplayWorld, today: string): void {
+  const midnight = Date.parse(today);
+  world.before = { ...world.before, day: today, used: 0, usedBulk: 0 };
+  look(world, midnight, dayIn(world, today, "1 hour"));
+}
+
+function flow(
+  world: ReplayWorld,
+  { counts, waiting, waitingBulk }: CapLook,
+  at: number,
+  lived: ReplayedDay,
+): void {
+  const { before, backlog, ledger, allowance, totals, actual } = world;
+  const { used, usedBulk = 0 } = counts;
+  const asked = {
+    transactional: Math.max(0, used - usedBulk - (before.used - before.usedBulk) + waiting - before.waiting),
+    bulk: Math.max(0, usedBulk - before.usedBulk + waitingBulk - before.waitingBulk),
+  };
+  const hours = (at - before.at) / HOUR_MS;
+  totals.waiting_hours += hours * (backlog.transactional + backlog.bulk);
+  actual.waiting_hours += hours * (before.waiting + before.waitingBulk);
+  backlog.transactional += asked.transactional;
+  backlog.bulk += asked.bulk;
+  advance(ledger, at);
+  const gone = goneOf(world, counts.day);
+  for (const kind of ["transactional", "bulk"] as const) {
+    const stream = kind === "bulk" ? BULK_STREAM : TRANSACTIONAL_STREAM;
+    const served = Math.min(backlog[kind], Math.max(0, roomNow(ledger, allowance, stream)));
+    charge(ledger, stream, served);
+    backlog[kind] -= served;
+    gone.used += served;
+    if (kind === "bulk") gone.usedBulk += served;
+    gone.delayed += Math.min(asked[kind], backlog[kind]);
+  }
+  const waits = backlog.transactional + backlog.bulk;
+  totals.waiting_most = Math.max(totals.waiting_most, waits);
+  actual.waiting_most = Math.max(actual.waiting_most, waiting + waitingBulk);
+  lived.used = gone.used;
+  lived.actual = used;
+  // at the cap, or with mail that waited, nobody knows what would have been asked for
+  lived.censored ||= counts.delayed > 0 || waiting + waitingBulk > 0 || gone.used > used;
+  world.before = { at, day: counts.day, used, usedBulk, waiting, waitingBulk };
+}
+
+function look(world: ReplayWorld, at: number, lived: ReplayedDay): void {
+  const { input, state } = world;
+  const { policy, plan, heard } = input;
+  const done = evaluate(policy, plan, state, knownOf(world, dayOf(at)), overrideAt(input, at), at, heard);
+  world.state = done.state;
+  if (done.changed) {
+    const { level, capDay } = done.state;
+    world.steps.push({ at: new Date(at).toISOString(), level, capDay, reason: done.reason });
+    lived.reasons.push(done.reason);
+    if (capDay < state.capDay && done.harm) world.totals.shrinks++;
+    if (level !== state.level) countStep(world.totals, level);
+  }
+  follow(world, at);
+  lived.capDay = Math.max(lived.capDay, world.allowance.capDay);
+  lived.capHour = Math.max(lived.capHour, world.allowance.capHour);
+  lived.bulkPaused ||= world.allowance.reservedShare >= 1;
+}
+
+function countStep(totals: CapTotals, level: string): void {
+  if (level === "frozen") totals.freezes++;
+  if (level === "paused") totals.pauses++;
+}
+
+/** The caps that hold from now on. */
+function follow({ input, state, allowance }: ReplayWorld, at: number): void {
+  const caps = effective(input.policy, input.plan, state, overrideAt(input, at), at);
+  allowance.capDay = caps.day;
+  allowance.capHour = caps.hour;
+  allowance.reservedShare = reservedShareOf(state, caps);
+}
+
+function overrideAt({ overrides }: ReplayInput, at: number): Override | null {
+  return overrides.findLast((one) => one.at <= at)?.override ?? null;
+}
+
+/** The days as this policy would know them: of each as much as would have gone. */
+function knownOf({ real, gone, input }: ReplayWorld, today: string): DayCounts[] {
+  const since = dayPlus(today, 1 - COUNTED_DAYS_MAX);
+  const known: DayCounts[] = [];
+  for (const [day, counts] of real) {
+    if (day < since || day > today) continue;
+    known.push(day < dayOf(input.from) ? counts : asGone(counts, gone.get(day), known));
+  }
+  return known.sort((a, b) => (a.day < b.day ? -1 : 1));
+}
+
+function asGone(
+  counts: DayCounts,
+  gone: { used: number; usedBulk: number; delayed: number } | undefined,
+  earlier: readonly DayCounts[],
+): DayCounts {
+  const { used = 0, usedBulk = 0, delayed = 0 } = gone ?? {};
+  if (used === counts.used) return { ...counts, usedBulk, delayed: Math.min(delayed, counts.delayed) };
+  // of a day on which nothing really went, what became of it is that of the day before
+  const like = counts.used > 0 ? counts : earlier.findLast((one) => one.used > 0);
+  const found = like ? scaled(like, used / like.used) : counts;
+  return { ...found, day: counts.day, used, usedBulk, delayed };
+}
+
+function scaled(counts: DayCounts, share: number): DayCounts {
+  const of = (count: number | undefined) => Math.round((count ?? 0) * share);
+  return {
+    day: counts.day,
+    attempted: of(counts.attempted),
+    delivered: of(counts.delivered),
+    bounced: of(counts.bounced),
+    lateBounced: of(counts.lateBounced),
+    blocked: of(counts.blocked),
+    soft: of(counts.soft),
+    throttled: of(counts.throttled),
+    complained: of(counts.complained),
+    fblDelivered: of(counts.fblDelivered),
+    delayed: of(counts.delayed),
+    used: of(counts.used),
+    usedBulk: of(counts.usedBulk),
+    ...(counts.postmaster && { postmaster: counts.postmaster }),
+  };
+}
+
+function goneOf({ gone }: ReplayWorld, day: string) {
+  const known = gone.get(day);
+  if (known) return known;
+  const made = { used: 0, usedBulk: 0, delayed: 0 };
+  gone.set(day, made);
+  return made;
+}
+
+function dayIn(world: ReplayWorld, day: string, resolution: ReplayedDay["resolution"]): ReplayedDay {
+  const known = world.lived.get(day);
+  if (known) {
+    if (resolution === "5 minutes") known.resolution = resolution;
+    return known;
+  }
+  const made: ReplayedDay = {
+    ...{ day, resolution, capDay: 0, capHour: 0, level: world.state.level, bulkPaused: false },
+    ...{ used: 0, actual: 0, over: 0, censored: false, reasons: [] },
+  };
+  world.lived.set(day, made);
+  return made;
+}
+
+/** With what became known of the days until now. */
+function totalsOf({ input, gone, real, totals, actual }: ReplayWorld): Pick<Replay, "totals" | "actual"> {
+  const ended = new Map(input.days.map((counts) => [counts.day, counts]));
+  for (const day of real.keys()) {
+    if (day < dayOf(input.from)) continue;
+    const counts = ended.get(day) ?? (real.get(day) as DayCounts);
+    const mine = asGone(counts, gone.get(day), [...real.values()]);
+    totals.sent += mine.used;
+    totals.bad += mine.bounced + mine.complained;
+    totals.delayed += gone.get(day)?.delayed ?? 0;
+    actual.sent += counts.used;
+    actual.bad += counts.bounced + counts.complained;
+    actual.delayed += counts.delayed;
+  }
+  return { totals, actual };
+}
+
+export function addTotals(all: readonly CapTotals[]): CapTotals {
+  const sum = { ...NO_TOTALS };
+  for (const one of all)
+    for (const name of Object.keys(sum) as (keyof CapTotals)[])
+      sum[name] = name === "waiting_most" ? Math.max(sum[name], one[name]) : sum[name] + one[name];
+  return sum;
+}
+
+/** Days in a span, the first and the last with it. */
+export function daysBetween(from: number, to: number): number {
+  return Math.floor(to / DAY_MS) - Math.floor(from / DAY_MS) + 1;
+}

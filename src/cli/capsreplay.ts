@@ -1,0 +1,213 @@
+/** `postrider caps replay` and `caps compare`: what another policy would have done with the mail that really came. */
+import { Command, InvalidArgumentError } from "commander";
+import { heardWith } from "../capacity/heard.ts";
+import { policyInForce } from "../capacity/inforce.ts";
+import { type Policy, policyVersion } from "../capacity/policy.ts";
+import { readPolicy } from "../capacity/policyfile.ts";
+import { addTotals, type CapTotals, type Replay } from "../capacity/replay.ts";
+import { REPLAYED_DAYS_MAX, replayWorkspace } from "../capacity/replayed.ts";
+import { shadowInForce } from "../capacity/shadow.ts";
+import { DAY_MS } from "../clock.ts";
+import { busiestWorkspaces } from "../record/workspaces/caps.ts";
+import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
+import {
+  CommandError,
+  type Context,
+  type OutputOptions,
+  say,
+  table,
+  time,
+  unknownWorkspace,
+  withContext,
+} from "./context.ts";
+import { readTime } from "./time.ts";
+import { readId } from "./workspace.ts";
+
+const WEEK_MS = 7 * DAY_MS;
+/** Those that sent most: a replay of a week takes some 30 ms each. */
+const WORKSPACES_MAX = 200;
+const STEPS_SHOWN = 100;
+
+type ReplayOptions = OutputOptions & { workspace?: string; from?: Date; to?: Date; policy: Policy };
+type CompareOptions = OutputOptions & { workspace?: string };
+type Replayed = { workspace: string } & Replay;
+
+export function replayCommand(): Command {
+  return new Command("replay")
+    .requiredOption("--policy <file>", "the policy file", readFile)
+    .option("--workspace <id>", `the workspace; default: the ${WORKSPACES_MAX} that sent most`, readId)
+    .option("--from <time>", "an RFC 3339 time or a day; default: a week ago", readTime)
+    .option("--to <time>", "default: now", readTime)
+    .option("--json", "print JSON")
+    .description("show what a policy would have made of the mail that really came, with the states of then")
+    .action((options: ReplayOptions) =>
+      withContext((context) => showReplay(context, options), { isLong: true }),
+    );
+}
+
+export function compareCommand(): Command {
+  return new Command("compare")
+    .option("--workspace <id>", `the workspace; default: the ${WORKSPACES_MAX} that sent most`, readId)
+    .option("--json", "print JSON")
+    .description(
+      "compare the shadow policy with the one in force: bad mail, waits and freezes since it began",
+    )
+    .action((options: CompareOptions) =>
+      withContext((context) => compare(context, options), { isLong: true }),
+    );
+}
+
+async function showReplay(context: Context, options: ReplayOptions) {
+  const { sql, clock } = context;
+  const now = clock.now();
+  const to = Math.min(now, options.to?.getTime() ?? now);
+  const from = options.from?.getTime() ?? to - WEEK_MS;
+  checkSpan(from, to, now);
+  const all = await replayAll(context, options.policy, options.workspace ?? null, from, to);
+  const one = options.workspace === undefined ? null : all[0];
+  const totals = addTotals(all.map((replayed) => replayed.totals));
+  const actual = {
+    ...addTotals(all.map((replayed) => replayed.actual)),
+    ...(await countSteps(sql, options.workspace ?? null, new Date(from), new Date(to))),
+  };
+  const censored = all.reduce((sum, { days }) => sum + days.filter((day) => day.censored).length, 0);
+  const summary = [
+    `From ${iso(from)} to ${iso(to)}, ${all.length} ${all.length === 1 ? "workspace" : "workspaces"}:`,
+    ...differences(actual, totals, "Really", "This policy"),
+    ...(censored > 0
+      ? [
+          `${censored} days are partly assumed (marked *): mail waited then, or more would have gone than really did.`,
+        ]
+      : []),
+  ];
+  const value = one ? { summary, ...one, totals, actual } : { summary, actual, totals, workspaces: all };
+  say(options, value, [...summary, "", one ? daysTable(one) : workspacesTable(all)].join("\n"));
+}
+
+async function compare(context: Context, options: CompareOptions) {
+  const { sql, clock } = context;
+  const workspace = options.workspace ?? null;
+  const shadow = await shadowInForce(sql);
+  if (shadow === null)
+    throw new CommandError(
+      "There is no shadow policy. `postrider caps policy shadow FILE` lets one be judged beside the policy in force.",
+    );
+  const now = clock.now();
+  const from = shadow.since.getTime();
+  const { version } = await policyInForce(sql);
+  const all = await replayAll(context, shadow.policy, workspace, from, now);
+  const inForce = {
+    ...addTotals(all.map(({ actual }) => actual)),
+    ...(await countSteps(sql, workspace, shadow.since, new Date(now))),
+  };
+  const beside = {
+    ...addTotals(all.map(({ totals }) => totals)),
+    ...(await countShadowSteps(sql, workspace)),
+  };
+  const steps = await listShadowChanges(sql, workspace, STEPS_SHOWN);
+  const summary = [
+    `Since ${iso(from)}, ${all.length} ${all.length === 1 ? "workspace" : "workspaces"}:`,
+    ...differences(inForce, beside, "The policy in force", "The shadow policy"),
+  ];
+  const value = {
+    summary,
+    since: iso(from),
+    shadow: { digest: policyVersion(shadow.policy), author: shadow.author },
+    version,
+    in_force: inForce,
+    beside,
+    steps: steps.map(({ at, ...one }) => ({ at: time(at), ...one })),
+  };
+  const rows = steps.map((one) => [
+    time(one.at),
+    one.workspaceId,
+    `${one.dayBefore} -> ${one.dayAfter}`,
+    one.level,
+    one.reason,
+  ]);
+  const text = [
+    ...summary,
+    "",
+    "What the shadow policy would have done:",
+    table(rows, ["when", "workspace", "a day", "level", "why"]),
+  ];
+  say(options, value, text.join("\n"));
+}
+
+async function replayAll(
+  context: Context,
+  policy: Policy,
+  workspace: string | null,
+  from: number,
+  to: number,
+): Promise<Replayed[]> {
+  const ids =
+    workspace === null ? await busiestWorkspaces(context.sql, from, to, WORKSPACES_MAX) : [workspace];
+  const all: Replayed[] = [];
+  const heard = heardWith(context.config);
+  for (const id of ids) {
+    const replayed = await replayWorkspace(context.sql, { workspaceId: id, policy, from, to, heard });
+    if (!replayed) throw unknownWorkspace(id);
+    all.push({ workspace: id, ...replayed });
+  }
+  return all;
+}
+
+function checkSpan(from: number, to: number, now: number): void {
+  if (from >= to) throw new CommandError("--from must be before --to, and in the past.");
+  if (now - from > REPLAYED_DAYS_MAX * DAY_MS)
+    throw new CommandError(`--from is more than ${REPLAYED_DAYS_MAX} days ago; counts are kept no longer.`);
+}
+
+function differences(before: CapTotals, after: CapTotals, first: string, second: string): string[] {
+  const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
+    `${sent} recipients sent to, ${bad} bounced or complained, ${delayed} waited (${Math.round(waiting_hours)} recipient-hours), ${freezes} freezes, ${pauses} pauses, ${shrinks} cuts`;
+  const change = (name: keyof CapTotals) => {
+    const by = Math.round(after[name] - before[name]);
+    return by === 0 ? "as much" : by > 0 ? `${by} more` : `${-by} less`;
+  };
+  return [
+    `${first}: ${words(before)}.`,
+    `${second}: ${words(after)}.`,
+    `The difference: bad mail ${change("bad")}, waiting ${change("waiting_hours")} recipient-hours, freezes ${change("freezes")}, pauses ${change("pauses")}.`,
+  ];
+}
+
+function daysTable({ days }: Replay): string {
+  const rows = days.map((one) => [
+    `${one.day}${one.censored ? "*" : ""}`,
+    one.resolution,
+    one.capDay,
+    one.capHour,
+    one.level,
+    one.used,
+    one.actual,
+    one.over,
+    one.reasons.join(" "),
+  ]);
+  return table(rows, ["day", "resolution", "cap", "an hour", "level", "sent", "really", "waits", "why"]);
+}
+
+function workspacesTable(all: readonly Replayed[]): string {
+  const rows = all.map(({ workspace, totals, actual, steps }) => [
+    workspace,
+    actual.sent,
+    totals.sent,
+    totals.bad - actual.bad,
+    Math.round(totals.waiting_hours - actual.waiting_hours),
+    steps.length,
+  ]);
+  return table(rows, ["workspace", "really sent", "sent", "bad mail +/-", "recipient-hours +/-", "steps"]);
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function readFile(path: string): Policy {
+  try {
+    return readPolicy(path);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+}

@@ -1,0 +1,157 @@
+/** src/capacity/replay.ts: mail that really came, under the caps that a policy would have given. */
+import { describe, expect, test } from "vitest";
+import { dayOf, dayPlus } from "../../src/capacity/policy/evidence.ts";
+import {
+  ALL_HEARD,
+  type DayCounts,
+  DEFAULT_POLICY,
+  evaluate,
+  startState,
+} from "../../src/capacity/policy.ts";
+import { type CapLook, type ReplayInput, replay } from "../../src/capacity/replay.ts";
+import { BIN_MINUTES, FIRST_MS, simulate } from "../../src/capacity/simulate.ts";
+import { checkScenario } from "../../src/capacity/workload.ts";
+
+const DAY_MS = 86_400_000;
+const NOW = Date.UTC(2027, 2, 10);
+const today = dayOf(NOW);
+
+function counts(day: string, used: number, bounced = 0): DayCounts {
+  const delivered = used - bounced;
+  const fblDelivered = Math.floor(delivered / 3);
+  return {
+    day,
+    attempted: used,
+    delivered,
+    bounced,
+    blocked: 0,
+    complained: 0,
+    fblDelivered,
+    delayed: 0,
+    used,
+  };
+}
+
+function lived(days: DayCounts[], more: Partial<ReplayInput> = {}): ReplayInput {
+  return {
+    policy: DEFAULT_POLICY,
+    plan: "pro",
+    state: startState(DEFAULT_POLICY, "pro"),
+    overrides: [],
+    days,
+    looks: [],
+    from: NOW,
+    to: NOW + days.length * DAY_MS - 1,
+    heard: ALL_HEARD,
+    ...more,
+  };
+}
+
+describe("days without looks", () => {
+  test("that the policy decided give the caps that it gave", () => {
+    let state = startState(DEFAULT_POLICY, "pro");
+    const days: DayCounts[] = [];
+    const caps: number[] = [];
+    for (let n = 0; n < 12; n++) {
+      state = evaluate(DEFAULT_POLICY, "pro", state, days, null, NOW + n * DAY_MS).state;
+      caps.push(state.capDay);
+      days.push(counts(dayPlus(today, n), state.capDay));
+    }
+    const replayed = replay(lived(days));
+    expect(replayed.days.map(({ capDay }) => capDay)).toEqual(caps);
+    expect(replayed.days.every(({ over, resolution }) => over === 0 && resolution === "1 hour")).toBe(true);
+    expect(replayed.totals).toEqual(replayed.actual);
+  });
+
+  test("tell what would have waited, and when and why a cap would have changed", () => {
+    const days = [counts(today, 500), counts(dayPlus(today, 1), 500, 100), counts(dayPlus(today, 2), 500)];
+    const { days: found, steps, totals } = replay(lived(days));
+    expect(found[0]).toMatchObject({ capDay: 300, used: 300, over: 200, censored: false });
+    expect(found[1]?.capDay).toBe(420);
+    expect(found[1]?.reasons.join(" ")).toMatch(/Grew.*Paused/s);
+    expect(found[2]).toMatchObject({ bulkPaused: true, level: "paused" });
+    expect(steps.map(({ level }) => level)).toContain("paused");
+    expect(totals).toMatchObject({ pauses: 1 });
+    expect(totals.waiting_hours).toBeGreaterThan(0);
+  });
+
+  test("an override of then holds as long as it held", () => {
+    const override = {
+      minimum: null,
+      maximum: null,
+      fixed: 1_000,
+      fixedHour: 1_000,
+      until: null,
+      by: "Ada",
+      reason: "",
+    };
+    const overrides = [
+      { at: NOW, override },
+      { at: NOW + DAY_MS, override: null },
+    ];
+    const { days } = replay(lived([counts(today, 900), counts(dayPlus(today, 1), 10)], { overrides }));
+    expect(days[0]).toMatchObject({ capDay: 1_000, used: 900, over: 0 });
+    expect(days[1]?.capDay).toBeLessThan(1_000);
+  });
+});
+
+const LIFE = checkScenario({
+  description: "",
+  plan: "pro",
+  days: 9,
+  start_cap: 3000,
+  streams: [
+    { name: "orders", class: "transactional", per_day: 700, bounce: 0.01, complaint: 0.0002 },
+    {
+      name: "list",
+      class: "automation",
+      list: 900,
+      from_day: 2,
+      at_hour: 9,
+      bad: true,
+      bounce: 0.3,
+      complaint: 0.01,
+    },
+  ],
+});
+
+describe("days with looks", () => {
+  const looks: CapLook[] = [];
+  const run = simulate(DEFAULT_POLICY, LIFE, LIFE.days, 5, (bin, _state, known) => {
+    const at = FIRST_MS + bin * BIN_MINUTES * 60_000;
+    for (const day of known.slice(-2))
+      looks.push({ at, counts: structuredClone(day), waiting: 0, waitingBulk: 0 });
+  });
+  const state = { ...startState(DEFAULT_POLICY, "pro"), capDay: 3_000, capHour: 600 };
+  const input: ReplayInput = {
+    ...lived(run.days as DayCounts[], { state, looks }),
+    from: FIRST_MS,
+    to: FIRST_MS + LIFE.days * DAY_MS - 1,
+  };
+
+  test("under the same policy take the same first step at the same look", () => {
+    const { steps, days } = replay(input);
+    const step = run.changes.find(({ level }) => level === "paused");
+    const replayed = steps.find(({ level }) => level === "paused");
+    expect(replayed?.at).toBe(
+      new Date(FIRST_MS + (step?.bin as number) * BIN_MINUTES * 60_000).toISOString(),
+    );
+    expect(days[0]).toMatchObject({ resolution: "5 minutes", used: run.days[0]?.used });
+  });
+
+  test("a policy that looks away sends no less, and one that is strict holds sooner", () => {
+    const blind = {
+      ...DEFAULT_POLICY,
+      freeze: { bounce: 0.9, complaint: 0.9 },
+      pause: { ...DEFAULT_POLICY.pause, bounce: 0.9, complaint: 0.9 },
+      shrink: { ...DEFAULT_POLICY.shrink, bounce: 0.9, complaint: 0.9 },
+    };
+    const [same, other] = [replay(input), replay({ ...input, policy: blind })];
+    expect(other.totals).toMatchObject({ pauses: 0, freezes: 0 });
+    expect(other.totals.sent).toBeGreaterThanOrEqual(same.totals.sent);
+    const strict = { ...DEFAULT_POLICY, evidence: { ...DEFAULT_POLICY.evidence, errors_per_month: 0.3 } };
+    const first = (steps: { at: string; level: string }[]) =>
+      steps.find(({ level }) => level === "paused")?.at ?? "9";
+    expect(first(replay({ ...input, policy: strict }).steps) <= first(same.steps)).toBe(true);
+  });
+});
