@@ -8,6 +8,7 @@ import { type HandlerParts, openHandlers } from "./api.ts";
 import { type KnownRequest, notRead, passKnown, SUSPENDED } from "./gate.ts";
 import type { Json } from "./json.ts";
 import { type Body, JsonParser } from "./jsonthread.ts";
+import { openapi } from "./openapi.ts";
 import { bodyOf, OUTCOME_UNKNOWN, type Problem, problemOf, Refusal, unavailable } from "./problem.ts";
 import { type Answer, type Route, shortPath } from "./routes.ts";
 import { deadlineOf } from "./server.ts";
@@ -54,7 +55,7 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
   }
 
   return {
-    routes: router.routes,
+    document: openapi(router.routes),
     contacts: handlers.contacts,
     writeOwn: ownSubmitter(handlers.sending.submit),
     /** Bodies of the console's own calls, under the same limits. */

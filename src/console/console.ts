@@ -23,9 +23,11 @@ import { keyCalls } from "./keys.ts";
 import { Live } from "./live.ts";
 import { mailboxCalls } from "./mailbox.ts";
 import { memberCalls } from "./members.ts";
+import type { ApiDocument } from "./operations.ts";
 import { operatorCalls } from "./operator.ts";
 import { PageFiles } from "./pagefiles.ts";
 import { queueCalls, type SendingFigures } from "./queue.ts";
+import { Reference } from "./reference.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 import type { BodyRoom, ConsoleRequest, ReceivedBody } from "./request.ts";
 import { type ConsoleServer, startConsoleServer } from "./server.ts";
@@ -42,6 +44,8 @@ export type ConsoleDoor = ApiDoor & {
   failure(error: unknown, isRead: boolean): ConsoleAnswer;
   writeOwn: SubmitOwn;
   contacts: ContactCommit;
+  /** The OpenAPI document. */
+  document: ApiDocument;
 };
 
 export type ConsoleParts = {
@@ -76,6 +80,7 @@ export type Console = ConsoleServer & { calls: readonly ConsoleCall[] };
 export async function startConsole(parts: ConsoleParts): Promise<Console> {
   const { sql, clock, serverSecret, door, publicUrl, host, port } = parts;
   const page = new PageFiles();
+  const reference = new Reference(door.document, publicUrl?.replace(/\/+$/, "") ?? parts.apiUrl);
   const isSecure = publicUrl?.startsWith("https:") ?? false;
   const sessions = new Sessions({ sql, serverSecret, isSecure });
   const place = { url: "" };
@@ -97,7 +102,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
       trustProxy: parts.trustProxy,
       failure: (error, isRead) => door.failure(error, isRead),
       answer: async (request, response) => {
-        if (!request.path.startsWith(CALLS)) return pageAnswer(page, request);
+        if (!request.path.startsWith(CALLS)) return pageAnswer(page, reference, request);
         const path = request.path.slice(CALLS.length);
         if (path === "live" && request.method === "GET") return openLive(live, calls, request, response);
         return path.startsWith(API)
@@ -174,15 +179,21 @@ async function openLive(
   return "answered";
 }
 
-function pageAnswer(page: PageFiles, request: ConsoleRequest): ConsoleAnswer {
-  const { method, path } = request;
+async function pageAnswer(
+  page: PageFiles,
+  reference: Reference,
+  request: ConsoleRequest,
+): Promise<ConsoleAnswer> {
+  const { method, path, query } = request;
   if (method !== "GET" && method !== "HEAD")
     throw deny("method_not_allowed", `${method} is not allowed here.`, { headers: { Allow: "GET, HEAD" } });
   if (path === "/") return { status: 302, body: "", headers: { Location: "/console" } };
   if (path === "/healthz") return { status: 200, body: { status: "ok" } };
   if (path === "/console" || path.startsWith("/console/"))
     return page.answer(path.slice("/console/".length), request);
-  throw deny("not_found", "There is nothing here. The console is at /console.");
+  if (path === "/docs" || path.startsWith("/docs/"))
+    return reference.answer(path.slice("/docs".length).replace(/^\/+|\/+$/g, ""), new URLSearchParams(query));
+  throw deny("not_found", "There is nothing here. The console is at /console, the reference at /docs.");
 }
 
 async function readJson(door: ConsoleDoor, request: ConsoleRequest, bytesMax: number): Promise<unknown> {
