@@ -7,11 +7,13 @@
  * Transactional streams are never paused; to a provider their mail is slowed down as other mail is.
  */
 
+import { DAY_MS } from "../clock.ts";
 import type { Plan } from "../rules/plans.ts";
 import { isDefined, type StreamDefinitions, type StreamShares } from "../rules/stream.ts";
-import { type Harm, percent } from "./policy/evidence.ts";
+import { findHarm, type Harm, percent } from "./policy/evidence.ts";
 import {
   type CapState,
+  COUNTED_DAYS_MAX,
   type DayCounts,
   effective,
   evaluate,
@@ -54,12 +56,12 @@ export function judgeParts(
   const reasons: string[] = [];
   let hasStepped = false;
   for (const name of new Set([...Object.keys(known), ...daysOf.keys()])) {
-    const before = atCap(policy, context, known[name] ?? startState(policy, context.plan));
     const days = daysOf.get(name) ?? [];
+    const held = known[name];
+    if (!held && !isSuspect(policy, days, context.now)) continue;
+    const before = atCap(policy, context, held ?? startState(policy, context.plan));
     const { state, harm } = evaluate(policy, context.plan, before, days, null, context.now);
-    // what says nothing any more is forgotten
-    if (days.length === 0 && state.level === "normal") continue;
-    states[name] = state;
+    if (isRemembered(state, context.now)) states[name] = state;
     const isHeld = state.level === "paused";
     const isNew = isHeld && state.pausedAt.at(-1) !== before.pausedAt.at(-1);
     if (isNew) hasStepped = true;
@@ -70,6 +72,19 @@ export function judgeParts(
   const isSame =
     names.length === Object.keys(known).length && names.every((name) => states[name] === known[name]);
   return { states: isSame ? known : states, reasons, hasStepped };
+}
+
+/** A part of which nothing is known but counts: most are healthy, and their states need not be kept. */
+function isSuspect(policy: Policy, days: readonly DayCounts[], now: number): boolean {
+  const since = days[0]?.day ?? null;
+  const watch = { since, judged: null, hours: [], error: policy.evidence.errors_per_month };
+  return findHarm(policy, watch, days, now) !== null;
+}
+
+/** As long as it is held back, or counts that it was held back for would speak against it again. */
+function isRemembered({ level, pausedAt }: CapState, now: number): boolean {
+  const since = now - COUNTED_DAYS_MAX * DAY_MS;
+  return (level !== "normal" && level !== "frozen") || pausedAt.some((at) => at > since);
 }
 
 /** Which parts there are to judge: named bulk streams, and each stream at each provider. */

@@ -133,6 +133,7 @@ type World = {
   moved: { any: boolean; events: boolean };
   evaluatorDown: boolean;
   blockedShare: number;
+  softShare: number;
   deferredShare: number;
   lines: { transactional: SimulatedBacklog; automation: SimulatedBacklog; month: SimulatedBacklog };
   /** In this bin. */
@@ -148,8 +149,15 @@ type World = {
   run: Run;
 };
 
+/** What holds from this look on, and what arrived in the bin before and waited at its end. */
+export type BinMail = {
+  caps: Pick<Allowance, "capDay" | "capHour" | "reservedShare">;
+  arrived: { transactional: number; automation: number };
+  waiting: { transactional: number; automation: number };
+};
+
 /** Called after each look of the policy, with the counts that it saw. */
-export type Observe = (bin: number, state: CapState, counts: readonly DayCounts[]) => void;
+export type Observe = (bin: number, state: CapState, counts: readonly DayCounts[], mail: BinMail) => void;
 
 export function simulate(
   policy: Policy,
@@ -172,12 +180,21 @@ export function simulate(
 
 function liveBin(world: World, bin: number, observe: Observe | null): void {
   evaluateNow(world, bin);
-  observe?.(bin, world.state, world.recent);
+  observe?.(bin, world.state, world.recent, mailOf(world));
   if (bin % BINS_PER_DAY === 0) beginDemand(world, bin / BINS_PER_DAY);
   arrive(world, bin);
   release(world, bin);
   hear(world, bin);
   noticeProof(world, bin);
+}
+
+function mailOf({ allowance, arrived, lines }: World): BinMail {
+  const { capDay, capHour, reservedShare } = allowance;
+  return {
+    caps: { capDay, capHour, reservedShare },
+    arrived: { ...arrived },
+    waiting: { transactional: lines.transactional.waiting, automation: lines.automation.waiting },
+  };
 }
 
 /** The workspace that is asked about, and those that share its address. */
@@ -267,6 +284,7 @@ function worldOf(
     moved: { any: true, events: true },
     evaluatorDown: false,
     blockedShare: 0,
+    softShare: 0,
     deferredShare: 0,
     lines: {
       transactional: new SimulatedBacklog(),
@@ -309,6 +327,7 @@ function beginDay(world: World, day: number): void {
   world.moved.any = world.moved.events = true;
   world.evaluatorDown = false;
   world.blockedShare = receivers?.blockedShare ?? 0;
+  world.softShare = 0;
   world.deferredShare = 0;
   world.override = null;
   for (const event of world.events) {
@@ -318,6 +337,7 @@ function beginDay(world: World, day: number): void {
     } else if (day >= event.from_day && day < event.to_day) {
       if (event.kind === "evaluator_down") world.evaluatorDown = true;
       else if (event.kind === "blocked") world.blockedShare = Math.max(world.blockedShare, event.share);
+      else if (event.kind === "soft") world.softShare = event.share;
       else if (event.kind === "deferred") world.deferredShare = event.share;
       else world.override = overrideOf(event);
     }
@@ -495,14 +515,16 @@ function answer(world: World, bin: number, stream: number, arrived: number, coun
   const workload = world.workloads[stream] as Workload;
   const { bounceAfter, complaintAfter, source, bulk } = workload;
   const blocked = binomial(random, count, world.blockedShare);
-  const bounced = binomial(random, count - blocked, workload.bounce);
-  const delivered = count - blocked - (bounceAfter === null ? bounced : 0);
+  const soft = world.softShare > 0 ? binomial(random, count - blocked, world.softShare) : 0;
+  const bounced = binomial(random, count - blocked - soft, workload.bounce);
+  const delivered = count - blocked - soft - (bounceAfter === null ? bounced : 0);
   const spamShare = world.receivers?.spamShare ?? 0;
   const inboxed = delivered - binomial(random, delivered, spamShare);
   const fblDelivered = binomial(random, delivered, workload.fblShare);
   // nobody complains about what the spam folder holds
   const complained = binomial(random, fblDelivered, workload.complaint * (1 - spamShare));
   today.blocked += blocked;
+  if (soft > 0) today.soft = (today.soft ?? 0) + soft;
   today.delivered += delivered;
   today.fblDelivered += fblDelivered;
   for (const [name, share] of world.providers) sourceIn(today, name).fblDelivered += fblDelivered * share;

@@ -114,6 +114,14 @@ const Event = Type.Union([
     { ...strict, description: "Mail is refused for the address that it comes from." },
   ),
   Type.Object(
+    { kind: Type.Literal("soft"), ...period, share: rate("Of all mail.") },
+    {
+      ...strict,
+      description:
+        "Mail is refused for good for reasons that say nothing of the list, such as a full mailbox.",
+    },
+  ),
+  Type.Object(
     {
       kind: Type.Literal("complaints"),
       day: day("At its noon."),

@@ -9,6 +9,11 @@
  *   Minutes:   of faults; without it, 1.5
  *   Found by:  the rules that show this mistake; that another rule is violated does not count
  *
+ * A mistake that needs no faults to show is given to a test instead of the campaign. In place of Faults and Seed it says
+ *
+ *   Test:      the file, and behind a `#` words in the name of the test
+ *   Found by:  words of the message with which it fails
+ *
  * Prints one line per mutant, and at the end how many were found. The exit status is 1 unless all were.
  */
 import { execFileSync, spawn } from "node:child_process";
@@ -37,11 +42,10 @@ const MUTANT_MS_MAX = 300_000;
 type Mutant = {
   name: string;
   file: string;
-  faults: string;
-  seed: string;
-  minutes: string;
   foundBy: string[];
-};
+} & (CampaignOptions | TestOptions);
+type CampaignOptions = { faults: string; seed: string; minutes: string };
+type TestOptions = { test: string; words: string };
 
 const asked = process.argv.slice(2);
 const mutants = readdirSync(HERE)
@@ -66,16 +70,16 @@ process.exitCode = found === mutants.length ? 0 : 1;
 function readMutant(file: string): Mutant {
   const text = readFileSync(join(HERE, file), "utf8");
   const field = (name: string) => new RegExp(`^${name}: *(.+)$`, "m").exec(text)?.[1]?.trim();
-  const [faults, seed, foundBy] = [field("Faults"), field("Seed"), field("Found by")];
-  if (!faults || !seed || !foundBy) throw new Error(`${file} must say Faults, Seed and Found by`);
-  return {
-    name: file.replace(/\.patch$/, ""),
-    file: join(HERE, file),
-    faults,
-    seed,
-    minutes: field("Minutes") ?? MINUTES,
-    foundBy: foundBy.split(";").map((rule) => rule.trim()),
-  };
+  const foundBy = (field("Found by") ?? "").split(";").map((rule) => rule.trim());
+  const mutant = { name: file.replace(/\.patch$/, ""), file: join(HERE, file), foundBy };
+  const [faults, seed, given] = [field("Faults"), field("Seed"), field("Test")];
+  if (given && field("Found by")) {
+    const [test = "", words = ""] = given.split("#").map((part) => part.trim());
+    return { ...mutant, test, words };
+  }
+  if (!faults || !seed || !field("Found by"))
+    throw new Error(`${file} must say Faults, Seed and Found by, or Test and Found by`);
+  return { ...mutant, faults, seed, minutes: field("Minutes") ?? MINUTES };
 }
 
 async function judge(mutant: Mutant): Promise<{ isFound: boolean; words: string }> {
@@ -87,6 +91,7 @@ async function judge(mutant: Mutant): Promise<{ isFound: boolean; words: string 
       cwd: folder,
       stdio: "pipe",
     });
+    if ("test" in mutant) return await runTest(folder, mutant);
     const verdict = await runCampaign(folder, mutant);
     return verdict ? wordsOf(verdict, mutant) : { isFound: false, words: "the campaign did not end in time" };
   } catch (error) {
@@ -111,9 +116,33 @@ function copyTree(folder: string): void {
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
 }
 
+async function runTest(
+  folder: string,
+  { test, words, foundBy }: TestOptions & Mutant,
+): Promise<{ isFound: boolean; words: string }> {
+  const child = spawn(
+    join(ROOT, "node_modules/.bin/vitest"),
+    ["run", test, "--no-color", ...(words === "" ? [] : ["-t", words])],
+    { cwd: folder, stdio: ["ignore", "pipe", "pipe"] },
+  );
+  const log: Buffer[] = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => log.push(chunk));
+  const end = () => void child.kill("SIGTERM");
+  interrupted.signal.addEventListener("abort", end);
+  const timer = setTimeout(end, MUTANT_MS_MAX);
+  const [status] = await once(child, "exit");
+  clearTimeout(timer);
+  interrupted.signal.removeEventListener("abort", end);
+  const lines = Buffer.concat(log).toString().split("\n");
+  if (status === 0) return { isFound: false, words: "the test passed" };
+  const fitting = lines.find((line) => line.includes("Error: ") && foundBy.some((one) => line.includes(one)));
+  const other = lines.find((line) => line.includes("Error: ")) ?? "the test did not end in time";
+  return { isFound: fitting !== undefined, words: (fitting ?? other).trim().slice(0, 300) };
+}
+
 async function runCampaign(
   folder: string,
-  { faults, seed, minutes, foundBy }: Mutant,
+  { faults, seed, minutes, foundBy }: CampaignOptions & Mutant,
 ): Promise<Verdict | null> {
   const json = join(folder, "result.json");
   const args = ["--minutes", minutes, "--seed", seed, "--faults", faults, "--json", json];
