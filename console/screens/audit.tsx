@@ -42,7 +42,7 @@ export function AuditScreen() {
           {
             name: "Of",
             wide: true,
-            cell: ({ subject }) => subject && <code>{subject}</code>,
+            cell: ({ subject }) => subject && <code title={subject}>{subject.slice(-12)}</code>,
             csv: ({ subject }) => subject,
           },
           {

@@ -3,17 +3,29 @@ import { call } from "../call.ts";
 import { csvOf, saveFile } from "../csv.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Refusal, Screen } from "../parts/bits.tsx";
-import { Field, Form } from "../parts/form.tsx";
+import { Field, Form, maybe, Text } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import type { AudienceItem } from "../shapes.ts";
-import { count } from "../words.ts";
+import { count, type Tone } from "../words.ts";
 
 type Rejected = { row: number; reason: string };
-type Import = { id: string; state: string; rows: number; done: number; rejected: Rejected[] };
+type Import = {
+  id: string;
+  state: "running" | "done" | "failed";
+  rows: number;
+  done: number;
+  imported: number;
+  skipped: number;
+  rejected: Rejected[];
+  /** Why it failed. */
+  reason: string | null;
+};
 
 const LOOK_MS = 700;
 const SHOWN_MAX = 100;
+const TITLES = { running: "Importing", done: "Imported", failed: "The import has failed" };
+const TONES: Record<Import["state"], Tone> = { running: "calm", done: "good", failed: "bad" };
 const EXAMPLE = `email,first_name,last_name,tags
 ada@example.com,Ada,Lovelace,customer
 grace@example.com,Grace,Hopper,customer`;
@@ -24,7 +36,10 @@ export function ImportScreen({ id }: { id: string }) {
   const running = query.get("import");
   const start = async (fields: FormData) => {
     const csv = await (fields.get("file") as File).text();
-    const begun = await call<{ id: string }>("POST", "contacts/import", { audience_id: id, csv });
+    const begun = await call<{ id: string }>("POST", "contacts/import", {
+      ...{ audience_id: id, csv },
+      consent: maybe(fields, "consent"),
+    });
     refine({ import: begun.id });
   };
   return (
@@ -39,6 +54,13 @@ export function ImportScreen({ id }: { id: string }) {
           <Field label="CSV file" hint="Its first row names the columns. Only the column email is needed.">
             {(field) => <input id={field} name="file" type="file" accept=".csv,text/csv" required />}
           </Field>
+          <Text
+            label="Where they agreed"
+            name="consent"
+            isOptional
+            placeholder="checkout of the shop"
+            hint="Kept with each contact as its consent."
+          />
         </Form>
         <Code label="An example of a file" text={EXAMPLE} />
       </Card>
@@ -49,15 +71,14 @@ export function ImportScreen({ id }: { id: string }) {
 function Progress({ id }: { id: string }) {
   const { data, error, reload } = useGet<Import>(`contacts/import/${id}`);
   const [, look] = useState(0);
-  const isRunning =
-    data !== null && data.done < data.rows && data.state !== "done" && data.state !== "failed";
+  const isRunning = data?.state === "running";
   useEffect(() => {
     if (!isRunning) return;
     const timer = setInterval(() => void reload().then(() => look((n) => n + 1)), LOOK_MS);
     return () => clearInterval(timer);
   }, [isRunning, reload]);
   if (!data) return <Refusal error={error} />;
-  const { rejected, rows, done, state } = data;
+  const { rejected, rows, done, imported, skipped, state, reason } = data;
   const save = () =>
     saveFile(
       "rejected.csv",
@@ -66,7 +87,7 @@ function Progress({ id }: { id: string }) {
     );
   return (
     <Card
-      title={isRunning ? "Importing" : "Imported"}
+      title={TITLES[state]}
       actions={
         rejected.length > 0 && (
           <button type="button" class="small" onClick={save}>
@@ -75,10 +96,10 @@ function Progress({ id }: { id: string }) {
         )
       }
     >
-      <Refusal error={error} />
+      <Refusal error={error ?? reason} />
       <p role="status">
-        <Badge state={state} tone={state === "failed" ? "bad" : isRunning ? "calm" : "good"} /> {count(done)}{" "}
-        of {count(rows)} rows, {count(rejected.length)} rejected
+        <Badge state={state} tone={TONES[state]} /> {count(done)} of {count(rows)} rows: {count(imported)}{" "}
+        imported, {count(skipped)} rejected
       </p>
       <progress max={Math.max(1, rows)} value={done} aria-label="Rows imported" />
       {rejected.length > 0 && (

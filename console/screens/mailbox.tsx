@@ -41,13 +41,22 @@ export function MailboxScreen() {
           columns={[
             {
               name: "To",
-              cell: ({ id, envelope }) => (
-                <a class="row-link" href={`${BASE}/mailbox/${id}`}>
-                  {envelope.to.join(", ")}
-                </a>
+              shrinks: true,
+              cell: ({ id, envelope, subject }) => (
+                <>
+                  <a class="row-link ellipsis" href={`${BASE}/mailbox/${id}`}>
+                    {envelope.to.join(", ")}
+                  </a>
+                  <span class="narrow ellipsis">{subject}</span>
+                </>
               ),
             },
-            { name: "Subject", cell: ({ subject }) => <span class="ellipsis">{subject}</span> },
+            {
+              name: "Subject",
+              wide: true,
+              shrinks: true,
+              cell: ({ subject }) => <span class="ellipsis">{subject}</span>,
+            },
             { name: "From", wide: true, cell: ({ from }) => <span class="muted">{from?.address}</span> },
             { name: "Size", wide: true, numeric: true, cell: ({ bytes: size }) => bytes(size) },
             { name: "Caught", numeric: true, cell: ({ received_at }) => <Time at={received_at} /> },

@@ -192,14 +192,26 @@ function WholeQueue() {
         rows={data.destinations}
         keyOf={({ domain }) => domain ?? ""}
         columns={[
-          { name: "Destination", cell: ({ domain }) => domain ?? "the smarthost" },
+          {
+            name: "Destination",
+            cell: ({ domain, last_reply }) => (
+              <>
+                {domain ?? "the smarthost"}
+                <span class="narrow reply">{last_reply}</span>
+              </>
+            ),
+          },
           { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
           {
             name: "Next attempt",
             wide: true,
             cell: ({ next_attempt_at }) => next_attempt_at && <Time at={next_attempt_at} />,
           },
-          { name: "Last reply", cell: ({ last_reply }) => <span class="reply">{last_reply}</span> },
+          {
+            name: "Last reply",
+            wide: true,
+            cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
+          },
           {
             name: "Actions",
             unnamed: true,

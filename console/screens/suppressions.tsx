@@ -90,6 +90,7 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
     {
       name: "Evidence",
       wide: true,
+      shrinks: true,
       cell: ({ evidence, source_id }) => (
         <>
           <span class="reply">{evidence}</span>{" "}

@@ -1,9 +1,11 @@
 /** People at the console in a real Chromium: one browser for each test file, one session for each page. */
 import { type Browser, chromium, type Page } from "playwright-core";
 import type { PersonRole } from "../../src/rules/people.ts";
+import type { Role } from "../../src/rules/roles.ts";
 import { CHROMIUM_PATH } from "./chromium.ts";
-import type { Engine } from "./engine.ts";
+import { type Engine, type EngineOptions, startEngine } from "./engine.ts";
 import { PASSWORD, person } from "./people.ts";
+import type { TestWorkspace } from "./workspace.ts";
 
 /** Sooner than the test's own deadline, so that what was waited for is named. */
 const ACTION_MS_MAX = 20_000;
@@ -55,4 +57,28 @@ export class Chromium {
   close(): Promise<void> {
     return this.#browser.close();
   }
+}
+
+export type ConsoleScene = {
+  engine: Engine;
+  workspace: TestWorkspace;
+  chromium: Chromium;
+  close(): Promise<void>;
+};
+
+/** What most stories of the console need. */
+export async function openConsole(
+  roles: readonly Role[] = ["api"],
+  options: EngineOptions = {},
+): Promise<ConsoleScene> {
+  const settings = { CONSOLE_PORT: "0", ...options.settings };
+  const engine = await startEngine([...roles, "console"], { ...options, settings });
+  const [workspace, chromium] = await Promise.all([engine.workspace(), Chromium.open()]);
+  return {
+    ...{ engine, workspace, chromium },
+    async close() {
+      await chromium.close();
+      await engine.stop();
+    },
+  };
 }

@@ -4,27 +4,18 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CHROMIUM_PATH } from "../rig/chromium.ts";
-import { type Engine, startEngine } from "../rig/engine.ts";
-import { Chromium } from "../rig/page.ts";
-import { mail, type TestWorkspace } from "../rig/workspace.ts";
+import { type ConsoleScene, openConsole } from "../rig/page.ts";
+import { mail } from "../rig/workspace.ts";
 
 const HAS_CHROMIUM = CHROMIUM_PATH !== null;
-let engine: Engine;
-let workspace: TestWorkspace;
-let chromium: Chromium;
+let scene: ConsoleScene;
 beforeAll(async () => {
-  if (!HAS_CHROMIUM) return;
-  engine = await startEngine(["api", "console"], { settings: { CONSOLE_PORT: "0" } });
-  workspace = await engine.workspace();
-  chromium = await Chromium.open();
+  if (HAS_CHROMIUM) scene = await openConsole();
 });
-afterAll(async () => {
-  await chromium?.close();
-  await engine?.stop();
-});
+afterAll(() => scene?.close());
 
 function send(key: string): Promise<Response> {
-  return fetch(`${engine.url}/api/v1/emails`, {
+  return fetch(`${scene.engine.url}/api/v1/emails`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     body: JSON.stringify(mail()),
@@ -34,8 +25,8 @@ function send(key: string): Promise<Response> {
 test.runIf(HAS_CHROMIUM)(
   "a key is made, used, watched and revoked",
   async () => {
-    const page = await chromium.pageOf(engine, workspace.id);
-    await page.goto(`${engine.consoleUrl}/console/keys`);
+    const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
+    await page.goto(`${scene.engine.consoleUrl}/console/keys`);
     await page.getByRole("button", { name: "Create API key" }).click();
     await page.getByLabel("Name").fill("shop backend");
     await page.getByLabel("Preset").selectOption("sending");
@@ -61,24 +52,24 @@ test.runIf(HAS_CHROMIUM)(
     ]);
     await page.getByLabel("Show revoked keys").check();
     await row.getByText("Revoked").waitFor();
-    expect(chromium.complaints).toEqual([]);
+    expect(scene.chromium.complaints).toEqual([]);
   },
   90_000,
 );
 
 test.runIf(HAS_CHROMIUM)("a page of the API's own origin may not call it", async () => {
-  const page = await chromium.page();
-  await page.goto(`${engine.url}/healthz`);
+  const page = await scene.chromium.page();
+  await page.goto(`${scene.engine.url}/healthz`);
   const answer = await page.evaluate(async (key) => {
     const headers = { authorization: `Bearer ${key}` };
     return (await (await fetch("/api/v1/emails", { headers })).json()) as { name: string };
-  }, workspace.client.key);
+  }, scene.workspace.client.key);
   expect(answer.name).toBe("browser_request_blocked");
 });
 
 test.runIf(HAS_CHROMIUM)("a member sees keys, and can neither make nor revoke one", async () => {
-  const page = await chromium.pageOf(engine, workspace.id, "member");
-  await page.goto(`${engine.consoleUrl}/console/keys`);
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id, "member");
+  await page.goto(`${scene.engine.consoleUrl}/console/keys`);
   await page.getByText("Only owners and admins create and revoke keys").waitFor();
   expect(await page.getByRole("button", { name: "Create API key" }).isDisabled()).toBe(true);
   expect(await page.getByRole("button", { name: /^Revoke/ }).count()).toBe(0);
@@ -88,8 +79,8 @@ test.runIf(HAS_CHROMIUM)("a member sees keys, and can neither make nor revoke on
       const headers = { "x-workspace": workspaceId as string, "x-csrf-token": session.csrf };
       return (await fetch(`/console/call/keys/${id}`, { method: "DELETE", headers })).status;
     },
-    [workspace.id, workspace.keyId],
+    [scene.workspace.id, scene.workspace.keyId],
   );
   expect(status).toBe(403);
-  expect((await send(workspace.client.key)).status).toBe(200);
+  expect((await send(scene.workspace.client.key)).status).toBe(200);
 });

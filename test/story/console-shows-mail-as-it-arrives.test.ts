@@ -2,38 +2,29 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CHROMIUM_PATH } from "../rig/chromium.ts";
-import { type Engine, startEngine } from "../rig/engine.ts";
-import { Chromium } from "../rig/page.ts";
-import { mail, type TestWorkspace } from "../rig/workspace.ts";
+import { type ConsoleScene, openConsole } from "../rig/page.ts";
+import { mail } from "../rig/workspace.ts";
 
 const HAS_CHROMIUM = CHROMIUM_PATH !== null;
-let engine: Engine;
-let workspace: TestWorkspace;
-let chromium: Chromium;
+let scene: ConsoleScene;
 beforeAll(async () => {
-  if (!HAS_CHROMIUM) return;
-  engine = await startEngine(["api", "console"], { settings: { CONSOLE_PORT: "0" } });
-  workspace = await engine.workspace();
-  chromium = await Chromium.open();
+  if (HAS_CHROMIUM) scene = await openConsole();
 });
-afterAll(async () => {
-  await chromium?.close();
-  await engine?.stop();
-});
+afterAll(() => scene?.close());
 
 test.runIf(HAS_CHROMIUM)("an empty list teaches, and three mails arrive without reload", async () => {
-  const page = await chromium.pageOf(engine, workspace.id, "member");
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id, "member");
   await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
   await page.evaluate("window.wasReloaded = false");
-  for (const n of [1, 2, 3]) await workspace.client.post("/emails", mail({ subject: `Order ${n}` }));
+  for (const n of [1, 2, 3]) await scene.workspace.client.post("/emails", mail({ subject: `Order ${n}` }));
   for (const n of [1, 2, 3]) await page.getByRole("cell", { name: `Order ${n}` }).waitFor();
   expect(await page.evaluate("window.wasReloaded")).toBe(false);
-  expect(chromium.complaints).toEqual([]);
+  expect(scene.chromium.complaints).toEqual([]);
 });
 
 test.runIf(HAS_CHROMIUM)("a filter is a link, and what it shows is exported", async () => {
-  await workspace.client.post("/emails", mail({ to: "ada@example.net", subject: "=1+1, for Ada" }));
-  const page = await chromium.pageOf(engine, workspace.id);
+  await scene.workspace.client.post("/emails", mail({ to: "ada@example.net", subject: "=1+1, for Ada" }));
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
   await page.getByLabel("To", { exact: true }).fill("ada@example.net");
   await page.getByLabel("To", { exact: true }).press("Enter");
   await page.waitForURL(/to=ada%40example\.net/);
@@ -53,13 +44,13 @@ test.runIf(HAS_CHROMIUM)("a filter is a link, and what it shows is exported", as
 });
 
 test.runIf(HAS_CHROMIUM)("a refusal is shown in the server's words", async () => {
-  const page = await chromium.pageOf(engine, workspace.id);
-  await page.goto(`${engine.consoleUrl}/console/emails?to=nobody`);
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
+  await page.goto(`${scene.engine.consoleUrl}/console/emails?to=nobody`);
   await page.getByRole("alert").getByText("`to` must be an address").waitFor();
 });
 
 test.runIf(HAS_CHROMIUM)("the palette goes where the keyboard says", async () => {
-  const page = await chromium.pageOf(engine, workspace.id);
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
   await page.keyboard.press("Control+k");
   await page.keyboard.type("api keys");
   await page.keyboard.press("Enter");
