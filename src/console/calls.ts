@@ -79,6 +79,8 @@ export type CallParts = {
   /** Throws what the caller is answered. */
   readJson(request: ConsoleRequest, bytesMax: number): Promise<unknown>;
   isOwnOrigin(request: ConsoleRequest): boolean;
+  /** Throws when an account makes more calls than people make. */
+  countCall(accountId: string): Promise<void>;
 };
 
 type FindableCall = ConsoleCall & { segments: string[]; check: BodyCheck };
@@ -129,6 +131,7 @@ export class Calls {
   async signedIn(request: ConsoleRequest): Promise<ConsoleSession> {
     const session = await this.#parts.sessions.find(request, this.#parts.now());
     if (!session) throw deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
+    await this.#parts.countCall(session.accountId);
     if (request.method !== "GET" && !isSameText(request.header("x-csrf-token"), session.csrf))
       throw deny("cross_site_request", "The `X-CSRF-Token` header is missing or wrong. Reload the page.");
     return session;
@@ -174,7 +177,7 @@ export class Calls {
     const { sql, now } = this.#parts;
     const { workspaceId } = change;
     const row = { id: newId(now()), accountId: session.accountId, workspaceId };
-    await insertChange(sql, { ...row, ...change, email: session.email });
+    await insertChange(sql, { ...row, ...change, email: session.email, status: null });
     return (status, detail) => noteChanged(sql, { ...row, status, detail: detail ?? null });
   }
 

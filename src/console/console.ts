@@ -1,6 +1,6 @@
 /** Puts the console together: its page, its calls, and the API for whoever is signed in. */
 import type { ServerResponse } from "node:http";
-import { Attempts } from "../admission/attempts.ts";
+import { type AttemptLimit, Attempts } from "../admission/attempts.ts";
 import type { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import type { Heard } from "../capacity/policy.ts";
@@ -28,7 +28,7 @@ import { operatorCalls } from "./operator.ts";
 import { PageFiles } from "./pagefiles.ts";
 import { queueCalls, type SendingFigures } from "./queue.ts";
 import { Reference } from "./reference.ts";
-import { type ConsoleAnswer, deny } from "./refusal.ts";
+import { type ConsoleAnswer, deny, tooManyAttempts } from "./refusal.ts";
 import type { BodyRoom, ConsoleRequest, ReceivedBody } from "./request.ts";
 import { type ConsoleServer, startConsoleServer } from "./server.ts";
 import { Sessions } from "./sessions.ts";
@@ -37,6 +37,8 @@ import { templateCalls } from "./templates.ts";
 
 const CALLS = "/console/call/";
 const API = "v1/";
+/** Of a script: people and their tabs make a tenth of it. */
+const CALLS_OF_ACCOUNT: AttemptLimit = { name: "calls", most: 3_000, spanMs: 60_000 };
 
 export type ConsoleDoor = ApiDoor & {
   /** As the API reads bodies. */
@@ -82,6 +84,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
   const page = new PageFiles();
   const reference = new Reference(door.document, publicUrl?.replace(/\/+$/, "") ?? parts.apiUrl);
   const isSecure = publicUrl?.startsWith("https:") ?? false;
+  const attempts = new Attempts(parts.redis);
   const sessions = new Sessions({ sql, serverSecret, isSecure });
   const place = { url: "" };
   const table = callTable(parts, sessions, place);
@@ -92,6 +95,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
       now: () => clock.now(),
       readJson: (request, bytesMax) => readJson(door, request, bytesMax),
       isOwnOrigin: (request) => isOwnOrigin(publicUrl, request),
+      countCall: (accountId) => countCall(attempts, accountId),
     },
     table,
   );
@@ -123,6 +127,12 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
       return stop();
     },
   };
+}
+
+/** Without Redis nobody is kept from looking at what goes wrong. */
+async function countCall(attempts: Attempts, accountId: string): Promise<void> {
+  const wait = await attempts.count(CALLS_OF_ACCOUNT, accountId).catch(() => null);
+  if (wait !== null) throw tooManyAttempts(wait);
 }
 
 /** `place` is known when the server listens. */

@@ -15,6 +15,7 @@ import {
   takeTotpStep,
   workspaceToWriteFrom,
 } from "../record/accounts/accounts.ts";
+import { insertChange } from "../record/accounts/changes.ts";
 import { endSessions, listMemberships } from "../record/accounts/sessions.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Extra } from "../record/mail/emails.ts";
@@ -137,8 +138,20 @@ export async function begin(
   now: number,
 ): Promise<ConsoleAnswer> {
   const { cookie, session } = await parts.sessions.begin(request, accountId, now);
+  if (session) await noteDone(parts, session, "POST session", now);
   if (!session) throw deny("not_signed_in", "The account is gone.");
   return { status: 200, body: await shownSession(parts, session), headers: { "Set-Cookie": cookie } };
+}
+
+/** For the audit logs of all workspaces of the account: what an open call did. */
+async function noteDone(
+  { sql }: SignInParts,
+  { accountId, email }: { accountId: string; email: string },
+  action: string,
+  now: number,
+): Promise<void> {
+  const change = { id: newId(now), accountId, email, action, subject: "", status: 200, workspaceId: null };
+  await insertChange(sql, change);
 }
 
 /** A link that somebody tries. */
@@ -314,6 +327,8 @@ async function confirmReset(parts: SignInParts, { request, body, now }: Visit): 
       "This link was used before, is older than an hour, or is incomplete. Ask for another.",
     );
   await setPassword(parts.sql, accountId, hash, null);
+  const account = await findAccountById(parts.sql, accountId);
+  if (account) await noteDone(parts, { accountId, email: account.email }, "POST reset/confirm", now);
   return { status: 200, body: { object: "reset" } };
 }
 

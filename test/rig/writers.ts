@@ -902,7 +902,14 @@ export const WRITERS: readonly Writer[] = [
   }),
   writer("accounts/changes.ts insertChange", ({ sql }, rows) => {
     const accountId = rows.workspace().id;
-    const change = { id: newId(rows.now), accountId, email: "-", action: "POST keys", subject: "" };
+    const change = {
+      id: newId(rows.now),
+      accountId,
+      email: "-",
+      action: "POST keys",
+      subject: "",
+      status: null,
+    };
     return insertChange(sql, { ...change, workspaceId: rows.pick([accountId, null]) });
   }),
   writer("accounts/changes.ts noteChanged", ({ sql }, rows) => {

@@ -18,16 +18,16 @@ export type ChangeRow = {
 /** Of an account, which belongs to several workspaces: written for each of them. */
 export async function insertChange(
   sql: Sql,
-  change: Omit<ChangeRow, "status" | "detail"> & { workspaceId: string | null },
+  change: Omit<ChangeRow, "detail"> & { workspaceId: string | null },
 ): Promise<void> {
-  const { workspaceId, id, accountId, email, action, subject } = change;
+  const { workspaceId, id, accountId, email, action, subject, status } = change;
   const workspaces =
     workspaceId === null
       ? sql`(select workspace_id from member where account_id = ${accountId})`
       : sql`(select ${workspaceId}::uuid as workspace_id)`;
   await sql`
-    insert into change (workspace_id, id, account_id, email, action, subject)
-    select workspace_id, ${id}, ${accountId}, ${email}, ${action}, ${subject} from ${workspaces} w`;
+    insert into change (workspace_id, id, account_id, email, action, subject, status)
+    select workspace_id, ${id}, ${accountId}, ${email}, ${action}, ${subject}, ${status} from ${workspaces} w`;
 }
 
 /** How it was answered, and what else there is to know. */
