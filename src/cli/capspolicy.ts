@@ -13,6 +13,7 @@ const VERSIONS_SHOWN = 50;
 const VERSION_MAX = 1_000_000_000;
 
 type AuthorOptions = OutputOptions & { by: string; reason: string };
+type ShadowOptions = OutputOptions & { by: string };
 type ShowOptions = OutputOptions & { version?: number };
 
 export function policyCommand(): Command {
@@ -37,10 +38,13 @@ export function policyCommand(): Command {
     .action((policy: Policy, options: OutputOptions) =>
       withContext((context) => diff(context, policy, options)),
     );
-  authored(command.command("shadow"))
+  command
+    .command("shadow")
     .argument("<file|off>", "a policy file, or `off`", readShadow)
+    .option("--by <name>", "who, for the record; default: the user of this shell", shellUser())
+    .option("--json", "print JSON")
     .description("let a policy be judged beside the one in force, without effect: see `caps compare`")
-    .action((policy: Policy | null, options: AuthorOptions) =>
+    .action((policy: Policy | null, options: ShadowOptions) =>
       withContext((context) => shadow(context, policy, options)),
     );
   authored(command.command("rollback"))
@@ -69,7 +73,7 @@ async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOpt
   say(options, { version: applied.version, changed: applied.isNew, changes }, words);
 }
 
-async function shadow({ sql, clock }: Context, policy: Policy | null, options: AuthorOptions) {
+async function shadow({ sql, clock }: Context, policy: Policy | null, options: ShadowOptions) {
   const since = new Date(clock.now());
   const digest = policy && policyVersion(policy);
   const row =

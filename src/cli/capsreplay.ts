@@ -162,14 +162,20 @@ function checkSpan(from: number, to: number, now: number): void {
 function differences(before: CapTotals, after: CapTotals, first: string, second: string): string[] {
   const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
     `${sent} recipients sent to, ${bad} bounced or complained, ${delayed} waited (${Math.round(waiting_hours)} recipient-hours), ${freezes} freezes, ${pauses} pauses, ${shrinks} cuts`;
-  const change = (name: keyof CapTotals) => {
+  const change = (name: keyof CapTotals, what: string) => {
     const by = Math.round(after[name] - before[name]);
-    return by === 0 ? "as much" : by > 0 ? `${by} more` : `${-by} less`;
+    return by === 0 ? `as many ${what}` : `${Math.abs(by)} ${by > 0 ? "more" : "fewer"} ${what}`;
   };
+  const changes = [
+    change("bad", "bounces and complaints"),
+    change("waiting_hours", "recipient-hours of waiting"),
+    change("freezes", "freezes"),
+    change("pauses", "pauses"),
+  ];
   return [
     `${first}: ${words(before)}.`,
     `${second}: ${words(after)}.`,
-    `The difference: bad mail ${change("bad")}, waiting ${change("waiting_hours")} recipient-hours, freezes ${change("freezes")}, pauses ${change("pauses")}.`,
+    `The difference: ${changes.join(", ")}.`,
   ];
 }
 

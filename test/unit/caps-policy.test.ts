@@ -504,3 +504,36 @@ describe("for every workspace and history", () => {
     );
   });
 });
+
+describe("what a live trial found", () => {
+  const clean = (day: string) => counts(day, { attempted: 50_000, delivered: 50_000, used: 50_000 });
+
+  test("after clean days in which nothing bounces late, a bad day is harm at once", () => {
+    const days = Array.from({ length: 6 }, (_, n) => clean(dayPlus(today, n - 6)));
+    const bad = counts(today, { attempted: 5_000, delivered: 4_250, bounced: 750, used: 5_000 });
+    expect(run(settled(), [...days, bad]).state.level).toBe("paused");
+  });
+
+  test("after a step numerator and denominator begin together: the next 300 that all bounce are harm", () => {
+    const before = counts(today, { attempted: 1_000, delivered: 700, bounced: 300, used: 1_000 });
+    const paused = run(settled(), [before]).state;
+    expect(paused.level).toBe("paused");
+    const after = counts(today, { attempted: 1_300, delivered: 700, bounced: 600, used: 1_300 });
+    const next = run(paused, [after], START + 300_000);
+    expect(next.state.capDay).toBeLessThan(paused.capDay);
+    expect(next.harm?.sample).toMatchObject({ events: 300, of: 300 });
+  });
+
+  test("what is delivered once does not grow a cap for a week", () => {
+    let state = settled();
+    const days = [counts(dayPlus(today, -1), { attempted: 300, delivered: 300, used: 300 })];
+    for (let n = 0; n < 7; n++) {
+      const now = START + n * DAY_MS;
+      state = run(state, days, now).state;
+      days.push(
+        counts(dayOf(now), { attempted: 400, delivered: 0, throttled: 400, used: 400, delayed: 100 }),
+      );
+    }
+    expect(state.capDay).toBeLessThanOrEqual(420);
+  });
+});

@@ -8,6 +8,8 @@ import type { DayCounts, DayRow } from "./caps.ts";
 /** Of a workspace with mail in every five minutes 288 rows a day, some 200 bytes each. */
 export const LOOKS_KEPT_DAYS = 8;
 export const STATES_KEPT_DAYS = 40;
+/** However often the keeper looks: five minutes, and a little less for its own drift. */
+const LOOK_MS_MIN = 240_000;
 /** Bounces and complaints of older days come too late to be told apart. */
 const LOOKED_DAYS = 8;
 
@@ -27,7 +29,7 @@ const LOOK_COUNTS = [
   "usedBulk",
 ] as const;
 
-/** Writes down the counts that have changed since the last look. */
+/** Writes down the counts that have changed since the last look, at most every five minutes. */
 export async function noteLooks(sql: Sql | Tx, days: readonly DayRow[], now: number): Promise<void> {
   const today = Math.floor(now / DAY_MS);
   const seen = days.filter(({ day }) => dayNumber(day) > today - LOOKED_DAYS && dayNumber(day) <= today);
@@ -43,9 +45,10 @@ export async function noteLooks(sql: Sql | Tx, days: readonly DayRow[], now: num
         as t(workspace_id, day, counts)
       join ledger l on l.workspace_id = t.workspace_id) as n
     left join lateral (
-      select o.counts from cap_look o where o.workspace_id = n.workspace_id and o.day = n.day order by o.at desc limit 1
+      select o.counts, o.at from cap_look o where o.workspace_id = n.workspace_id and o.day = n.day order by o.at desc limit 1
     ) as last on true
     where last.counts is distinct from n.counts
+      and (last.at is null or last.at <= ${new Date(now - LOOK_MS_MIN)}::timestamptz)
     order by n.workspace_id, n.day
     on conflict do nothing`;
 }
