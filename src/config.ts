@@ -25,6 +25,11 @@ export const SETTINGS = {
       "Postgres, which keeps everything durable; `?socket=/folder` uses its unix socket",
     ),
   ),
+  databasePrepare: yesNo(
+    "DATABASE_PREPARE",
+    true,
+    "false behind a pooler in transaction mode, such as PgBouncer: no prepared statements, no settings of connections; a pooler that refuses those is noticed",
+  ),
   redisUrl: optional(
     redisUrl(
       "REDIS_URL",
@@ -450,9 +455,19 @@ export function loadConfig(env: Env = process.env): Config {
       problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}.`);
     config[name] = value;
   }
+  const { databaseUrl, databasePrepare } = config;
+  if (databasePrepare === false && typeof databaseUrl === "string")
+    config.databaseUrl = throughPooler(databaseUrl);
   problems.push(...misspelt(env));
   if (problems.length > 0) throw new ConfigError(problems.join("\n"));
   return config as Config;
+}
+
+/** The url, for a pooler such as PgBouncer: nothing is left behind on a connection, which may be another's next. */
+export function throughPooler(url: string): string {
+  const parsed = new URL(url);
+  parsed.searchParams.set("prepare", "false");
+  return parsed.href;
 }
 
 const KNOWN: readonly string[] = Object.values(SETTINGS).map(({ env }) => env);

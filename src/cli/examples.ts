@@ -6,6 +6,8 @@ const ID = "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90";
 export const EXAMPLES: Record<string, string> = {
   serve: "--role api,deliver",
   migrate: "",
+  backup: "/var/backups/postrider.gz",
+  restore: "/var/backups/postrider.gz",
   doctor: "--json",
   "workspace create": "--name Shop --plan pro --owner-email owner@example.com",
   "workspace list": "",

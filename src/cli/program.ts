@@ -7,6 +7,8 @@ import { EXAMPLES } from "./examples.ts";
 const COMMANDS: Record<string, () => Promise<Command>> = {
   serve: async () => (await import("./serve.ts")).serveCommand(),
   migrate: async () => (await import("./migrate.ts")).migrateCommand(),
+  backup: async () => (await import("./backup.ts")).backupCommand(),
+  restore: async () => (await import("./backup.ts")).restoreCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   workspace: async () => (await import("./workspace.ts")).workspaceCommand(),
   account: async () => (await import("./account.ts")).accountCommand(),

@@ -128,6 +128,7 @@ export async function serve(
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
   expectMetricsToken(config);
+  expectPublicNames(config, roles);
   const budget = new BodyBudget(config.bodyBytesInFlightMax);
   const front = new Front(config, budget, () => stores.missing);
   const onWaiting = (line: string) => {
@@ -853,6 +854,20 @@ async function expectSecret(sql: Sql, secret: string): Promise<void> {
   if (!(await keepSecretDigest(sql, secretDigest(secret))))
     throw new ConfigError(
       "POSTRIDER_SECRET is not the secret that this database belongs to. Set the one that its keys were made with.",
+    );
+}
+
+/** Roles that write links or mails of their own. */
+const NAMING: readonly Role[] = ["api", "automate", "webhooks", "console"];
+
+/** Who listens to others than this machine writes to people: with links that lead back, from an address that is somebody's. */
+function expectPublicNames({ host, publicUrl, mailFrom }: Config, roles: readonly Role[]): void {
+  if (isLoopback(host) || !roles.some((role) => NAMING.includes(role))) return;
+  const missing = [publicUrl === null && "PUBLIC_URL", mailFrom === null && "MAIL_FROM"].filter(Boolean);
+  if (missing.length > 0)
+    throw new ConfigError(
+      `${missing.join(" and ")} must be set, since HOST is ${host}: links in mail lead to PUBLIC_URL, and confirmations and ` +
+        "notices come from MAIL_FROM.",
     );
 }
 

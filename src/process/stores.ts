@@ -1,7 +1,14 @@
 /** Every connection of a process: opened here, handed down by serve.ts, closed together. */
 import type { Logger } from "pino";
+import { throughPooler } from "../config.ts";
 import { canCommit } from "../record/db/cancommit.ts";
-import { connectRecord, type PoolName, type Sql, type StatementWatch } from "../record/db/connect.ts";
+import {
+  connectRecord,
+  isRefusedByPooler,
+  type PoolName,
+  type Sql,
+  type StatementWatch,
+} from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { canWrite } from "../redis/canwrite.ts";
@@ -31,7 +38,7 @@ type StoresOptions = {
 export type Readiness = { ready: boolean; checks: Record<string, string> };
 
 export class Stores {
-  readonly #databaseUrl: string;
+  #databaseUrl: string;
   readonly #redisUrl: string;
   readonly #postgres: Store;
   readonly #redis: Store;
@@ -91,6 +98,7 @@ export class Stores {
     });
     this.#clients.push(redis);
     await this.#until(this.#postgres, () => inTime(sql`select 1`));
+    await this.#until(this.#postgres, () => inTime(this.#findPooler()));
     await this.#until(
       this.#redis,
       () => inTime(connected(redis).then(() => redis.ping())),
@@ -99,6 +107,20 @@ export class Stores {
     this.#clock = await recordClock(() => clockTime(sql));
     this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
     return this.#clock;
+  }
+
+  /** A pooler that takes no settings with a connection is used as one. */
+  async #findPooler(): Promise<void> {
+    const probe = connectRecord(this.#databaseUrl, "commits", this.#timeoutMs);
+    try {
+      await probe`select 1`;
+    } catch (error) {
+      if (!isRefusedByPooler(error)) throw error;
+      this.#databaseUrl = throughPooler(this.#databaseUrl);
+      this.#log.info("Postgres is behind a pooler: transactions bring their settings, nothing is prepared");
+    } finally {
+      probe.end({ timeout: 0 }).catch(() => {});
+    }
   }
 
   /** Does `work` again when Postgres goes away in the middle of it: it must be safe to repeat. */

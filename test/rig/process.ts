@@ -61,7 +61,12 @@ export async function startProcess(
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
   });
   const ended = once(child, "exit") as Promise<[number | null]>;
-  const [report] = (await Promise.race([once(child, "message"), ended])) as [ChildReport | number | null];
+  const started = new Promise<[ChildReport]>((resolve) => {
+    child.on("message", (told: ChildReport) => {
+      if (told.kind === "ready" || told.kind === "failed") resolve([told]);
+    });
+  });
+  const [report] = (await Promise.race([started, ended])) as [ChildReport | number | null];
   if (typeof report !== "object" || report?.kind !== "ready")
     throw new Error(`a process with the roles ${roles} did not start: ${JSON.stringify(report)}`);
   const end = async (signal: NodeJS.Signals) => {

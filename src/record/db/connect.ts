@@ -3,7 +3,9 @@
  * timeout. The sockets are made here because postgres.js leaves Nagle's algorithm on (a 500-row write took 75 ms
  * instead of 6), and because on the same machine a unix socket is faster still: `?socket=/folder` in the url names it.
  */
-import { connect as connectSocket } from "node:net";
+import { readFileSync } from "node:fs";
+import { connect as connectSocket, isIP } from "node:net";
+import type { ConnectionOptions } from "node:tls";
 import postgres from "postgres";
 import { Counter, Histogram, SECONDS } from "../../meter.ts";
 import { arrayTypes } from "./arraytypes.ts";
@@ -67,7 +69,8 @@ const FAILED = new Counter(
 export type StatementWatch = (pool: PoolName, ms: number, text: () => string) => void;
 
 export function connectRecord(url: string, pool: PoolName, timeoutMs: number, watch?: StatementWatch): Sql {
-  const { href, socketFolder } = withoutSocket(url);
+  const { href, socketFolder, isPooled, tls } = readUrl(url);
+  const settings = settingsOf(pool, timeoutMs);
   return openPool(POOL_CONNECTIONS[pool], pool, {
     silenceMsMax: silenceOf(pool, timeoutMs),
     onAnswer(ms, failure, text) {
@@ -75,6 +78,7 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
       if (failure !== null) FAILED.add(1, pool, failure);
       watch?.(pool, ms, text);
     },
+    ...(isPooled && { begin: beginWith(settings) }),
     connect: ({ host: [host], port: [port] }) =>
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
@@ -89,15 +93,14 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         max_lifetime: null,
         fetch_types: false,
         types: arrayTypes(),
+        ...(tls && { ssl: tls }),
+        // operators' own commands may run behind a pooler that nobody has named
+        prepare: !isPooled && pool !== "setup",
         onnotice: () => {},
         connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),
         connection: {
           application_name: `postrider ${pool}`,
-          ...settingsOf(pool, timeoutMs),
-          // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
-          ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
-          // data that a crash may lose does not wait for the disk, and commits do not wait behind it
-          ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
+          ...(isPooled ? {} : settings),
         },
       };
       return postgres(href, options);
@@ -110,9 +113,40 @@ function silenceOf(pool: PoolName, timeoutMs: number): number | null {
   return (pool === "reads" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
 }
 
-function settingsOf(pool: PoolName, timeoutMs: number) {
+function settingsOf(pool: PoolName, timeoutMs: number): Record<string, string | number> {
   if (pool === "setup") return {};
-  return pool === "retention" ? RETENTION : hotStatements(timeoutMs);
+  if (pool === "retention") return RETENTION;
+  return {
+    ...hotStatements(timeoutMs),
+    // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
+    ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
+    // data that a crash may lose does not wait for the disk, and commits do not wait behind it
+    ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
+  };
+}
+
+/** One connection that copies rows in and out, for a command. */
+export function streamingClient(url: string): postgres.Sql {
+  const { href, socketFolder, tls } = readUrl(url);
+  const { port } = new URL(href);
+  return postgres(href, {
+    ...(socketFolder && { path: `${socketFolder}/.s.PGSQL.${port || "5432"}` }),
+    ...(tls && { ssl: tls }),
+    ...{ max: 1, prepare: false, fetch_types: false, types: arrayTypes(), onnotice: () => {} },
+    connection: { application_name: "postrider backup" },
+  });
+}
+
+/** A connection to a pooler has no settings of its own: what a transaction needs it sets for itself, in the same message. */
+function beginWith(settings: Record<string, string | number>): string {
+  return ["begin", ...Object.entries(settings).map(([name, value]) => `set local ${name} = '${value}'`)].join(
+    "; ",
+  );
+}
+
+/** What a pooler answers to a connection that brings its own settings. */
+export function isRefusedByPooler(error: unknown): boolean {
+  return error instanceof Error && /unsupported startup parameter/.test(error.message);
 }
 
 /** Detaching may wait long in the background; a step that makes others wait gives up soon. */
@@ -131,9 +165,47 @@ function hotStatements(timeoutMs: number) {
   };
 }
 
-function withoutSocket(url: string): { href: string; socketFolder: string | null } {
+type ReadUrl = {
+  href: string;
+  socketFolder: string | null;
+  isPooled: boolean;
+  tls: ConnectionOptions | null;
+};
+
+/** What is ours in the url is taken out: the client would send the rest to Postgres, as settings. */
+function readUrl(url: string): ReadUrl {
   const parsed = new URL(url);
-  const socketFolder = parsed.searchParams.get("socket");
-  parsed.searchParams.delete("socket");
-  return { href: parsed.href, socketFolder };
+  const take = (name: string): string | null => {
+    const value = parsed.searchParams.get(name);
+    parsed.searchParams.delete(name);
+    return value;
+  };
+  const [socketFolder, prepare, mode, authority] = [
+    take("socket"),
+    take("prepare"),
+    take("sslmode"),
+    take("sslrootcert"),
+  ];
+  return {
+    href: parsed.href,
+    socketFolder,
+    isPooled: prepare === "false",
+    tls: socketFolder === null ? tlsOf(parsed.hostname, mode, authority) : null,
+  };
 }
+
+/** As libpq reads them: who names an authority wants it to be verified. `prefer` is not offered: it protects nothing. */
+function tlsOf(host: string, mode: string | null, authority: string | null): ConnectionOptions | null {
+  const wanted = mode ?? (authority === null ? "disable" : "verify-full");
+  if (wanted === "disable") return null;
+  if (!TLS_MODES.includes(wanted))
+    throw new Error(`DATABASE_URL: sslmode must be ${TLS_MODES.join(", ")} or disable, but is ${wanted}.`);
+  const isVerified = wanted !== "require" || authority !== null;
+  return {
+    ...{ host, rejectUnauthorized: isVerified },
+    ...(isIP(host) === 0 && { servername: host }),
+    ...(authority !== null && authority !== "system" && { ca: readFileSync(authority) }),
+    ...(wanted !== "verify-full" && { checkServerIdentity: () => undefined }),
+  };
+}
+const TLS_MODES = ["require", "verify-ca", "verify-full"];

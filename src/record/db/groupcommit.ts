@@ -423,7 +423,7 @@ class Attempt<Entry, Verdict> {
     try {
       const ahead = this.#transaction.ahead?.(tx) ?? [];
       // executed here and now: what is only awaited is sent some turns later, and nothing may come before it
-      const begun = tx`begin`.execute();
+      const begun = tx.begin().execute();
       if (ahead.length > 0) {
         await this.#writeAhead(begun, ahead);
         left = this.#clock(this.#timeoutMs);

@@ -7,7 +7,6 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
-import type { Reserved } from "./statement.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
@@ -22,57 +21,74 @@ export async function migrate(
   sql: Sql,
   now: number,
   said: (applied: string) => void = () => {},
+  only: readonly AppliedMigration[] | null = null,
 ): Promise<void> {
-  const connection = await sql.reserve();
   try {
-    await connection`select pg_advisory_lock(${MIGRATION_LOCK})`;
-    await applyMissing(connection, said);
-    await makePartitions(connection, now);
-    await unlock(connection);
+    const applied = await sql.begin(readApplied);
+    for (const file of only === null ? migrations() : filesOf(only))
+      if (isMissing(file, applied)) await apply(sql, file, said);
+    await makePartitions(sql, now);
   } catch (error) {
-    // a file that failed left its transaction open; a connection that cannot be tidied up frees its locks by its end
-    const tidied = connection`rollback`.then(() => unlock(connection));
-    await tidied.catch(() => connection.drop());
     throw (error as { code?: string }).code === INSUFFICIENT_PRIVILEGE ? notOwner(error as Error) : error;
   }
 }
 
-async function applyMissing(connection: Tx, said: (applied: string) => void): Promise<void> {
-  if (!(await isThere(connection, "migration")))
-    await connection`create table migration (
-      name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
-  const applied = new Map(
-    (await connection<{ name: string; checksum: string }[]>`select name, checksum from migration`).map(
-      (row) => [row.name, row.checksum],
-    ),
-  );
-  const files = migrations();
-  await followRenamed(connection, files, applied);
-  for (const { name, text, checksum } of files) {
-    const known = applied.get(name);
-    if (known === checksum) continue;
-    if (known)
+export type AppliedMigration = { name: string; checksum: string };
+
+/** Of a backup, whose rows fit the tables that these made. */
+function filesOf(only: readonly AppliedMigration[]): Migration[] {
+  const files = new Map(migrations().map((file) => [file.checksum, file]));
+  return only.map(({ name, checksum }) => {
+    const file = files.get(checksum);
+    if (!file)
       throw new Error(
-        `The migration ${name} was changed after it had been applied. Install the version of Postrider that matches the database.`,
+        `The backup needs the migration ${name}, which this version of Postrider does not have.`,
       );
-    await connection.unsafe(
-      `begin; ${text}; insert into migration (name, checksum) values ('${name}', '${checksum}'); commit`,
+    return file;
+  });
+}
+
+type Applied = Map<string, string>;
+
+/** By name, with their checksums. The lock is that of a transaction: a pooler may give the connection to another. */
+async function readApplied(tx: Tx): Promise<Applied> {
+  await tx`select pg_advisory_xact_lock(${MIGRATION_LOCK})`;
+  if (!(await isThere(tx, "migration")))
+    await tx`create table migration (
+      name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
+  const rows = await tx<{ name: string; checksum: string }[]>`select name, checksum from migration`;
+  const applied = new Map(rows.map((row) => [row.name, row.checksum]));
+  await followRenamed(tx, migrations(), applied);
+  return applied;
+}
+
+function isMissing({ name, checksum }: Migration, applied: Applied): boolean {
+  const known = applied.get(name);
+  if (known !== undefined && known !== checksum)
+    throw new Error(
+      `The migration ${name} was changed after it had been applied. Install the version of Postrider that matches the database.`,
     );
-    said(name);
-  }
+  return known === undefined;
+}
+
+/** Unless another process has applied it meanwhile. */
+async function apply(sql: Sql, file: Migration, said: (applied: string) => void): Promise<void> {
+  const isApplied = await sql.begin(async (tx) => {
+    if (!isMissing(file, await readApplied(tx))) return false;
+    await tx.unsafe(file.text);
+    await tx`insert into migration (name, checksum) values (${file.name}, ${file.checksum})`;
+    return true;
+  });
+  if (isApplied) said(file.name);
 }
 
 /** A file that was renamed and not changed has been applied: the number in its name is no part of it. */
-async function followRenamed(
-  connection: Tx,
-  files: Migration[],
-  applied: Map<string, string>,
-): Promise<void> {
+async function followRenamed(tx: Tx, files: Migration[], applied: Applied): Promise<void> {
   const named = new Set(files.map(({ name }) => name));
   for (const [former, checksum] of [...applied]) {
     const file = named.has(former) ? undefined : files.find((one) => one.checksum === checksum);
     if (!file || applied.has(file.name)) continue;
-    await connection`update migration set name = ${file.name} where name = ${former}`;
+    await tx`update migration set name = ${file.name} where name = ${former}`;
     applied.delete(former);
     applied.set(file.name, checksum);
   }
@@ -83,11 +99,6 @@ function notOwner({ message }: Error): NotOwner {
     `The schema is not up to date, and the role of DATABASE_URL may not change it (${message}). ` +
       "Run `postrider migrate` with the url of the role that owns the tables.",
   );
-}
-
-async function unlock(connection: Reserved): Promise<void> {
-  await connection`select pg_advisory_unlock(${MIGRATION_LOCK})`;
-  connection.release();
 }
 
 /** Whether every migration of this build is applied: part of readiness. */

@@ -74,6 +74,10 @@ export async function makePartitions(sql: Sql | Tx, now: number): Promise<number
   return made;
 }
 
+export async function makePartition(sql: Sql, table: Partition["table"], day: number): Promise<void> {
+  await sql.unsafe(makingOf(table, day));
+}
+
 /** Another process that makes it at the same time waits for us, and then finds it. */
 function makingOf(table: Partition["table"], day: number): string {
   const name = `${table}_${dayName(day)}`;

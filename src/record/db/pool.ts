@@ -163,7 +163,14 @@ class SessionPool {
       session.isReserved = false;
       this.#changed(session);
     };
-    return Object.assign(writing(send), { backend: session, release, drop: () => session.drop() });
+    const tx = writing(send);
+    const { begin } = this.#parts;
+    return Object.assign(tx, {
+      backend: begin === undefined ? session : {},
+      begin: () => (begin === undefined ? tx`begin` : tx.unsafe(begin)),
+      release,
+      drop: () => session.drop(),
+    });
   }
 
   #changed(session: Session): void {
@@ -199,11 +206,11 @@ class SessionPool {
 }
 
 async function inTransaction<T>(
-  connection: Tx,
+  connection: Reserved,
   session: Session,
   work: (tx: Tx) => T | Promise<T>,
 ): Promise<Unwrapped<T>> {
-  await connection`begin`.catch((error: unknown) => {
+  await connection.begin().catch((error: unknown) => {
     throw asUndone(error);
   });
   let failure: unknown = null;

@@ -30,6 +30,8 @@ export type SessionParts = {
   client(hooks: { socket(address: Address): Socket; onLost(): void }): Client;
   /** A socket that has started to connect. */
   connect(address: Address): Socket;
+  /** How transactions begin; default: `begin`. */
+  begin?: string;
   /** How long Postgres may be silent during a statement; null: no limit. */
   silenceMsMax: number | null;
   /** A statement is done, or the connection is lost. */

@@ -31,8 +31,10 @@ export interface Tx {
 
 /** A connection that nobody else uses until it is released. */
 export interface Reserved extends Tx {
-  /** The same object each time the same connection is reserved. */
+  /** The same object each time the same connection is reserved; behind a pooler nobody knows whether it is the same. */
   readonly backend: object;
+  /** Begins a transaction, with the settings that the connection does not have. */
+  begin(): Statement;
   release(): void;
   /** Instead, when nobody knows what state it is in: cuts it. */
   drop(): void;

@@ -1,0 +1,68 @@
+/** PgBouncer in transaction mode and in session mode: mail is taken once and delivered, and the same answers come. */
+import { randomUUID } from "node:crypto";
+import { afterAll, describe, expect, test } from "vitest";
+import { commandLine } from "../rig/command.ts";
+import { startEngine } from "../rig/engine.ts";
+import { missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
+import { settled } from "../rig/settled.ts";
+import { openStage } from "../rig/stage.ts";
+import { mail } from "../rig/workspace.ts";
+
+const LARGE = Buffer.alloc(3_000_000, "large").toString("base64");
+const POOL = ["default_pool_size = 20"];
+const MODES: [string, string[], Record<string, string>][] = [
+  ["transaction mode, which is noticed", ["pool_mode = transaction", ...POOL], {}],
+  [
+    "transaction mode that hides what it ignores, with DATABASE_PREPARE=false",
+    [
+      "pool_mode = transaction",
+      "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,plan_cache_mode,enable_seqscan,enable_bitmapscan,synchronous_commit,lock_timeout",
+      ...POOL,
+    ],
+    { DATABASE_PREPARE: "false" },
+  ],
+  ["session mode", ["pool_mode = session", "default_pool_size = 200"], {}],
+];
+
+const ends: (() => Promise<unknown>)[] = [];
+afterAll(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+describe.skipIf(missingPgBouncer)(missingPgBouncer ?? "behind PgBouncer", () => {
+  test.each(MODES)(
+    "in %s",
+    async (_, lines, settings) => {
+      const stage = await openStage();
+      ends.push(() => stage.close());
+      const pooler = await startPgBouncer(stage.databaseUrl, lines);
+      ends.push(() => pooler.stop());
+      const databaseUrl = pooler.through(stage.databaseUrl);
+      const engine = await startEngine(["api", "deliver", "automate", "keeper", "webhooks"], {
+        ...{ ...stage, databaseUrl, settings },
+      });
+      ends.push(() => engine.stop());
+      expect((await fetch(`${engine.url}/readyz`)).status).toBe(200);
+
+      const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
+      const key = { "Idempotency-Key": randomUUID() };
+      const many = Array.from({ length: 100 }, () => mail());
+      const first = await ws.client.post("/emails/batch", many, key);
+      expect(first.status).toBe(200);
+      expect((await ws.client.post("/emails/batch", many, key)).body).toEqual(first.body);
+      const all = await Promise.all(Array.from({ length: 40 }, () => ws.client.post("/emails", mail())));
+      expect(all.map(({ status }) => status)).toEqual(Array(40).fill(200));
+      const attachments = [{ filename: "large.txt", content: LARGE }];
+      expect((await ws.client.post("/emails", { ...mail(), attachments })).status).toBe(200);
+      await ws.client.post("/emails", mail({ to: "refuse-550@example.org" }));
+      expect(await settled(engine.sql, ws.id, 25_000)).toEqual({ delivered: 141, bounced: 1 });
+
+      const { postrider } = commandLine({ ...stage, databaseUrl, settings });
+      expect((await postrider("migrate")).status).toBe(0);
+      const doctor = await postrider("doctor");
+      if (settings.DATABASE_PREPARE) expect(doctor.out).toMatch(/ok +commits/);
+      expect(engine.complaints).toEqual([]);
+    },
+    90_000,
+  );
+});
