@@ -15,6 +15,7 @@ import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
 import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BagQueue, Lining } from "../queue/bagqueue.ts";
+import { dropOldChanges } from "../record/accounts/changes.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
 import { type EraseSizes, eraseSizes } from "../record/contacts/erasures.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
@@ -391,6 +392,7 @@ export class Keeper {
     this.#countsAt = await counts.take((most) =>
       this.#only("expiry", async (tx, now) => {
         await dropOldLooks(tx, from, now, most);
+        await dropOldChanges(tx, from, now, most);
         return dropOldCounts(tx, from, now, most);
       }),
     );

@@ -14,7 +14,7 @@ import {
   takeReset,
   takeTotpStep,
 } from "../../src/record/accounts/accounts.ts";
-import { insertChange, noteChanged } from "../../src/record/accounts/changes.ts";
+import { dropOldChanges, insertChange, noteChanged } from "../../src/record/accounts/changes.ts";
 import {
   acceptInvitation,
   changeMember,
@@ -912,6 +912,9 @@ export const WRITERS: readonly Writer[] = [
     };
     return insertChange(sql, { ...change, workspaceId: rows.pick([accountId, null]) });
   }),
+  writer("accounts/changes.ts dropOldChanges", ({ sql }, rows) =>
+    dropOldChanges(sql, "00000000-0000-0000-0000-000000000000", rows.now, MOST),
+  ),
   writer("accounts/changes.ts noteChanged", ({ sql }, rows) => {
     const { id } = rows.workspace();
     const change = { id, accountId: id, status: 200, detail: { id } };

@@ -1,9 +1,15 @@
 /** The audit log of the console: what people change, written before it happens. */
-import type { Sql } from "../db/connect.ts";
+import { DAY_MS } from "../../clock.ts";
+import { floorId } from "../../ids.ts";
+import type { Sql, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
 
 /** Of what concerns the whole installation. */
 export const WHOLE_INSTALLATION = "00000000-0000-0000-0000-000000000000";
+
+const KEPT_DAYS = 400;
+/** In one step. */
+const CHANGES_MAX = 1_000;
 
 export type ChangeRow = {
   id: string;
@@ -62,4 +68,18 @@ export async function listChanges(
     select id, account_id as "accountId", email, action, subject, detail, status from change
     where workspace_id = ${workspaceId} ${position}
     order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
+}
+
+/** Kept for a year and a little, as the counts are. Of the next workspaces after one, each by its key. */
+export async function dropOldChanges(tx: Sql | Tx, after: string, now: number, most: number): Promise<void> {
+  await tx`
+    with page as (
+      select id from workspace where id > ${after} order by id limit ${most}
+    ), old as (
+      select c.workspace_id, c.id from change c
+      where c.workspace_id in (select id from page union all select ${WHOLE_INSTALLATION}::uuid)
+        and c.id < ${floorId(now - KEPT_DAYS * DAY_MS)}
+      limit ${CHANGES_MAX} for update of c skip locked
+    )
+    delete from change c using old where c.workspace_id = old.workspace_id and c.id = old.id`;
 }
