@@ -18,8 +18,12 @@ export type Situation = {
   /** A worker has it. */
   isUnderWay: boolean;
   isSuspended: boolean;
+  /** Nothing of its stream goes. */
+  isPaused: boolean;
 };
 
+const PAUSED =
+  "Its stream is paused, since too much of its mail bounced or was complained about; it goes on when the pause ends.";
 const SUSPENDED = "The workspace is suspended; the e-mail goes on when it is resumed.";
 
 /** null: it is where it should be, or nobody knows more than its status says. */
@@ -58,9 +62,9 @@ function reasonOfWaiting(situation: Situation, now: number): string {
         ? `It is scheduled for ${at}.`
         : "Its scheduled time has come; it enters the queue within seconds.";
     case "cap_hour":
-      return `The hourly sending cap is used up; ${roomFrom(at)}`;
+      return situation.isPaused ? PAUSED : `The hourly sending cap is used up; ${roomFrom(at)}`;
     case "cap_day":
-      return `The daily sending cap is used up; ${roomFrom(at)}`;
+      return situation.isPaused ? PAUSED : `The daily sending cap is used up; ${roomFrom(at)}`;
     case "quota_month":
       return `The monthly quota is used up; ${at ? `it goes on from ${at}.` : "it goes on within seconds."}`;
     default: {

@@ -39,6 +39,8 @@ test("a bad list pauses its stream; other bulk mail and transactional mail go on
     bulk: { accepted: 10 },
     transactional: { accepted: 10 },
   });
+  const { body } = await ws.client.get<{ data: { reason: string | null }[] }>("/emails?stream=news");
+  expect(body.data[0]?.reason).toContain("Its stream is paused");
   const [change, ...rest] = await listCapChanges(api.sql, ws.id, 10);
   expect(rest).toEqual([]);
   expect(change?.reason).toMatch(/^The stream news is paused: 60 bounces of 200 are surely over the limit/);

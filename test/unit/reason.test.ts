@@ -15,6 +15,7 @@ const situation = (more: Partial<Situation>): Situation => ({
   heldBy: null,
   heldFor: null,
   isUnderWay: false,
+  isPaused: false,
   isSuspended: false,
   ...more,
 });
@@ -39,6 +40,10 @@ test.each<[Partial<Situation>, string | null]>([
   [{ ...held, heldFor: null }, "Mail to example.com is suspended no longer; it is tried within seconds."],
   [{}, "It is in the queue and will be sent next."],
   [{ isUnderWay: true }, "It is being sent now."],
+  [
+    { status: "waiting", waitingFor: "cap_day", isPaused: true },
+    "Its stream is paused, since too much of its mail bounced or was complained about; it goes on when the pause ends.",
+  ],
   [{ isSuspended: true }, "The workspace is suspended; the e-mail goes on when it is resumed."],
   [{ isSuspended: true, isUnderWay: true }, "It is being sent now."],
   [
@@ -119,6 +124,7 @@ test("of any situation: one sentence or two for what is open, with the time when
         lastReply: status === "deferred" ? reply : null,
         lastDomain: status === "deferred" ? "example.net" : null,
         isUnderWay,
+        isPaused: false,
         isSuspended,
       });
       const sentence = reasonOf(found, null, NOW);

@@ -190,6 +190,8 @@ function columns(sql: Sql) {
     d.why as "waitingFor", d.reply as "lastReply", d.domain as "lastDomain",
     d.held_by as "heldBy", h.reason as "heldFor",
     coalesce(g.token is not null, false) as "isUnderWay", w.suspended_at is not null as "isSuspended",
+    e.bulk and (l.reserved_share >= 1
+      or (l.stream_shares ->> coalesce(nullif(e.stream, ''), 'bulk'))::float8 is not distinct from 0) as "isPaused",
     case when d.why in ('cap_hour', 'cap_day', 'quota_month') then greatest(d.at, l.next_release_at)
       when d.held_by is null or h.source <> '' then d.at else h.until end as "nextAttemptAt"`;
 }
