@@ -29,6 +29,8 @@ import { CommandError, type OutputOptions, say, settings, table } from "./contex
 const ASK_MS_MAX = 5_000;
 const SKEW_MS_WARN = 1_000;
 const POSTGRES_MIN = 15;
+/** As `engines` of package.json says. */
+const NODE_MAJORS: readonly number[] = [20, 22];
 
 type CheckResult = { what: string; state: "ok" | "warn" | "fail"; detail: string };
 /** Of a store, and how far its clock is ahead of this machine's, in ms; null when it could not be asked. */
@@ -78,8 +80,8 @@ function node(): CheckResult {
   const major = Number(process.versions.node.split(".")[0]);
   return {
     what: "Node",
-    state: major >= 20 ? "ok" : "fail",
-    detail: `version ${process.versions.node}; 20 or newer is needed`,
+    state: NODE_MAJORS.includes(major) ? "ok" : "fail",
+    detail: `version ${process.versions.node}; 20 or 22 is needed, since uWebSockets.js has binaries for these`,
   };
 }
 
