@@ -46,11 +46,11 @@ type Caps = {
   cap_day: Cap;
   cap_hour: Cap;
   waiting: { transactional: number; automation: number };
-  only_transactional: boolean;
   override: Override | null;
-  evaluated_on: string | null;
   hears_reports: boolean;
   policy_version: string;
+  /** As sentences. */
+  why: { why: string[]; changes: string[] };
   history: Change[];
   forecast: ForecastDay[];
   days: Counted[];
@@ -137,32 +137,31 @@ function Now({ cap_hour, cap_day, waiting }: Caps) {
   );
 }
 
-function State({
-  level,
-  override,
-  only_transactional,
-  hears_reports,
-  evaluated_on,
-  policy_version,
-  history,
-}: Caps) {
-  const last = history[0];
+function State({ level, override, hears_reports, policy_version, why }: Caps) {
   return (
     <Card title="Level">
       <p>
         <Badge state={level} tone={level === "normal" ? "good" : level === "paused" ? "bad" : "warn"} />{" "}
         {LEVELS[level]}
       </p>
+      {why.why.map((sentence) => (
+        <p key={sentence}>{sentence}</p>
+      ))}
+      <details>
+        <summary>What would change it</summary>
+        <ul>
+          {why.changes.map((sentence) => (
+            <li key={sentence}>{sentence}</li>
+          ))}
+        </ul>
+      </details>
       <Facts
         facts={[
-          ["Decided by", last && `${last.reason} (${last.by})`],
-          ["Held back", only_transactional && "everything but transactional mail"],
           ["Override", override && `${sayOverride(override)}, by ${override.by}: ${override.reason}`],
           [
             "Bounces and complaints after delivery",
             hears_reports ? "heard" : "not heard: BOUNCE_DOMAIN is not set",
           ],
-          ["Evaluated", evaluated_on ?? "not yet"],
           ["Policy", policy_version === "0" ? "the one that Postrider ships" : `version ${policy_version}`],
         ]}
       />
@@ -318,7 +317,7 @@ type PolicyAnswer = {
   policy: Record<string, unknown>;
   default_policy: Record<string, unknown>;
 };
-type Replayed = { day: string; capDay: number; used: number; over: number; level: string };
+type Replayed = { day: string; capDay: number; used: number; actual: number; over: number };
 
 /** The policy in force beside the one that ships, and a trial of another on the recorded days. */
 function Policy() {
@@ -328,9 +327,15 @@ function Policy() {
     () => ({
       days: replayed?.map(({ day }) => day) ?? [],
       series: [
-        { name: "Sent", colour: 1, isFilled: true, values: replayed?.map(({ used }) => used) ?? [] },
         {
-          name: "Cap under this policy",
+          name: "Really sent",
+          colour: 4,
+          isDashed: true,
+          values: replayed?.map(({ actual }) => actual) ?? [],
+        },
+        { name: "Sent under it", colour: 1, isFilled: true, values: replayed?.map(({ used }) => used) ?? [] },
+        {
+          name: "Cap under it",
           colour: 0,
           isStep: true,
           values: replayed?.map(({ capDay }) => capDay) ?? [],
