@@ -48,7 +48,7 @@ async function password(context: Context, given: string, options: OutputOptions)
   const { sql } = context;
   const { id, email } = await accountOf(context, given);
   const fresh = randomBytes(PASSWORD_BYTES).toString("base64url");
-  await setPassword(sql, id, await hashPassword(fresh), null);
+  await setPassword(sql, id, await hashPassword(fresh), { former: null, sessionKept: null });
   await setTotpSecret(sql, id, null);
   say(options, { id, email, password: fresh }, `${email} has the password ${fresh} (shown once).`);
 }

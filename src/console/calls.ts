@@ -169,16 +169,11 @@ export class Calls {
     );
   }
 
-  /** Writes what is about to happen; hands back a function that notes how it was answered. */
-  async note(
+  note(
     session: ConsoleSession,
     change: NamedChange,
   ): Promise<(status: number, detail?: object) => Promise<void>> {
-    const { sql, now } = this.#parts;
-    const { workspaceId } = change;
-    const row = { id: newId(now()), accountId: session.accountId, workspaceId };
-    await insertChange(sql, { ...row, ...change, email: session.email, status: null });
-    return (status, detail) => noteChanged(sql, { ...row, status, detail: detail ?? null });
+    return noteChange(this.#parts.sql, session, change, this.#parts.now());
   }
 
   async #handle(
@@ -214,6 +209,18 @@ export class Calls {
       headers: { Allow: allow },
     });
   }
+}
+
+/** Writes what is about to happen; hands back a function that notes how it was answered. */
+export async function noteChange(
+  sql: Sql,
+  { accountId, email }: { accountId: string; email: string },
+  change: NamedChange,
+  now: number,
+): Promise<(status: number, detail?: object) => Promise<void>> {
+  const row = { id: newId(now), accountId, workspaceId: change.workspaceId };
+  await insertChange(sql, { ...row, ...change, email, status: null });
+  return (status, detail) => noteChanged(sql, { ...row, status, detail: detail ?? null });
 }
 
 export function expectRole({ role }: WorkspaceOfPerson, roles: readonly PersonRole[]): void {

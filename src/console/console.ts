@@ -160,7 +160,7 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
     ...memberCalls({
       ...{ sql, sessions, hashing, consoleUrl: () => place.url },
       countGuess: (request) => countGuess(signIn, request),
-      begin: (request, accountId, now) => begin(signIn, request, accountId, now),
+      begin: (request, account, now) => begin(signIn, request, account, now),
     }),
     ...auditCalls(sql),
     ...figureCalls({ sql }),

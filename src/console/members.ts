@@ -22,6 +22,7 @@ import {
   EVERYONE,
   type KnownWorkspace,
   MANAGERS,
+  noteChange,
   openCall,
   type Visit,
   type VisitOf,
@@ -30,7 +31,7 @@ import {
 import type { Hashing } from "./hashing.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
-import { newToken, type Sessions, tokenHash } from "./sessions.ts";
+import { newToken, type ProvenAccount, type Sessions, tokenHash } from "./sessions.ts";
 import { PasswordText } from "./signin.ts";
 
 const INVITATION_LIVES_MS = 7 * DAY_MS;
@@ -52,7 +53,7 @@ export type MemberParts = {
   /** Links are guessed no faster than passwords. */
   countGuess(request: ConsoleRequest): Promise<void>;
   /** Signs an account in, and answers with its session. */
-  begin(request: ConsoleRequest, accountId: string, now: number): Promise<ConsoleAnswer>;
+  begin(request: ConsoleRequest, account: ProvenAccount, now: number): Promise<ConsoleAnswer>;
 };
 
 export function memberCalls(parts: MemberParts): ConsoleCall[] {
@@ -110,7 +111,6 @@ async function invite(parts: MemberParts, visit: VisitOf<KnownWorkspace>): Promi
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null)
     throw deny("validation_error", "The `email` field must be an address: `a@x.com`.");
-  if (!mayAppoint(workspace.role, role)) throw onlyOwners();
   const members = await listMembers(parts.sql, workspace.id);
   if (members.some((one) => isSameAddress(one.email, mailbox.address)))
     throw deny("validation_error", `${mailbox.address} is a member already.`);
@@ -119,7 +119,9 @@ async function invite(parts: MemberParts, visit: VisitOf<KnownWorkspace>): Promi
     ...{ workspaceId: workspace.id, id: newId(now), email: mailbox.address, role },
     ...{ hash: tokenHash(token), invitedBy: session.accountId },
   };
-  if (!(await insertInvitation(parts.sql, invitation, sinceOf(now), INVITATIONS_MAX, new Date(now))))
+  const kept = await insertInvitation(parts.sql, invitation, sinceOf(now), INVITATIONS_MAX, new Date(now));
+  if (kept === "not allowed") throw onlyOwners();
+  if (kept === "too many")
     throw deny("validation_error", `There are ${INVITATIONS_MAX} open invitations. Withdraw some first.`);
   const shown = { id: invitation.id, email: invitation.email, role };
   return {
@@ -139,10 +141,7 @@ async function change(
   role: PersonRole | null,
 ): Promise<ConsoleAnswer> {
   const id = (params[0] ?? "").toLowerCase();
-  const leaves = id === session.accountId && role === null;
-  const mayTouch = (before: PersonRole) =>
-    leaves || (mayAppoint(workspace.role, before) && (role === null || mayAppoint(workspace.role, role)));
-  const changed = isUuid(id) ? await changeMember(sql, workspace.id, id, role, mayTouch) : "unknown";
+  const changed = isUuid(id) ? await changeMember(sql, workspace.id, id, role, session.accountId) : "unknown";
   expectChanged(changed);
   if (role === null) return { status: 200, body: { object: "member", id, deleted: true } };
   return { status: 200, body: { object: "member", id, role }, detail: { role } };
@@ -191,11 +190,17 @@ async function accept(parts: MemberParts, { request, body, now }: Visit): Promis
   const { token, password } = body as { token: string; password?: string };
   const invitation = await found(parts, token, now);
   const account = await findAccount(parts.sql, invitation.email);
-  const invitee = account
-    ? { id: await expectSignedInAs(parts, request, account.id, now) }
-    : await newAccount(parts, invitation, password, now);
-  if (!(await acceptInvitation(parts.sql, invitation, invitee, new Date(now)))) throw usedUp();
-  return parts.begin(request, invitee.id, now);
+  if (account) await expectSignedInAs(parts, request, account.id, now);
+  const made = account ? null : await newAccount(parts, invitation, password, now);
+  const { id, passwordHash } = (made ?? account) as ProvenAccount;
+  const person = { accountId: id, email: invitation.email };
+  const { workspaceId } = invitation;
+  const change = { workspaceId, action: "POST invitation/accept", subject: invitation.id };
+  const answered = await noteChange(parts.sql, person, change, now);
+  const isTaken = await acceptInvitation(parts.sql, invitation, made ?? { id }, new Date(now));
+  await answered(isTaken ? 200 : usedUp().answer.status, { role: invitation.role });
+  if (!isTaken) throw usedUp();
+  return parts.begin(request, { id, passwordHash }, now);
 }
 
 async function newAccount(
@@ -213,9 +218,9 @@ async function expectSignedInAs(
   request: ConsoleRequest,
   accountId: string,
   now: number,
-): Promise<string> {
+): Promise<void> {
   const session = await sessions.find(request, now);
-  if (session?.accountId === accountId) return accountId;
+  if (session?.accountId === accountId) return;
   if (session)
     throw deny("forbidden", "This invitation is for another address. Sign out, and sign in with that one.");
   throw deny("not_signed_in", "This address has an account. Sign in first, then open the link again.");

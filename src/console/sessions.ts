@@ -24,6 +24,9 @@ const SESSIONS_MAX = 20;
 
 export type ConsoleSession = SignedIn & { hash: Buffer; csrf: string };
 
+/** Whose password was shown to be known: the one with this hash. */
+export type ProvenAccount = { id: string; passwordHash: string };
+
 export type ConsoleSessionParts = { sql: Sql; serverSecret: string; isSecure: boolean };
 
 export class Sessions {
@@ -37,18 +40,20 @@ export class Sessions {
     this.#isSecure = isSecure;
   }
 
-  /** A new one, whatever cookie the request came with: that one ends. `cookie` is the header that sets it. */
+  /** A new one, whatever cookie the request came with: that one ends. `cookie` is the header that sets it; null: there is none. */
   async begin(
     request: ConsoleRequest,
-    accountId: string,
+    { id: accountId, passwordHash }: ProvenAccount,
     now: number,
-  ): Promise<{ cookie: string; session: ConsoleSession | null }> {
+  ): Promise<{ cookie: string; session: ConsoleSession } | null> {
     const token = newToken();
     const old = request.cookie(this.#cookieName);
     const replaced = old === null ? null : tokenHash(old);
     const hash = tokenHash(token);
-    await beginSession(this.#sql, { hash, accountId, replaced }, spanAt(now), SESSIONS_MAX, new Date(now));
-    return { cookie: this.#cookie(token, LIVES_MS / 1000), session: await this.#load(hash, now) };
+    const begun = { hash, accountId, passwordHash, replaced };
+    if (!(await beginSession(this.#sql, begun, spanAt(now), SESSIONS_MAX, new Date(now)))) return null;
+    const session = await this.#load(hash, now);
+    return session && { cookie: this.#cookie(token, LIVES_MS / 1000), session };
   }
 
   async find(request: ConsoleRequest, now: number): Promise<ConsoleSession | null> {

@@ -34,7 +34,7 @@ import {
 import type { Hashing } from "./hashing.ts";
 import { type ConsoleAnswer, type ConsoleRefusal, deny, tooManyAttempts } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
-import { type ConsoleSession, newToken, type Sessions, tokenHash } from "./sessions.ts";
+import { type ConsoleSession, newToken, type ProvenAccount, type Sessions, tokenHash } from "./sessions.ts";
 import { newTotpSecret, stepOfCode, totpUri } from "./totp.ts";
 
 const QUARTER_MS = HOUR_MS / 4;
@@ -123,23 +123,26 @@ async function show(parts: SignInParts, { session }: VisitOf<KnownPerson>): Prom
 
 async function signIn(parts: SignInParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
   const { email, password, code } = body as { email: string; password: string; code?: string };
-  await countSignIn(parts, request, email);
-  const account = await checkedAccount(parts, await findAccount(parts.sql, email), password);
+  await countGuess(parts, request);
+  const found = await findAccount(parts.sql, email);
+  await countSignIn(parts, request, found?.email ?? email);
+  const account = await checkedAccount(parts, found, password);
   if (account.totpSecret !== null) await expectCode(parts, account, code, now);
-  await parts.attempts.forget(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, email));
-  return begin(parts, request, account.id, now);
+  await parts.attempts.forget(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, account.email));
+  return begin(parts, request, account, now);
 }
 
 /** Signed in from now on. */
 export async function begin(
   parts: SignInParts,
   request: ConsoleRequest,
-  accountId: string,
+  account: ProvenAccount,
   now: number,
 ): Promise<ConsoleAnswer> {
-  const { cookie, session } = await parts.sessions.begin(request, accountId, now);
-  if (session) await noteDone(parts, session, "POST session", now);
-  if (!session) throw deny("not_signed_in", "The account is gone.");
+  const begun = await parts.sessions.begin(request, account, now);
+  if (!begun) throw passwordReplaced();
+  const { cookie, session } = begun;
+  await noteDone(parts, session, "POST session", now);
   return { status: 200, body: await shownSession(parts, session), headers: { "Set-Cookie": cookie } };
 }
 
@@ -160,10 +163,14 @@ export async function countGuess({ attempts }: SignInParts, request: ConsoleRequ
   if (wait !== null) throw tooManyAttempts(wait);
 }
 
+function passwordReplaced(): ConsoleRefusal {
+  return deny("not_signed_in", "The password of the account was changed just now. Sign in with the new one.");
+}
+
+/** By the address as the account has it: Postgres and JavaScript take different letters for the same. */
 async function countSignIn({ attempts }: SignInParts, request: ConsoleRequest, email: string): Promise<void> {
   // in this order: attempts that are refused must not use up what the account has for its owner
   const wait =
-    (await attempts.count(SIGN_IN_FROM_NETWORK, request.visitor)) ??
     (await attempts.count(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, email))) ??
     (await attempts.count(SIGN_IN_OF_ACCOUNT, email.toLowerCase()));
   if (wait !== null) throw tooManyAttempts(wait);
@@ -248,14 +255,17 @@ async function expectPassword(
   { request, session }: VisitOf<KnownPerson>,
   password: string,
 ): Promise<AccountOfPerson> {
+  await countGuess(parts, request);
   await countSignIn(parts, request, session.email);
   return checkedAccount(parts, await findAccountById(parts.sql, session.accountId), password);
 }
 
 async function changePassword(parts: SignInParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
   const { password, new_password } = visit.body as { password: string; new_password: string };
-  const { id } = await expectPassword(parts, visit, password);
-  await setPassword(parts.sql, id, await parts.hashing.hash(new_password), visit.session.hash);
+  const { id, passwordHash: former } = await expectPassword(parts, visit, password);
+  const hash = await parts.hashing.hash(new_password);
+  if (!(await setPassword(parts.sql, id, hash, { former, sessionKept: visit.session.hash })))
+    throw passwordReplaced();
   return { status: 200, body: { object: "account", id } };
 }
 
@@ -326,7 +336,7 @@ async function confirmReset(parts: SignInParts, { request, body, now }: Visit): 
       "invalid_token",
       "This link was used before, is older than an hour, or is incomplete. Ask for another.",
     );
-  await setPassword(parts.sql, accountId, hash, null);
+  await setPassword(parts.sql, accountId, hash, { former: null, sessionKept: null });
   const account = await findAccountById(parts.sql, accountId);
   if (account) await noteDone(parts, { accountId, email: account.email }, "POST reset/confirm", now);
   return { status: 200, body: { object: "reset" } };

@@ -2,7 +2,7 @@
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { Browser, person, signedIn } from "../rig/people.ts";
+import { Browser, PASSWORD, person, signedIn } from "../rig/people.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
 const ELSEWHERE = { "x-forwarded-for": "192.0.2.1" };
@@ -29,6 +29,20 @@ test(
     }
     expect(Object.fromEntries(statuses)).toEqual({ 401: 10, 429: 60 });
     expect((await new Browser(engine.consoleUrl).signIn(email)).status).toBe(200);
+  },
+  PASSWORDS_MS_MAX,
+);
+
+test(
+  "an account has one name, whatever letters of other alphabets stand in it",
+  async () => {
+    const { email } = await person(engine.sql, workspace.id, "admin");
+    const stranger = new Browser(engine.consoleUrl);
+    for (const written of [email, email.replace("i", "İ"), email.toUpperCase()])
+      for (let n = 0; n < 4; n++)
+        await stranger.post("session", { email: written, password: "guessed" }, ELSEWHERE);
+    const again = await stranger.post("session", { email, password: PASSWORD }, ELSEWHERE);
+    expect(again.status).toBe(429);
   },
   PASSWORDS_MS_MAX,
 );

@@ -849,7 +849,10 @@ export const WRITERS: readonly Writer[] = [
     return insertOwner(sql, owner, rows.date);
   }),
   writer("accounts/accounts.ts setPassword", ({ sql }, rows) =>
-    setPassword(sql, rows.workspace().id, "-", rows.chance(0.5) ? hashOfId(rows.workspace().id) : null),
+    setPassword(sql, rows.workspace().id, "-", {
+      former: rows.pick([null, "-"]),
+      sessionKept: rows.chance(0.5) ? hashOfId(rows.workspace().id) : null,
+    }),
   ),
   writer("accounts/accounts.ts setTotpSecret", ({ sql }, rows) =>
     setTotpSecret(sql, rows.workspace().id, Buffer.from("sealed")),
@@ -868,7 +871,7 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("accounts/sessions.ts beginSession", ({ sql }, rows) => {
     const replaced = rows.chance(0.5) ? hashOfId(rows.workspace().id) : null;
-    const session = { hash: randomBytes(16), accountId: rows.workspace().id, replaced };
+    const session = { hash: randomBytes(16), accountId: rows.workspace().id, passwordHash: "-", replaced };
     const span = { begunSince: new Date(0), usedSince: new Date(0) };
     return beginSession(sql, session, span, 2, rows.date);
   }),
@@ -881,7 +884,7 @@ export const WRITERS: readonly Writer[] = [
   writer("accounts/sessions.ts endSessions", ({ sql }, rows) => endSessions(sql, rows.workspace().id)),
   writer("accounts/members.ts changeMember", ({ sql }, rows) => {
     const { id } = rows.workspace();
-    return changeMember(sql, id, id, rows.pick(["admin", "owner", null]), () => true);
+    return changeMember(sql, id, id, rows.pick(["admin", "owner", null]), id);
   }),
   writer("accounts/members.ts insertInvitation", ({ sql }, rows) => {
     const { id: workspaceId, handle } = rows.workspace();

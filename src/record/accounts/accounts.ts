@@ -22,15 +22,21 @@ export async function findAccountById(sql: Sql, id: string): Promise<AccountOfPe
   return row ?? null;
 }
 
-/** Ends its sessions, but for one, and every link to a new password. */
+/**
+ * Ends its sessions, but for one, and every link to a new password. `former`: the one that was shown to be known; null:
+ * whichever it is. false: it is another by now, and stays.
+ */
 export async function setPassword(
   sql: Sql,
   accountId: string,
   passwordHash: string,
-  sessionKept: Buffer | null,
-): Promise<void> {
-  await sql.begin(async (tx) => {
-    await tx`update account set password_hash = ${passwordHash} where id = ${accountId}`;
+  { former, sessionKept }: { former: string | null; sessionKept: Buffer | null },
+): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    const known = await tx`
+      update account set password_hash = ${passwordHash}
+      where id = ${accountId} and password_hash = coalesce(${former}, password_hash) returning 1`;
+    if (known.length === 0) return false;
     await tx`
       with ended as materialized (
         select hash from session where account_id = ${accountId} and hash is distinct from ${sessionKept}::bytea
@@ -38,6 +44,7 @@ export async function setPassword(
       )
       delete from session s using ended where s.hash = ended.hash`;
     await tx`delete from password_reset where account_id = ${accountId}`;
+    return true;
   });
 }
 

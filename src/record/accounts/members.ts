@@ -1,5 +1,5 @@
 /** Who belongs to a workspace, and who is invited. A workspace keeps an owner. */
-import type { PersonRole } from "../../rules/people.ts";
+import { mayAppoint, type PersonRole } from "../../rules/people.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 
 export type MemberRow = { id: string; email: string; role: PersonRole; hasTotp: boolean };
@@ -23,19 +23,22 @@ export async function listMembers(sql: Sql, workspaceId: string): Promise<Member
     from member m join account a on a.id = m.account_id where m.workspace_id = ${workspaceId} order by a.id`;
 }
 
-/** `role` null: removes the member. `mayTouch` decides under the lock, knowing the role that the member has. */
+/** `role` null: removes the member. What `by` may do is decided under the lock: their role may have just been taken. */
 export async function changeMember(
   sql: Sql,
   workspaceId: string,
   accountId: string,
   role: PersonRole | null,
-  mayTouch: (before: PersonRole) => boolean,
+  by: string,
 ): Promise<MemberChanged> {
   return sql.begin(async (tx): Promise<MemberChanged> => {
     const members = await lockMembers(tx, workspaceId);
     const before = members.find((one) => one.accountId === accountId);
     if (!before) return "unknown";
-    if (!mayTouch(before.role)) return "not allowed";
+    const own = roleOf(members, by);
+    const leaves = by === accountId && role === null;
+    const may = own !== null && mayAppoint(own, before.role) && (role === null || mayAppoint(own, role));
+    if (!leaves && !may) return "not allowed";
     const owners = members.filter((one) => one.role === "owner");
     if (before.role === "owner" && role !== "owner" && owners.length === 1) return "last owner";
     // what they were allowed to offer, they may offer no longer
@@ -53,13 +56,22 @@ export async function changeMember(
   });
 }
 
-async function lockMembers(tx: Tx, workspaceId: string): Promise<{ accountId: string; role: PersonRole }[]> {
-  return tx<{ accountId: string; role: PersonRole }[]>`
+type LockedMember = { accountId: string; role: PersonRole };
+
+function roleOf(members: readonly LockedMember[], accountId: string): PersonRole | null {
+  return members.find((one) => one.accountId === accountId)?.role ?? null;
+}
+
+async function lockMembers(tx: Tx, workspaceId: string): Promise<LockedMember[]> {
+  return tx<LockedMember[]>`
     select account_id as "accountId", role from member where workspace_id = ${workspaceId}
     order by account_id for update`;
 }
 
-/** One for each address: an older one no longer works. false: there are too many. */
+/**
+ * One for each address: an older one no longer works. "not allowed": who invites may not offer this role, or not take back
+ * what the address was offered before.
+ */
 export async function insertInvitation(
   sql: Sql,
   invitation: Pick<InvitationRow, "id" | "email" | "role"> & {
@@ -70,22 +82,23 @@ export async function insertInvitation(
   since: Date,
   most: number,
   now: Date,
-): Promise<boolean> {
+): Promise<"changed" | "too many" | "not allowed"> {
   const { workspaceId, id, email, role, hash, invitedBy } = invitation;
   return sql.begin(async (tx) => {
-    await lockMembers(tx, workspaceId);
+    const own = roleOf(await lockMembers(tx, workspaceId), invitedBy);
+    const ended = await tx<{ id: string; role: PersonRole; isOpen: boolean }[]>`
+      select id, role, created_at > ${since} as "isOpen" from invitation
+      where workspace_id = ${workspaceId} and (lower(email) = lower(${email}) or created_at <= ${since})
+      order by id for update`;
+    const touched = [role, ...ended.filter(({ isOpen }) => isOpen).map((one) => one.role)];
+    if (own === null || !touched.every((one) => mayAppoint(own, one))) return "not allowed" as const;
     await tx`
-      with ended as materialized (
-        select id from invitation
-        where workspace_id = ${workspaceId} and (lower(email) = lower(${email}) or created_at <= ${since})
-        order by id for update
-      )
-      delete from invitation i using ended where i.workspace_id = ${workspaceId} and i.id = ended.id`;
+      delete from invitation where workspace_id = ${workspaceId} and id = any(${ended.map((one) => one.id)}::uuid[])`;
     const rows = await tx`
       insert into invitation (workspace_id, id, email, role, hash, invited_by, created_at)
       select ${workspaceId}, ${id}, ${email}, ${role}, ${hash}, ${invitedBy}, ${now}
       where (select count(*) from invitation where workspace_id = ${workspaceId}) < ${most} returning 1`;
-    return rows.length > 0;
+    return rows.length > 0 ? ("changed" as const) : ("too many" as const);
   });
 }
 

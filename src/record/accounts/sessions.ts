@@ -28,17 +28,22 @@ export type WorkspaceOfPerson = {
   role: PersonRole;
 };
 
-/** Ends the session that this one replaces, those that are over, and the oldest beyond `most`. */
+/**
+ * Ends the session that this one replaces, those that are over, and the oldest beyond `most`. false: the account is gone, or
+ * its password is another by now, which was to end every session of the former one.
+ */
 export async function beginSession(
   sql: Sql,
-  session: { hash: Buffer; accountId: string; replaced: Buffer | null },
+  session: { hash: Buffer; accountId: string; passwordHash: string; replaced: Buffer | null },
   { begunSince, usedSince }: SessionSpan,
   most: number,
   now: Date,
-): Promise<void> {
-  const { hash, accountId, replaced } = session;
-  await sql.begin(async (tx) => {
-    await tx`select from account where id = ${accountId} for update`;
+): Promise<boolean> {
+  const { hash, accountId, passwordHash, replaced } = session;
+  return sql.begin(async (tx) => {
+    const known = await tx`
+      select from account where id = ${accountId} and password_hash = ${passwordHash} for update`;
+    if (known.length === 0) return false;
     await tx`
       with kept as (
         select hash from session where account_id = ${accountId} and created_at > ${begunSince} and used_at > ${usedSince}
@@ -50,6 +55,7 @@ export async function beginSession(
       )
       delete from session s using ended where s.hash = ended.hash`;
     await tx`insert into session (hash, account_id, created_at, used_at) values (${hash}, ${accountId}, ${now}, ${now})`;
+    return true;
   });
 }
 
