@@ -24,6 +24,9 @@ const TAG_CHARS_MAX = 100;
 /** A record over this is no contact: properties may have 16 KB. */
 const ENTRY_BYTES_MAX = 64 * 1024;
 
+const COLUMNS_MAX = 500;
+const COLUMN_CHARS_SHOWN = 100;
+
 const JSON_DEPTH_MAX = 32;
 
 /** Of an export; a file that has all of them is taken for one. */
@@ -55,12 +58,19 @@ export type Skipped = { record: CsvRecord; reason: string };
 /** So far: everything before `end` is committed or skipped; 0 where nothing was read. */
 export type ImportProgress = { imported: number; skipped: number; end: number; line: number };
 
+/** What whoever has the file can put right. */
+export class ImportFault extends Error {}
+
 /** The names of the columns, or what is wrong with them. */
 export function columnsOf(header: CsvRecord): string[] {
   const names = (header.fields ?? []).map((name) => name.trim());
-  if (!names.includes("email")) throw new Error("the first line must name the columns, one of them `email`");
+  if (names.length > COLUMNS_MAX)
+    throw new ImportFault(`the first line names ${names.length} columns; there can be up to ${COLUMNS_MAX}`);
+  if (!names.includes("email"))
+    throw new ImportFault("the first line must name the columns, one of them `email`");
   const repeated = names.find((name, n) => names.indexOf(name) !== n);
-  if (repeated !== undefined) throw new Error(`the column \`${repeated}\` appears twice`);
+  if (repeated !== undefined)
+    throw new ImportFault(`the column \`${repeated.slice(0, COLUMN_CHARS_SHOWN)}\` appears twice`);
   return names;
 }
 
@@ -126,7 +136,7 @@ async function commit(group: ImportGroup, parts: ImportParts): Promise<ImportGro
     else if (verdict.kind === "too much")
       group.skipped.push({ record, reason: `${verdict.field} ${verdict.message}` });
     else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
-    else throw new Error("the audience was deleted during the import");
+    else throw new ImportFault("the audience was deleted during the import");
   }
   group.skipped.sort((a, b) => a.record.line - b.record.line);
   return group;
@@ -146,13 +156,14 @@ function entryOf(
   if (fields.length > columns.length)
     return `the row has ${fields.length} fields, but there are ${columns.length} columns`;
   if (record.raw.includes("\0")) return "the row holds a NUL character";
-  const given = new Map(columns.map((name, n) => [name, fields[n] ?? ""]));
   // spaces that an export wrote are somebody's
-  if (!isExported) for (const [name, value] of given) given.set(name, value.trim());
-  const email = given.get("email") ?? "";
+  const cell = (n: number) => (isExported ? (fields[n] ?? "") : (fields[n] ?? "").trim());
+  // first of all: a row without an address costs no more than it is long
+  const email = cell(columns.indexOf("email"));
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null || email.endsWith(">"))
     return `\`${email.slice(0, 100)}\` is not an address`;
+  const given = new Map(columns.map((name, n) => [name, cell(n)]));
   if (isExported && given.get("status") === "pending" && !parts.consent)
     return "the contact has not confirmed, and --consent does not say where it gave consent";
   const read = readFields(given, isExported);

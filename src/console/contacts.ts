@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import Type from "typebox";
 import { csvRecords } from "../audience/csv.ts";
 import { exportedLines } from "../audience/export.ts";
-import { columnsOf, importContacts } from "../audience/import.ts";
+import { columnsOf, ImportFault, importContacts } from "../audience/import.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import { findAudience } from "../record/contacts/audiences.ts";
@@ -16,7 +16,8 @@ import { wholeList } from "./pages.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const CSV_CHARS_MAX = 4 * 1024 * 1024;
-const CHUNK_BYTES = 64 * 1024;
+/** The rows of one are read in one go. */
+const CHUNK_BYTES = 4 * 1024;
 const IMPORTS_MAX = 5;
 /** Finished ones that can still be asked for. */
 const IMPORTS_KEPT_MAX = 100;
@@ -140,7 +141,7 @@ async function run(
   try {
     const records = csvRecords(chunksOf(bytes));
     const header = await records.next();
-    if (header.done) throw new Error("the file is empty");
+    if (header.done) throw new ImportFault("the file is empty");
     const columns = columnsOf(header.value);
     const steps = importContacts(records, columns, { ...about, commit, clock }, ({ record, reason }) => {
       if (state.rejected.length < REJECTED_SHOWN_MAX) state.rejected.push({ row: record.line, reason });
@@ -149,8 +150,9 @@ async function run(
       Object.assign(state, { imported, skipped, done: imported + skipped });
     Object.assign(state, { state: "done", rows: state.done });
   } catch (error) {
-    onFault(error);
-    const reason = error instanceof Error ? error.message : "the import could not go on";
+    const isOfFile = error instanceof ImportFault;
+    if (!isOfFile) onFault(error);
+    const reason = isOfFile ? error.message : "the import could not go on: import the file again";
     Object.assign(state, { state: "failed", reason });
   }
 }
