@@ -79,7 +79,7 @@ const program = new Command("bench")
   )
   .option(
     "--backlog <n>",
-    "e-mails already accepted, of `backlog` and `fair`",
+    "e-mails already accepted, of `backlog`, `fair` and `lists`",
     whole(1_000, 100_000_000),
     1_000_000,
   )

@@ -18,7 +18,7 @@ export type Result = {
 };
 
 export type Sizes = {
-  /** E-mails already accepted, for `backlog` and `fair`. */
+  /** E-mails already accepted, for `backlog`, `fair` and `lists`. */
   backlog: number;
   /** E-mails that wait for a cap, for `caps`. */
   waiting: number;

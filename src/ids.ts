@@ -37,6 +37,13 @@ export function floorId(ms: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`;
 }
 
+/** The greatest UUID that is smaller; the least one stays as it is. */
+export function idBefore(id: string): string {
+  const number = BigInt(`0x${id.replaceAll("-", "")}`);
+  const hex = (number === 0n ? number : number - 1n).toString(16).padStart(32, "0");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
 /** When the id was made, in ms. */
 export function timeOfId(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);

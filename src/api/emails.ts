@@ -10,14 +10,8 @@ import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { type ChangeResult, cancel, reschedule } from "../record/mail/change.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
-import {
-  type EmailFilter,
-  type EmailRow,
-  findEmail,
-  listEmails,
-  searchEmails,
-  type WholeEmail,
-} from "../record/mail/read.ts";
+import { type EmailRow, findEmail, listEmails, type WholeEmail } from "../record/mail/read.ts";
+import { type EmailFilter, searchEmails } from "../record/mail/search.ts";
 import { readAttempt } from "../rules/connection.ts";
 import { ENDINGS, type HistoryEntry, OPEN_STATUSES, type Shown } from "../rules/email.ts";
 import { reasonOf } from "../rules/reason.ts";
@@ -54,7 +48,7 @@ const TAG_CHARS_MAX = 256;
 const FILTER_QUERY = [
   { name: "status", description: "as `status` of an e-mail" },
   { name: "to", description: "an address in `to`, `cc` or `bcc`" },
-  { name: "subject", description: "the whole subject" },
+  { name: "subject", description: "words that are all in the subject" },
   { name: "tag", description: "`name:value`" },
   { name: "stream", description: "`transactional`, `bulk` or a stream of the workspace" },
   { name: "api_key_id", description: "only e-mails sent with this key" },
@@ -499,7 +493,7 @@ function recipientIn(query: URLSearchParams): string[] | null {
   if (known === null || asked === undefined) return null;
   const at = known.lastIndexOf("@") + 1;
   const spelt = known.slice(0, at) + domainToUnicode(known.slice(at));
-  return [...new Set([known, asked, spelt])].map((address) => JSON.stringify(address).slice(1, -1));
+  return [...new Set([known, asked, spelt])];
 }
 
 function tagIn(query: URLSearchParams): EmailFilter["tag"] {

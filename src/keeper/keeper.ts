@@ -40,6 +40,7 @@ import {
 import { freeBytesOf, type OverloadLimits, watchOverload } from "../record/mail/overload.ts";
 import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
+import { dropOldBlocks } from "../record/mail/searchblocks.ts";
 import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
 import { numberEvents } from "../record/outbox/outbox.ts";
 import { dropOldDeliveries, stopTelling } from "../record/outbox/webhooks.ts";
@@ -51,6 +52,7 @@ import { letGoOn } from "../record/workspaces/suspension.ts";
 import { StepSize } from "../rules/stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
 import { Retention, type RetentionDays } from "./retention.ts";
+import { SearchUpkeep } from "./searchupkeep.ts";
 import { Sight } from "./sight.ts";
 import { GRACE_MS, Strays } from "./strays.ts";
 
@@ -90,6 +92,7 @@ const STEPS_MAX = {
   held: 5_000,
   /** Workspaces whose old counts go. */
   counts: 1_000,
+  searchBlocks: 1_000,
 };
 /** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
 const SOFT_BOUNCE_DAYS_MAX = 90;
@@ -130,6 +133,7 @@ export class Keeper {
   readonly #ticks: readonly Tick[];
   readonly #strays: Strays;
   readonly #retention: Retention;
+  readonly #searchUpkeep: SearchUpkeep;
   readonly #sizes: Record<keyof typeof STEPS_MAX, StepSize>;
   readonly #erasing: EraseSizes;
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -149,6 +153,7 @@ export class Keeper {
     this.#sizes = mapped(STEPS_MAX, (max) => new StepSize({ max, slowMs }));
     this.#erasing = eraseSizes(slowMs);
     this.#retention = new Retention({ sql: retentionSql, days, onFault });
+    this.#searchUpkeep = new SearchUpkeep(sql, slowMs);
     this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
       { name: "pack", everyMs: 500, run: () => this.pack() },
@@ -162,6 +167,7 @@ export class Keeper {
       { name: "holds", everyMs: 1_000, run: () => this.holds() },
       { name: "domains", everyMs: 60_000, run: () => this.domains() },
       { name: "erase", everyMs: 2_000, run: () => this.erase() },
+      { name: "search", everyMs: 10_000, run: () => this.search() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
       { name: "expiry", everyMs: 600_000, run: () => this.expiry() },
@@ -310,6 +316,13 @@ export class Keeper {
     return isMore ?? false;
   }
 
+  /** What lists of e-mails are searched by. */
+  async search(): Promise<boolean> {
+    const { clock } = this.#parts;
+    const isMore = await this.#leased("search", (lease) => this.#searchUpkeep.work(clock.now(), lease));
+    return isMore ?? false;
+  }
+
   /** Verified domains are looked up again once a day. */
   async domains(): Promise<boolean> {
     const { sql, clock, askTxt, returnPaths, onDomainLost } = this.#parts;
@@ -359,7 +372,8 @@ export class Keeper {
   /** Deletes rows by their own age. A failure with one kind does not stop the others. */
   async expiry(): Promise<boolean> {
     const { sql, retention, onFault } = this.#parts;
-    const { claims, attachments, runs, reports, tlsReports, counts, softBounces, deliveries } = this.#sizes;
+    const { claims, attachments, runs, reports, tlsReports, counts, softBounces, deliveries, searchBlocks } =
+      this.#sizes;
     const drop = (
       size: StepSize,
       step: (tx: Tx, most: number, now: number) => Promise<number>,
@@ -373,6 +387,7 @@ export class Keeper {
     const full = [
       await drop(claims, (tx, most, now) => dropOldClaims(tx, new Date(now), most)),
       await drop(attachments, dropOldAttachments),
+      await drop(searchBlocks, dropOldBlocks),
       await drop(reports, (tx, most, now) =>
         dropOldReports(tx, new Date(now - retention.bodies * DAY_MS), most),
       ),

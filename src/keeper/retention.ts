@@ -86,9 +86,14 @@ export class Retention {
 
   #keptDays(table: Partition["table"]): number {
     const { emails, bodies, events } = this.#parts.days;
-    return { email: emails, body: bodies, outbox: events, webhook_attempt: events, request: REQUEST_DAYS }[
-      table
-    ];
+    return {
+      email: emails,
+      email_ending: emails,
+      body: bodies,
+      outbox: events,
+      webhook_attempt: events,
+      request: REQUEST_DAYS,
+    }[table];
   }
 
   async #dropOne(partition: Partition, now: number, lease: Lease): Promise<boolean> {
@@ -109,8 +114,9 @@ export class Retention {
   /** Looks through the e-mails of a partition's day, at half speed. */
   async #find({ name, table, day }: Partition, before: Date, lease: Lease): Promise<PartitionState> {
     const { sql } = this.#parts;
-    if (table !== "email" && table !== "body") return "over";
     const emails = `email_${day}`;
+    if (table === "email_ending") return (await isThere(sql, emails)) ? "open" : "over";
+    if (table !== "email" && table !== "body") return "over";
     if (!(await isThere(sql, emails))) return "over";
     const check = this.#checks.get(name) ?? new PartitionCheck(sql, emails, CHECK_SLOW_MS);
     this.#checks.set(name, check);

@@ -125,6 +125,7 @@ test("the owner makes the days to come, in which the serving role writes, and dr
   expect(made.map(({ table }) => table).sort()).toEqual([
     "body",
     "email",
+    "email_ending",
     "outbox",
     "request",
     "webhook_attempt",

@@ -583,6 +583,18 @@ const TABLES: readonly Table[] = [
       })),
   },
   {
+    name: "search_block",
+    rows: ({ id, emails }, now) => {
+      const ends = [floorId(now - LONG_AGO_DAYS * DAY_MS), ...emails.map((email) => email.id).sort()];
+      return [0, 5, 10].map((n, place, all) => ({
+        workspace_id: id,
+        from_id: place === 0 ? floorId(0) : (ends[all[place - 1] as number] as string),
+        until_id: ends[n] as string,
+        terms: place === 1 ? null : "{}",
+      }));
+    },
+  },
+  {
     name: "due",
     rows: ({ id, emails }, now) =>
       emails

@@ -94,6 +94,14 @@ import { watchOverload } from "../../src/record/mail/overload.ts";
 import { bounceDeferred, cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
 import { dropOldReports, endReports, insertReports, takeReports } from "../../src/record/mail/reports.ts";
 import { dropOldAttachments } from "../../src/record/mail/retention.ts";
+import {
+  auditBlocks,
+  cutBlocks,
+  dropOldBlocks,
+  FIRST_BLOCK,
+  forgetBlocks,
+  readBlocks,
+} from "../../src/record/mail/searchblocks.ts";
 import { type Settled, settle } from "../../src/record/mail/settle.ts";
 import {
   addComplaints,
@@ -772,6 +780,19 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/retention.ts dropOldAttachments", ({ sql }) =>
     sql.begin((tx) => dropOldAttachments(tx, MOST)),
   ),
+  writer("mail/searchblocks.ts cutBlocks", ({ sql }, rows) =>
+    cutBlocks(sql, rows.workspace().id, rows.now, MOST),
+  ),
+  writer("mail/searchblocks.ts readBlocks", ({ sql }) => readBlocks(sql, MOST)),
+  writer("mail/searchblocks.ts forgetBlocks", async ({ sql }, rows) => {
+    const { id: workspaceId, emails } = rows.workspace();
+    await forgetBlocks(
+      sql,
+      rows.some(emails).map(({ id }) => ({ workspaceId, id })),
+    );
+  }),
+  writer("mail/searchblocks.ts auditBlocks", ({ sql }) => auditBlocks(sql, FIRST_BLOCK, MOST)),
+  writer("mail/searchblocks.ts dropOldBlocks", ({ sql }) => dropOldBlocks(sql, MOST)),
   writer("automations/runs.ts claimRuns", ({ sql }, rows) =>
     claimRuns(sql, { now: rows.now, leaseMs: 1_000, staleAt: 0, most: rows.pick([3, MOST]) }),
   ),

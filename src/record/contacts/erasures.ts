@@ -18,6 +18,7 @@ import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { oldestDay } from "../db/partitions.ts";
 import { deleteDue, forgetReplies } from "../mail/due.ts";
 import { forgetReports } from "../mail/reports.ts";
+import { forgetBlocks } from "../mail/searchblocks.ts";
 import { forgetSuppressed } from "../mail/suppressions.ts";
 import { forgetResponses } from "../outbox/webhooks.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
@@ -269,6 +270,10 @@ async function redactSome(
     const redacted = mails.flatMap((mail) => redact(mail, identities, now.toISOString()) ?? []);
     if (redacted.length === 0) return;
     await saveRedacted(tx, workspaceId, redacted, now);
+    await forgetBlocks(
+      tx,
+      redacted.map(({ id }) => ({ workspaceId, id })),
+    );
     const keyOf = ({ id: emailId }: RedactedEmail) => ({ workspaceId, emailId });
     // locks all of the due rows, so that those to delete are not locked out of order
     await forgetReplies(tx, redacted.map(keyOf));

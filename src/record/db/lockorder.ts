@@ -38,6 +38,7 @@ export const LOCK_ORDER = [
   "webhook_attempt",
   "erasure",
   "email", // before its due row, and before the bag that it enters or leaves
+  "search_block", // after the e-mails that it holds
   "attachment",
   "due",
   "bag",
@@ -91,6 +92,7 @@ export const GUARDED: Readonly<Record<string, (typeof LOCK_ORDER)[number]>> = {
   run_step: "run",
   erased_address: "erasure",
   body: "email",
+  email_ending: "email", // written by triggers
   capacity: "ledger",
   cap_change: "ledger", // only ever inserted
   sender_limit: "ledger",

@@ -1,5 +1,5 @@
 /**
- * Partitions of `email`, `body` and `request` by the day of the id's time, of `outbox` by the day of writing and of
+ * Partitions of `email`, `email_ending`, `body` and `request` by the day of the id's time, of `outbox` by the day of writing and of
  * `webhook_attempt` by the day of the attempt (UTC): made ahead by any role, dropped by retention. An id outside every
  * partition cannot be written, so the days ahead are made long
  * before they are needed.
@@ -19,11 +19,12 @@ export const PARTITION_DAYS_AHEAD = 7;
 const PARTITION_DAYS_BEHIND = 1;
 const PARTITION_LOCK = 7_165_002;
 
-const TABLES = ["email", "body", "outbox", "request", "webhook_attempt"] as const;
+const TABLES = ["email", "email_ending", "body", "outbox", "request", "webhook_attempt"] as const;
 /** By a time, and not by an id. */
 const BY_TIME: readonly string[] = ["outbox", "webhook_attempt"];
 const STORAGE = {
   email: "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1)",
+  email_ending: "with (fillfactor = 100)",
   body: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
   outbox: "with (fillfactor = 90)",
   request: "with (fillfactor = 100)",
@@ -47,7 +48,7 @@ export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
            case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
     from pg_class c left join pg_inherits on inhrelid = c.oid
     where relkind = 'r' and pg_table_is_visible(c.oid)
-      and relname ~ '^(email|body|outbox|request|webhook_attempt)_[0-9]{8}$'
+      and relname ~ '^(email|email_ending|body|outbox|request|webhook_attempt)_[0-9]{8}$'
     order by 3, 1`;
 }
 

@@ -11,7 +11,7 @@
  * Bodies of large submissions are written ahead of all locks, under ids that are fresh, and removed by the same
  * transaction when the submission is refused.
  */
-import { newId } from "../../ids.ts";
+import { floorId, newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
 import { advance, judge, type LedgerVerdict, nextTurn, waitForMonth } from "../../rules/ledger.ts";
 import { shardOf } from "../../rules/shards.ts";
@@ -45,6 +45,7 @@ import {
   type NewEmail,
 } from "./emails.ts";
 import { type Claim, dropClaims, takeClaims } from "./idempotency.ts";
+import { BLOCK_AGE_MS_MIN, forgetBlocks } from "./searchblocks.ts";
 
 const ACCEPTED = new Counter("postrider_emails_accepted_total", "E-mails that were committed", ["stream"]);
 export const SUPPRESSED = new Counter(
@@ -178,6 +179,9 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     if (emails.length === 0) return writes;
     writes.push(insertEmails(tx, this.#accepted, bagOfEach(this.#bags), at));
     if (this.#marked.length > 0) writes.push(markRecipients(tx, this.#marked));
+    const lateBefore = floorId(now - BLOCK_AGE_MS_MIN);
+    const late = emails.filter(({ id }) => id < lateBefore);
+    if (late.length > 0) writes.push(forgetBlocks(tx, late));
     const isAhead = this.#bodiesAhead.size > 0;
     const bodies = isAhead ? emails.filter((email) => !this.#bodiesAhead.has(email)) : emails;
     if (bodies.length > 0) writes.push(insertBodies(tx, bodies));

@@ -43,7 +43,8 @@ export type TickName =
   | "expiry"
   | "domains"
   | "events"
-  | "holds";
+  | "holds"
+  | "search";
 const TICKS: readonly TickName[] = [
   "pack",
   "release",
@@ -59,6 +60,7 @@ const TICKS: readonly TickName[] = [
   "domains",
   "events",
   "holds",
+  "search",
 ];
 
 /**

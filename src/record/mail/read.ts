@@ -1,9 +1,8 @@
 /** Reading e-mails: one whole, or a page of them, newest first. Every query bounds the id, and so meets few partitions. */
 
-import { floorId } from "../../ids.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Situation } from "../../rules/reason.ts";
-import { BULK, isBuiltIn, type MailStream } from "../../rules/stream.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import type { AttachmentRef, EmailKey, Extra } from "./emails.ts";
 
@@ -84,103 +83,20 @@ export async function listEmails(
   return { rows, isMore: (found[0]?.found ?? 0) > rows.length };
 }
 
-/** What a list of e-mails is narrowed to; null: to nothing. */
-export type EmailFilter = {
-  keyId: string | null;
-  status: string | null;
-  /** Whoever is named in to, cc or bcc, in each of the ways to write the address. */
-  recipient: readonly string[] | null;
-  subject: string | null;
-  tag: { name: string; value: string } | null;
-  stream: string | null;
-  since: Date | null;
-  until: Date | null;
-};
-
-/** So many e-mails of a workspace are looked at for one page: about 10 ms. */
-export const WALK_MAX = 5_000;
-/** Tags are with the bodies: to look at one costs three times as much. */
-const TAG_WALK_MAX = 1_500;
-/** Ids are made up to so long before the commit that says when an e-mail was accepted. */
-const ID_AGE_MS_MAX = 60_000;
-
-export type FoundEmails = { rows: EmailRow[]; isMore: boolean; next: string | null };
-
-/**
- * The e-mails that match, from the position on. Looks at a bounded number of them, whatever the filter and whatever the
- * workspace holds: no index says who has what status or recipient, since every send would pay for it. So a page may hold
- * fewer than match, or none; `next` is where to go on, and null when everything was looked at.
- */
-export async function searchEmails(
-  sql: Sql,
-  workspaceId: string,
-  filter: EmailFilter,
-  page: Page,
-): Promise<FoundEmails> {
-  const { before, limit } = page;
-  const order = before === null ? sql`desc` : sql`asc`;
-  const most = filter.tag === null ? WALK_MAX : TAG_WALK_MAX;
-  const within = sql`workspace_id = ${workspaceId} ${positionOf(sql, filter, page)}`;
-  const found = await sql<{ id: string }[]>`
-    select e.id from (select * from email where ${within} order by id ${order} limit ${most}) e
-    where ${matches(sql, filter)} order by e.id ${order} limit ${limit + 1}`;
-  const ids = found.slice(0, limit).map(({ id }) => id);
-  const rows = await rowsOf(sql, workspaceId, ids, order);
-  if (found.length > limit) return { rows, isMore: true, next: ids.at(-1) ?? null };
-  const [last] = await sql<{ id: string }[]>`
-    select id from email where ${within} order by id ${order} offset ${most - 1} limit 1`;
-  return { rows, isMore: last !== undefined, next: last?.id ?? null };
-}
-
-/** An e-mail may be sent while its partition is dropped: it is left out then. */
-async function rowsOf(
+/** In the order of their ids. An e-mail may be sent while its partition is dropped: it is left out then. */
+export async function readEmails(
   sql: Sql,
   workspaceId: string,
   ids: readonly string[],
   order: Statement,
 ): Promise<EmailRow[]> {
-  if (ids.length === 0) return [];
+  const sorted = [...ids].sort();
+  const [first, last] = [sorted[0], sorted.at(-1)];
+  if (first === undefined || last === undefined) return [];
   return sql<EmailRow[]>`
     select ${columns(sql)} from email e ${situationOf(sql)}
-    where e.workspace_id = ${workspaceId} and e.id = any(${[...ids]}::uuid[]) order by e.id ${order}`;
-}
-
-function positionOf(sql: Sql, { since, until }: EmailFilter, { after, before }: Page): Statement {
-  const from = since && floorId(since.getTime() - ID_AGE_MS_MAX);
-  const to = until && floorId(until.getTime());
-  return sql`${after === null ? sql`` : sql`and id < ${after}`} ${before === null ? sql`` : sql`and id > ${before}`}
-    ${from === null ? sql`` : sql`and id >= ${from}`} ${to === null ? sql`` : sql`and id < ${to}`}`;
-}
-
-function matches(
-  sql: Sql,
-  { keyId, status, recipient, subject, tag, stream, since, until }: EmailFilter,
-): Statement {
-  const ways = recipient?.flatMap((address) => [`"${address}"`, `<${address}>`]) ?? null;
-  return sql`true ${keyId === null ? sql`` : sql`and e.key_id = ${keyId}`}
-    ${status === null ? sql`` : sql`and e.status = ${status}`}
-    ${subject === null ? sql`` : sql`and strpos(e.head::text, ${JSON.stringify(subject)}) > 0 and e.head ->> 'subject' = ${subject}`}
-    ${since === null ? sql`` : sql`and e.created_at >= ${since}`} ${until === null ? sql`` : sql`and e.created_at < ${until}`}
-    ${stream === null ? sql`` : isBuiltIn(stream) ? sql`and e.stream = '' and e.bulk = ${stream === BULK}` : sql`and e.stream = ${stream}`}
-    ${ways === null ? sql`` : sql`and ${namesOneOf(sql, ways)}`}
-    ${tag === null ? sql`` : sql`and ${hasTag(sql, tag)}`}`;
-}
-
-/** One probe for each e-mail: what could be planned as a join might read the bodies of the whole workspace. */
-function hasTag(sql: Sql, tag: { name: string; value: string }): Statement {
-  return sql`(
-    select (b.extra -> 'tags')::jsonb from body b where b.workspace_id = e.workspace_id and b.id = e.id
-  ) @> ${sql.json([tag])}`;
-}
-
-/** As JSON writes an address: alone, or behind a name. To look through the text costs a tenth of taking it apart. */
-function namesOneOf(sql: Sql, ways: readonly string[]): Statement {
-  const head = sql`lower(e.head::text collate "C")`;
-  const named = sql`lower(((e.head -> 'to')::text || (e.head -> 'cc')::text || (e.head -> 'bcc')::text) collate "C")`;
-  return sql`(${ways.reduce<Statement>(
-    (found, way) => sql`${found} or (strpos(${head}, ${way}) > 0 and strpos(${named}, ${way}) > 0)`,
-    sql`false`,
-  )})`;
+    where e.workspace_id = ${workspaceId} and e.id = any(${sorted}::uuid[]) and e.id between ${first} and ${last}
+    order by e.id ${order}`;
 }
 
 function columns(sql: Sql) {

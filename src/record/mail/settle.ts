@@ -22,6 +22,7 @@ import {
   PartTallies,
   type PartTally,
 } from "./parttallies.ts";
+import { forgetBlocks } from "./searchblocks.ts";
 import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
 import {
@@ -282,6 +283,7 @@ async function endRedacted(tx: Tx, redacted: readonly ErasedRecipientRow[]): Pro
       and e.id = any(${ids}::uuid[]) and e.marks not like '%o%' and ${isErased(tx)}
     returning e.workspace_id as "workspaceId", e.id`;
   const overIds = over.map(({ id }) => id);
+  if (over.length > 0) await forgetBlocks(tx, over);
   await tx`
     update body set html = null, plain = null, extra = null
     where (workspace_id, id) in (
