@@ -6,12 +6,7 @@ import { makeKey, newSelector, publicPartOf, readDomain, Sealer } from "../domai
 import { type DomainDns, recordsOf, verifyRecords } from "../domain/records.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import {
-  type DomainKey,
-  deleteDomainKeys,
-  insertDomainKey,
-  listDomainKeys,
-} from "../record/workspaces/domainkeys.ts";
+import { deleteDomainKeys, insertDomainKey, listDomainKeys } from "../record/workspaces/domainkeys.ts";
 import {
   countDomains,
   findShownDomain,
@@ -275,7 +270,7 @@ class Domains {
       ttl: "Auto",
       status: found.seen[record.name] ?? (found.seenAt === null ? "not_started" : "pending"),
     }));
-    return { ...summary(found), status: statusOf(found, keys), records };
+    return { ...summary(found), records };
   }
 }
 
@@ -311,14 +306,8 @@ function answer(id: string): Answer {
 }
 
 /** Verified domains whose mail is not signed yet are so in part. */
-function statusOf(found: ShownDomain, keys: readonly DomainKey[]): string {
-  if (found.verifiedAt !== null && !keys.some(({ state }) => state === "signing"))
-    return "partially_verified";
-  return briefStatus(found);
-}
-
-function briefStatus({ verifiedAt, seenAt }: ShownDomain): string {
-  if (verifiedAt !== null) return "verified";
+function statusOf({ verifiedAt, seenAt, isSigned }: ShownDomain): string {
+  if (verifiedAt !== null) return isSigned ? "verified" : "partially_verified";
   return seenAt === null ? "not_started" : "pending";
 }
 
@@ -327,7 +316,7 @@ function summary(found: ShownDomain) {
   return {
     id,
     name: domain,
-    status: briefStatus(found),
+    status: statusOf(found),
     created_at: iso(createdAt),
     region: null,
     capabilities: { sending: "enabled", receiving: "disabled" },

@@ -108,6 +108,9 @@ describe("a domain", () => {
     publish(first);
     await theirs.client.post(`/domains/${first.id}/verify`);
     expect((await theirs.client.get<Domain>(`/domains/${first.id}`)).body.status).toBe("partially_verified");
+    expect((await theirs.client.get<{ data: Domain[] }>("/domains")).body.data).toMatchObject([
+      { id: first.id, status: "partially_verified" },
+    ]);
     publish(mine);
     await ws.client.post(`/domains/${mine.id}/verify`);
     expect((await get(mine.id)).status).toBe("pending");

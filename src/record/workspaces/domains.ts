@@ -27,6 +27,8 @@ export type ShownDomain = SenderDomain & {
   createdAt: Date;
   seen: Readonly<Record<string, RecordStatus>>;
   seenAt: Date | null;
+  /** Its mail is signed with a key of its own. */
+  isSigned: boolean;
 };
 
 /** A workspace whose copies elsewhere are out of date. */
@@ -262,7 +264,9 @@ async function raiseVersions(tx: Tx, workspaceIds: readonly string[], now: Date)
 }
 
 function shownColumns(sql: Sql) {
-  return sql`${columns(sql)}, id, created_at as "createdAt", seen, seen_at as "seenAt"`;
+  return sql`${columns(sql)}, id, created_at as "createdAt", seen, seen_at as "seenAt",
+    exists (select from domain_key k
+      where k.workspace_id = domain.workspace_id and k.domain = domain.domain and k.state = 'signing') as "isSigned"`;
 }
 
 function columns(sql: Sql) {
