@@ -59,7 +59,7 @@ const COUNTER_CLOSE_MS = 500;
 const SHAPES_MAX = 20_000;
 const NO_GROUP = "other";
 /** Until a file may name another, or its first day may have come. */
-const NO_SOURCE_MS = 60_000;
+const SOURCE_TO_COME_MS = 60_000;
 
 /** The courier that the settings describe. Throws with words for the operator. */
 export function directCourier(settings: DirectSettings, shaping: Shaping, parts: ReceiverParts): Direct {
@@ -251,7 +251,14 @@ export class Direct implements Courier {
       if (best === null || found.limited.turnMs < best.limited.turnMs) best = found;
       if (best.limited.turnMs === 0) break;
     }
-    return best ?? refusal ?? NO_SOURCE;
+    return best ?? refusal ?? this.#withoutSource(pool, route);
+  }
+
+  /** Before an address' first day mail waits for that; hosts that no address reaches are as good as none. */
+  #withoutSource(pool: readonly SourceAddress[], { stops }: MailRoute): Reply {
+    const { shaping } = this.#options;
+    const comes = pool.some((source) => !shaping.hasBegun(source) && reachableFrom(source, stops).length > 0);
+    return comes ? SOURCE_TO_COME : UNREACHABLE_FROM_HERE;
   }
 
   /** A sender that is slowed down at this provider waits for its turn. */
@@ -377,14 +384,20 @@ export class Direct implements Courier {
   }
 }
 
-const NO_SOURCE: Reply = {
+const SOURCE_TO_COME: Reply = {
   ...troubleOf(
     "session",
     "LIMITED",
     "no source address of its pool may send there yet: see `sources` and `pools` in the shaping file",
   ),
-  retryMs: NO_SOURCE_MS,
+  retryMs: SOURCE_TO_COME_MS,
 };
+const UNREACHABLE_FROM_HERE = troubleOf(
+  "route",
+  "NO_SOURCE",
+  "4.4.4 no source address of its pool reaches the addresses of its hosts: see `sources` and `pools` in the shaping file",
+  "4.4.4",
+);
 const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
 

@@ -63,8 +63,8 @@ export function attempted(
   rules: AttemptRules,
 ): Attempted {
   // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
-  const isExpired = email.triedSince !== null && time.at - email.triedSince > rules.lifetimeMs;
-  const outcomes = replies.map((reply) => classify(reply, isExpired, rules.carriesTo));
+  const lifetimes = email.triedSince === null ? 0 : (time.at - email.triedSince) / rules.lifetimeMs;
+  const outcomes = replies.map((reply) => classify(reply, lifetimes > 1, rules.carriesTo, lifetimes > 2));
   const result = new Result(time, rules, email);
   let answered = 0;
   for (let place = 0; place < email.marks.length; place++) {

@@ -14,7 +14,8 @@
  *                                            bounce everybody's mail
  *   its domain's key cannot be used          unsent: it waits rather than goes unsigned
  *   deferred, and tried for too long         bounced, expired, with that last reply; but not while no
- *                                            receiver can be asked: what is unsent, and silence of DNS
+ *                                            receiver can be asked: what is unsent, and silence of DNS, which may
+ *                                            be our own resolver's for as long again
  *
  * To whom a 5xx belongs: before MAIL always to us. To MAIL, to us as well (the sender's domain is not set up, the account
  * is barred: the recipients have no part in it), unless it names the mail's size, its content or its sender's syntax. To
@@ -30,9 +31,16 @@ import { type Verdict, verdictOn } from "./verdict.ts";
 
 type CarriesTo = "smarthost" | "receivers";
 
-export function classify(reply: Reply, isExpired: boolean, carriesTo: CarriesTo = "smarthost"): Outcome {
+/** `isLongExpired`: it has been tried for twice as long as mail lives. */
+export function classify(
+  reply: Reply,
+  isExpired: boolean,
+  carriesTo: CarriesTo = "smarthost",
+  isLongExpired = false,
+): Outcome {
   const outcome = judge(reply, carriesTo);
-  if (!isExpired || outcome.kind !== "deferred" || reply.error === "DNS_SILENT") return outcome;
+  const isOver = reply.error === "DNS_SILENT" ? isLongExpired : isExpired;
+  if (!isOver || outcome.kind !== "deferred") return outcome;
   const { reason, confidence } = verdictOf(reply, carriesTo);
   return { kind: "bounced", reply, why: "expired", category: "expired", reason, confidence };
 }

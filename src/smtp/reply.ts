@@ -78,6 +78,8 @@ export type Trouble =
   /** Its mail hosts do not exist, or have addresses that mail may not go to. */
   | "NO_HOST"
   | "ADDRESS_BARRED"
+  /** No source address of ours is of a family that its hosts have. */
+  | "NO_SOURCE"
   /** Its mail hosts, or their TLSA records, could not be looked up with proof. */
   | "DANE_FAILED"
   /** The certificate is none of those that the host publishes. */

@@ -184,6 +184,14 @@ test("nothing expires before a receiver could be asked", () => {
   expect(inShort(classify(silent, true, "receivers"))).toBe("deferred unreachable");
 });
 
+test("silence of DNS is the domain's own fault after a second lifetime", () => {
+  const silent = troubleOf("route", "DNS_SILENT", "4.4.3 DNS about a.test: ETIMEOUT", "4.4.3");
+  expect(inShort(classify(silent, true, "receivers", true))).toBe("bounced expired expired");
+  expect(inShort(classify(troubleOf("session", "BUSY", "busy"), true, "receivers", true))).toBe(
+    "unsent busy",
+  );
+});
+
 test("an operator is called for what waiting does not mend", () => {
   expect(concernsOperator(said("auth", "535 5.7.8 bad credentials"))).toBe(true);
   expect(concernsOperator(said("mail", "550 5.7.1 sender not allowed"))).toBe(true);
