@@ -265,7 +265,7 @@ function whyFailed(dane: DaneFound, hosts: readonly Mx[]): string {
 
 function daneNeed(dane: DaneFound, host: string): TlsNeed | null {
   const found = daneOfHost(dane, host);
-  if (found.kind === "records") return { kind: "dane", by: "dane", records: found.records };
+  if (found.kind === "records") return { kind: "dane", by: "dane", records: found.records, name: found.name };
   return found.kind === "unusable" ? ENCRYPTED_BY_DANE : null;
 }
 

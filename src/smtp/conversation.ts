@@ -326,13 +326,13 @@ export class Conversation {
   }
 
   async #secure(): Promise<void> {
-    const { host, verifyCertificate, ca, secureContext } = this.peer;
+    const { host, need, verifyCertificate, ca, secureContext } = this.peer;
     this.#phase = "tls";
     this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
     const secured = connectTls({
       socket: this.#socket,
       host,
-      ...(isIP(host) === 0 && { servername: host }),
+      ...(isIP(host) === 0 && { servername: need?.kind === "dane" ? need.name : host }),
       ...(ca !== null && { ca }),
       ...(secureContext && { secureContext }),
       rejectUnauthorized: verifyCertificate,
@@ -352,9 +352,9 @@ export class Conversation {
 
   /** Why the certificate proves nothing. */
   #doubt(secured: TLSSocket): Trouble | (string & {}) | null {
-    const { host, need, wallMs = 0 } = this.peer;
+    const { need, wallMs = 0 } = this.peer;
     if (need?.kind === "dane")
-      return provesTlsa(secured.getPeerCertificate(true), need.records, host, wallMs)
+      return provesTlsa(secured.getPeerCertificate(true), need.records, need.name, wallMs)
         ? null
         : "TLSA_MISMATCH";
     return secured.authorized ? null : String(secured.authorizationError);

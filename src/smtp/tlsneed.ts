@@ -12,8 +12,8 @@ export type TlsNeed =
   | { readonly kind: "encrypted"; readonly by: TlsPolicy }
   /** Its certificate is valid for the host's name, and an authority that we know signed it. */
   | { readonly kind: "verified"; readonly by: TlsPolicy }
-  /** Its certificate is one of those that signed DNS names for the host. */
-  | { readonly kind: "dane"; readonly by: "dane"; readonly records: readonly Tlsa[] };
+  /** Its certificate is one of those that signed DNS names for the host, under this name. */
+  | { readonly kind: "dane"; readonly by: "dane"; readonly records: readonly Tlsa[]; readonly name: string };
 
 /** For replies. */
 export const REQUIRED_BY: Record<TlsPolicy, string> = {

@@ -23,7 +23,8 @@ export type DaneSettings = {
 export type HostDane =
   /** Nothing is published, or its zone is not signed. */
   | { kind: "none" }
-  | { kind: "records"; records: readonly Tlsa[] }
+  /** `name`: under which they are published, and by which certificates may call the host. */
+  | { kind: "records"; records: readonly Tlsa[]; name: string }
   /** What is published cannot be used: encryption is due all the same. */
   | { kind: "unusable" }
   | { kind: "failed"; why: string };
@@ -96,17 +97,28 @@ export class Dane {
     return { kind: "secure", hosts: new Map(found) };
   }
 
-  /** RFC 7672, 2.2.2: where its addresses are not signed, TLSA records are not asked for. */
+  /** RFC 7672, 2.2.2: where its addresses are not signed, TLSA records are not asked for, unless it is a signed alias. */
   async #ofHost(host: string): Promise<HostDane> {
     const v4 = await this.#dns.ask(host, "A");
     const address = hasRecords(v4) || v4.kind === "failed" ? v4 : await this.#dns.ask(host, "AAAA");
     if (address.kind === "failed") return address;
-    if (!address.isSecure) return { kind: "none" };
-    const tlsa = await this.#dns.ask(`_${this.#settings.smtpPort}._tcp.${host}`, "TLSA");
+    const owner = address.kind === "found" ? address.owner : host;
+    if (address.isSecure) {
+      const found = await this.#published(owner);
+      return found.kind === "none" && owner !== host ? this.#published(host) : found;
+    }
+    if (owner === host) return { kind: "none" };
+    const alias = await this.#dns.ask(host, "CNAME");
+    if (alias.kind === "failed") return alias;
+    return alias.isSecure ? this.#published(host) : { kind: "none" };
+  }
+
+  async #published(name: string): Promise<HostDane> {
+    const tlsa = await this.#dns.ask(`_${this.#settings.smtpPort}._tcp.${name}`, "TLSA");
     if (tlsa.kind === "failed") return tlsa;
     if (!hasRecords(tlsa) || !tlsa.isSecure) return { kind: "none" };
     const records = tlsa.records.flatMap(({ data }) => readTlsa(data) ?? []);
-    return records.length > 0 ? { kind: "records", records } : { kind: "unusable" };
+    return records.length > 0 ? { kind: "records", records, name } : { kind: "unusable" };
   }
 }
 

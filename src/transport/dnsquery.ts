@@ -10,14 +10,14 @@ import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { connect, isIP } from "node:net";
 
-export const DNS_TYPE = { A: 1, SOA: 6, MX: 15, AAAA: 28, TLSA: 52 } as const;
+export const DNS_TYPE = { A: 1, CNAME: 5, SOA: 6, MX: 15, AAAA: 28, TLSA: 52 } as const;
 export type DnsType = keyof typeof DNS_TYPE;
 
 export type AnswerRecord = { data: Buffer /** Of an MX record, in lower case. */; host: string };
 
 export type DnsAnswer =
-  /** What the name, or the one that it stands for, has of this type: also nothing. */
-  | { kind: "found"; isSecure: boolean; records: AnswerRecord[] }
+  /** What the name, or the one that it stands for (`owner`), has of this type: also nothing. */
+  | { kind: "found"; isSecure: boolean; owner: string; records: AnswerRecord[] }
   | { kind: "missing"; isSecure: boolean }
   /** `isRefused`: the resolver itself says that it cannot answer, as where a signature is wrong. */
   | { kind: "failed"; isRefused: boolean; why: string };
@@ -33,7 +33,6 @@ const RECORDS_MAX = 200;
 const NAME_CHARS_MAX = 255;
 const LABELS_MAX = 128;
 const ALIASES_MAX = 8;
-const TYPE_CNAME = 5;
 const TYPE_OPT = 41;
 const CLASS_IN = 1;
 const RESPONSE = 0x8000;
@@ -170,7 +169,7 @@ function answerIn(message: Buffer, question: Buffer): DnsAnswer {
   if (code !== NO_ERROR) return failed(`the resolver answers with the code ${code}`, true);
   if ((flags & TRUNCATED) !== 0) return failed("the answer is cut off");
   try {
-    return { kind: "found", isSecure, records: recordsIn(message, question) };
+    return { kind: "found", isSecure, ...recordsIn(message, question) };
   } catch (error) {
     return failed(error instanceof MalformedAnswer ? error.message : "the answer is malformed");
   }
@@ -181,23 +180,24 @@ class MalformedAnswer extends Error {}
 type Resource = { owner: string; type: number; dataAt: number; data: Buffer };
 
 /** Of the name that is asked for, or of the one at the end of its aliases. */
-function recordsIn(message: Buffer, question: Buffer): AnswerRecord[] {
+function recordsIn(message: Buffer, question: Buffer): { owner: string; records: AnswerRecord[] } {
   const end = endOfQuestion(question);
   const wanted = question.readUInt16BE(end - 4);
   const resources = resourcesIn(message, end);
   let owner = nameAt(question, HEADER_BYTES).name;
-  for (let aliases = 0; ; aliases++) {
-    const alias = resources.find((one) => one.type === TYPE_CNAME && one.owner === owner);
+  for (let aliases = 0; wanted !== DNS_TYPE.CNAME; aliases++) {
+    const alias = resources.find((one) => one.type === DNS_TYPE.CNAME && one.owner === owner);
     if (!alias) break;
     if (aliases === ALIASES_MAX) throw new MalformedAnswer("the name has too many aliases");
     owner = nameAt(message, alias.dataAt).name;
   }
-  return resources
+  const records = resources
     .filter((one) => one.type === wanted && one.owner === owner)
     .map(({ type, data, dataAt }) => ({
       data,
       host: type === DNS_TYPE.MX ? nameAt(message, dataAt + 2).name : "",
     }));
+  return { owner, records };
 }
 
 function resourcesIn(message: Buffer, from: number): Resource[] {

@@ -9,6 +9,7 @@ import { inShort, openWorld, type World } from "../rig/direct.ts";
 const RECORDS: HostDane = {
   kind: "records",
   records: [{ usage: 3, selector: 1, matching: 1, hex: "00".repeat(32) }],
+  name: "mx.victim.test",
 };
 const SIGNED: Record<string, DaneFound> = {
   "victim.test": { kind: "secure", hosts: new Map([["mx.victim.test", RECORDS]]) },

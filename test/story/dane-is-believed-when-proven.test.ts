@@ -78,6 +78,13 @@ receivers.open = { certificate: null, tlsa: [tlsa(chained.certificate, 3, 1, 1)]
 receivers.none = { certificate: null, tlsa: [] };
 receivers.forged = { certificate: stranger, tlsa: [tlsa(stranger.cert, 3, 1, 2)] };
 const names = Object.keys(receivers);
+/** Hosts that are aliases: of what, and at which of the two names the certificate is published. */
+const ALIASES = {
+  target: { of: "real.target.dane.test", at: "real.target.dane.test" },
+  initial: { of: "real.initial.dane.test", at: "mx.initial.dane.test" },
+  leaving: { of: "mx.plain.test", at: "mx.leaving.dane.test" },
+};
+const aliased = own("aliased");
 const addressOf = (name: string) => `127.1.1.${names.indexOf(name) + 1}`;
 
 let world: World;
@@ -90,6 +97,17 @@ beforeAll(async () => {
     `mx.${name} A ${addressOf(name)}`,
     ...(receivers[name] as Receiver).tlsa.map((one) => `_${world.port}._tcp.mx.${name} ${one}`),
   ]);
+  for (const [name, { of, at }] of Object.entries(ALIASES)) {
+    const [target, published] = [of, at].map((one) => `${one}.`);
+    records.push(`${name} MX 10 mx.${name}`, `mx.${name} CNAME ${target}`);
+    if (of.endsWith(".dane.test")) records.push(`${target} A 127.1.2.3`);
+    records.push(`_${world.port}._tcp.${published} ${tlsa(aliased.cert, 3, 1, 1)}`);
+    world.name({
+      [`${name}.dane.test`]: { mx: [[10, `mx.${name}.dane.test`]] },
+      [`mx.${name}.dane.test`]: { addresses: ["127.1.2.3"] },
+    });
+  }
+  await world.peerAt("127.1.2.3", (talk) => talk.takeSecured(aliased));
   const forgeTlsa = (text: string) =>
     text.replace(/^(_\d+\._tcp\.mx\.forged\..*TLSA\s+3 1 2 )(\w\w)/im, "$1ee");
   const forgeMx = (text: string) => text.replace(/(\sMX\s+)10(\s+mx\.badmx\.)/i, "$111$2");
@@ -180,6 +198,17 @@ describe.skipIf(missing)(missing ?? "with unbound", () => {
     expect(reply && classify(reply, false, "receivers")).toMatchObject({
       kind: "deferred",
       why: "unreachable",
+    });
+  });
+
+  test.each([
+    ["at the name that it stands for", "target"],
+    ["at its own name", "initial"],
+    ["at its own name, while it leads out of signed zones", "leaving"],
+  ])("a host that is an alias publishes %s", async (_, name) => {
+    expect(await sendTo(`${name}.dane.test`)).toMatchObject({
+      code: 250,
+      via: { isVerified: true, policy: "dane" },
     });
   });
 

@@ -163,6 +163,27 @@ test("a domain keeps at most 200 reports of a day", async () => {
   expect(await loop.engine.sql`select from tls_report_in`).toHaveLength(200);
 });
 
+test("strangers who send many crowd out nobody", async () => {
+  const of = (organization: string, id: string, domain = "ours.test") =>
+    mailOf(zipped(report(domain, { "organization-name": organization, "report-id": id })));
+  const organizations = async () =>
+    (await loop.engine.sql<{ organization: string }[]>`select organization from tls_report_in`).map(
+      (row) => row.organization,
+    );
+  await resultOf(of("Known", "yesterday"));
+  await loop.engine.sql`update tls_report_in set received_at = now() - interval '2 days'`;
+  await loop.engine.sql`
+    insert into tls_report_in select gen_random_uuid(), domain, 'Stranger ' || n / 2, n::text, begins_at, ends_at, policy,
+      succeeded, failed, failures, now() from tls_report_in, generate_series(1, 200) n`;
+  await resultOf(of("Known", "today"));
+  await resultOf(of("Known", "today, too"));
+  await resultOf(of("Another", "first"));
+  const kept = await organizations();
+  expect(kept.filter((name) => name === "Known")).toHaveLength(3);
+  expect(kept).toContain("Another");
+  expect(kept).toHaveLength(201);
+});
+
 test.each([
   ["a bomb", BOMB],
   ["a very deep one", DEEP],

@@ -1,6 +1,6 @@
 /** TLS reports of others about our own domains. Who wrote one is their own claim, so nothing follows from it. */
 import { newId } from "../../ids.ts";
-import type { Sql, Tx } from "../db/connect.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 
 export type HeardTlsReport = {
   organization: string;
@@ -14,17 +14,22 @@ export type HeardTlsReport = {
   failures: { result: string; host: string | null; sessions: number; why: string | null }[];
 };
 
-/** Of one domain on one day; more are left out. */
+/** Of one domain on one day. */
 const REPORTS_OF_A_DAY_MAX = 200;
 const LISTED_MAX = 1_000;
 
-/** Those that are known are not written again. */
+/**
+ * Those that are known are not written again. Anybody may send as many as they like under any name: where a domain has its
+ * fill of a day, one of an organization that reported before goes before one of a stranger, and then one of whoever has
+ * fewer before one of whoever has most.
+ */
 export async function insertTlsReports(
   tx: Tx | Sql,
   heard: readonly HeardTlsReport[],
   now: Date,
 ): Promise<void> {
-  for (const one of [...heard].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)))
+  for (const one of [...heard].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))) {
+    await makeRoom(tx, one, now);
     await tx`
       insert into tls_report_in
         (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures, received_at)
@@ -33,6 +38,28 @@ export async function insertTlsReports(
       where (select count(*) from tls_report_in
         where domain = ${one.domain} and received_at > ${now}::timestamptz - interval '1 day') < ${REPORTS_OF_A_DAY_MAX}
       on conflict do nothing`;
+  }
+}
+
+async function makeRoom(tx: Tx | Sql, { domain, organization }: HeardTlsReport, now: Date): Promise<void> {
+  const isKnown = (name: Statement) => tx`exists (select from tls_report_in known
+    where known.domain = ${domain} and known.organization = ${name} and known.received_at <= ${now}::timestamptz - interval '1 day')`;
+  await tx`
+    with today as materialized (
+      select id, organization, count(*) over (partition by organization) as reports
+      from tls_report_in where domain = ${domain} and received_at > ${now}::timestamptz - interval '1 day'
+    ), ranked as (
+      select id, reports, ${isKnown(tx`organization`)} as is_known from today
+      where (select count(*) from today) >= ${REPORTS_OF_A_DAY_MAX}
+    ), spare as (
+      select id from ranked
+      where (not is_known and ${isKnown(tx`${organization}`)})
+        or (is_known <= ${isKnown(tx`${organization}`)}
+          and reports > 1 + (select count(*) from today where organization = ${organization}))
+      order by is_known, reports desc, id desc limit 1
+    )
+    delete from tls_report_in where id in (select id from tls_report_in
+      where id in (select id from spare) for update skip locked)`;
 }
 
 /** Two that write the same reports write them in the same order. */

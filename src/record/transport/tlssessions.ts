@@ -57,11 +57,15 @@ export async function takeTlsReports(
     returning r.day, r.domain, r.tries, r.sent_to as "sentTo"`;
 }
 
+/** Of a domain with ever new hosts the report says what happened most. */
+const ROWS_OF_A_REPORT_MAX = 5_000;
+
 export async function readTlsSessions(sql: Sql, day: number, domain: string): Promise<TlsSessions[]> {
   return sql<TlsSessions[]>`
     select day, domain, policy, result, mx_host as "mxHost", mx_ip as "mxIp", source_ip as "sourceIp",
            sessions::float8 as sessions
-    from tls_sessions where day = ${day} and domain = ${domain}
+    from (select * from tls_sessions where day = ${day} and domain = ${domain}
+      order by sessions desc, policy, result, mx_host, mx_ip, source_ip limit ${ROWS_OF_A_REPORT_MAX}) most
     order by policy, result, sessions desc`;
 }
 
