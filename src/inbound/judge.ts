@@ -40,19 +40,17 @@ export function judge(report: DueReport): Judged {
   return judgeFates(report, read.fates);
 }
 
-/** A complaint that came to a feedback address, about this copy. */
+/**
+ * A complaint that came to a feedback address, about this copy. Which one is never taken from its words: all who got the
+ * mail know its id and our mark, and could complain in the name of another.
+ */
 export function complaintAbout(
   report: DueReport,
-  { feedbackType, recipient }: Complaint,
+  { feedbackType }: Complaint,
   copy: Pick<Copy, "emailId"> & { workspaceId: string; place: number | null },
 ): Judged {
   const about = { ...report, workspaceId: copy.workspaceId, emailId: copy.emailId, place: copy.place };
-  return toldOf(
-    about,
-    { kind: "complained" },
-    `${feedbackType} reported`,
-    copy.place === null ? recipient : null,
-  );
+  return toldOf(about, { kind: "complained" }, `${feedbackType} reported`);
 }
 
 function judgeFates(report: DueReport, fates: readonly Fate[]): Judged {
@@ -64,10 +62,12 @@ function judgeFates(report: DueReport, fates: readonly Fate[]): Judged {
     fate.action === "delayed"
       ? ({ kind: "delayed" } as const)
       : { kind: "bounced" as const, category: categoryOf(fate) };
-  // an address behind ours, as the member of a list, may fail alone
+  // addresses behind ours, as the members of a list, may fail while ours lives
   const isMixed = fates.some(({ action }) => action !== fate.action);
-  const onlyFor = isMixed ? failed.flatMap(({ recipient }) => recipient ?? []) : null;
-  return toldOf(report, what, detailOf(fate), null, onlyFor);
+  const ofAction = failed.length > 0 ? failed : delayed;
+  const isNamed = ofAction.every(({ recipient }) => recipient !== null);
+  const onlyFor = isMixed || isNamed ? ofAction.flatMap(({ recipient }) => recipient ?? []) : null;
+  return toldOf(report, what, detailOf(fate), null, onlyFor, isMixed);
 }
 
 function judgeFeedback(report: DueReport, { type, recipient, category, detail, at }: Feedback): Judged {
@@ -87,6 +87,7 @@ function toldOf(
   detail: string,
   recipient: string | null = null,
   onlyFor: readonly string[] | null = null,
+  isMixed = false,
 ): Judged {
   if (workspaceId === null || emailId === null)
     return { kind: "ignored", reason: "there is no such workspace" };
@@ -94,7 +95,7 @@ function toldOf(
   const at = receivedAt.getTime();
   return {
     kind: "told",
-    told: { reportId: id, workspaceId, emailId, place, recipient, onlyFor, what, detail: text, at },
+    told: { reportId: id, workspaceId, emailId, place, recipient, onlyFor, isMixed, what, detail: text, at },
   };
 }
 

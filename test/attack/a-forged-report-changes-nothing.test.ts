@@ -72,6 +72,22 @@ test("a list whose member is gone does not bounce the list", async () => {
   expect((await loop.show(id)).status).toBe("delivered");
 });
 
+test("a member who is gone, reported to the list's return path, does not suppress the list", async () => {
+  const { path, id } = await delivered("members@example.net");
+  const before = await loop.counts();
+  await handIn(loop.port, path, dsn({ recipient: "member@example.org" }));
+  await loop.once(id, ({ status }) => status === "bounced");
+  expect(await loop.counts()).toMatchObject({ hard: before.hard, soft: (before.soft ?? 0) + 1 });
+  expect((await loop.ws.client.get("/suppressions/members@example.net")).status).toBe(404);
+});
+
+test("a report about the mailbox at a host of the domain is about the recipient", async () => {
+  const { path, id } = await delivered("moved@example.net");
+  await handIn(loop.port, path, dsn({ recipient: "moved@store.example.net" }));
+  await loop.once(id, ({ status }) => status === "bounced");
+  expect((await loop.ws.client.get("/suppressions/moved@example.net")).status).toBe(200);
+});
+
 test("the id of one workspace's mail under the MAC of another finds nothing", async () => {
   const { id } = await delivered("theirs@example.net");
   const other = await loop.engine.workspace();

@@ -291,8 +291,8 @@ export class RealLife {
 
   #told(emailId: string | undefined, what: Told["what"], at: number): Told {
     if (emailId === undefined) throw new Error("there is no mail left that this could be about");
-    const about = { workspaceId: this.#ws.id, emailId, place: 0, recipient: null, onlyFor: null };
-    return { reportId: randomUUID(), ...about, what, detail: "told", at };
+    const about = { workspaceId: this.#ws.id, emailId, place: 0, recipient: null };
+    return { reportId: randomUUID(), ...about, onlyFor: null, isMixed: false, what, detail: "told", at };
   }
 
   async #waiting(): Promise<BinMail["waiting"]> {

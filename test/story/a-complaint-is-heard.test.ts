@@ -39,11 +39,21 @@ test("a feedback loop that shows our return path makes the mail complained, and 
 });
 
 test("one that shows no return path is believed for our Message-ID and mark", async () => {
-  const { id, header } = await delivered(["one@example.net", "two@example.org"]);
+  const { id, header } = await delivered("alone@example.org");
+  await handIn(loop.port, FEEDBACK, arf({ header }));
+  const { events } = await loop.once(id, ({ status }) => status === "complained");
+  expect(events.at(-1)).toMatchObject({ type: "complained", recipient: "alone@example.org" });
+});
+
+test("of several recipients only the one complains whose return path is shown", async () => {
+  const { id, path, header } = await delivered(["one@example.net", "two@example.org"]);
   await handIn(loop.port, FEEDBACK, arf({ recipient: "two@example.org", header }));
+  expect((await loop.results()).at(-1)).toBe("ignored: it does not say which recipient it is about");
+  const shown = arf({ recipient: "two@example.org", header: [`Return-Path: <${path}>`, ...header] });
+  await handIn(loop.port, FEEDBACK, shown);
   const { events } = await loop.once(id, ({ status }) => status === "complained");
   expect(events.filter(({ type }) => type === "complained").map(({ recipient }) => recipient)).toEqual([
-    "two@example.org",
+    "one@example.net",
   ]);
 });
 

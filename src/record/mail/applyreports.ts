@@ -33,8 +33,10 @@ export type Told = {
   /** Which recipient: by their place, by their address, or (both null) the only one. */
   place: number | null;
   recipient: string | null;
-  /** Of a report about several addresses: only if the recipient is one of these. */
+  /** Of a report that names whom it is about: these. */
   onlyFor: readonly string[] | null;
+  /** It says of others that they live: what it says of strangers says nothing of the recipient. */
+  isMixed: boolean;
   what: { kind: "bounced"; category: BounceKind } | { kind: "complained" } | { kind: "delayed" };
   /** The literal reply, or the type of the complaint. */
   detail: string;
@@ -106,7 +108,7 @@ export async function applyReports(
     count(counts, next.email, next.count);
     countPart(parts, next.email, next.address, next.count);
     if (next.count === "complained") sources.push(complaintFrom(next.email, next.address));
-    gone.push(...suppressionOf(next.email, one, next.address, context));
+    gone.push(...suppressionOf(next.email, { ...one, what: next.what }, next.address, context));
     return { reportId: one.reportId, result: one.what.kind };
   });
   if (changed.size > 0) await updateReported(tx, [...changed.values()]);
@@ -158,11 +160,15 @@ function suppressionOf(
   ];
 }
 
+type Worsened = {
+  email: ReportedEmail;
+  what: Told["what"];
+  count: keyof Counts | null;
+  address: string | null;
+};
+
 /** The e-mail with the outcome that was told, and what it counts as; or why it stays as it is; null: it is not settled. */
-function worsen(
-  row: ReportedRow | ReportedEmail,
-  told: Told,
-): { email: ReportedEmail; count: keyof Counts | null; address: string | null } | string | null {
+function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string | null {
   const { marks } = row;
   if (marks === null || marks.includes("o") || isOpen(row.status)) return null;
   const recipients = [...row.head.to, ...row.head.cc, ...row.head.bcc];
@@ -171,9 +177,8 @@ function worsen(
   const recipient = place === null ? undefined : recipients[place];
   if (place === null || mark === undefined || recipient === undefined)
     return "ignored: it does not say which recipient it is about";
-  const about = identityOf(recipient);
-  if (told.onlyFor && !told.onlyFor.some((address) => identity(address) === about))
-    return "ignored: it is about addresses behind the recipient's";
+  const isBehind = told.onlyFor !== null && !told.onlyFor.some((address) => isOf(address, recipient));
+  if (isBehind && told.isMixed) return "ignored: it is about addresses behind the recipient's";
   const email: ReportedEmail = {
     bouncedAt: null,
     complainedAt: null,
@@ -186,7 +191,8 @@ function worsen(
   if (told.what.kind === "delayed") {
     const isNew = mark === "d" && !isToldAlready(email, event);
     if (!isNew || (row.history?.length ?? 0) >= HISTORY_MAX) return "ignored: it is known, or over";
-    return { email: { ...email, events: [...email.events, event] }, count: null, address: null };
+    const { what } = told;
+    return { email: { ...email, events: [...email.events, event] }, what, count: null, address: null };
   }
   const letter = told.what.kind === "bounced" ? "b" : "c";
   if (!WORSE_THAN[letter].includes(mark)) return `ignored: ${NAME_OF[mark] ?? "nothing"} stands`;
@@ -197,8 +203,11 @@ function worsen(
   };
   const address = addressOf(recipient);
   if (told.what.kind === "complained")
-    return { email: { ...next, complainedAt: at }, count: "complained", address };
-  return { email: { ...next, bouncedAt: at }, count: COUNT_OF[told.what.category], address };
+    return { email: { ...next, complainedAt: at }, what: told.what, count: "complained", address };
+  // the address took the mail, and may lead to others who are there
+  const category = isBehind && told.what.category === "hard" ? "soft" : told.what.category;
+  const what = { kind: "bounced" as const, category };
+  return { email: { ...next, bouncedAt: at }, what, count: COUNT_OF[category], address };
 }
 
 const WORSE_THAN = { b: "d", c: "db" } as const;
@@ -223,6 +232,23 @@ function identityOf(text: string): string | null {
   const mailbox = parseMailbox(text);
   return mailbox && identity(mailbox.address);
 }
+
+/**
+ * Systems report the mailbox that an address leads to: the same name at a host of the domain is the same person. Of who
+ * was erased nobody knows any more.
+ */
+function isOf(reported: string, recipient: string): boolean {
+  const wanted = identityOf(recipient);
+  if (wanted === null || wanted.endsWith("@erased.invalid")) return true;
+  const [ours, theirs] = [wanted, identity(reported)].map((address) => {
+    const at = address.lastIndexOf("@");
+    return { name: address.slice(0, at), domain: `.${address.slice(at + 1)}` };
+  }) as [AddressParts, AddressParts];
+  const isNested = ours.domain.endsWith(theirs.domain) || theirs.domain.endsWith(ours.domain);
+  return ours.name === theirs.name && isNested;
+}
+
+type AddressParts = { name: string; domain: string };
 
 /** null of an erased person. */
 function addressOf(recipient: string): string | null {
