@@ -10,7 +10,8 @@ Refuses: nothing by itself; a worker whose connections were cut closes them, and
 
 KEYS room
 ARGV now:number worker lives_ms:number connections_max:number open:number wanted:number spacings messages:number
-REPLY {connections, messages, ms until the next message, workers, rank of this one from 0, messages that could go at once}
+REPLY {connections, messages, ms until the next message, workers, rank of this one from 0, messages that could go at once,
+       ms since Redis first heard of the room}
 ]]
 -- @include clock
 now = clock(now)
@@ -65,6 +66,8 @@ for _, one in ipairs(due) do
   wait = math.max(wait, next_at - (one.burst - 1) * one.every - now)
   expires = math.max(expires, next_at - now)
 end
+redis.call('HSETNX', room, 'since', now)
+local age = now - tonumber(redis.call('HGET', room, 'since'))
 redis.call('PEXPIRE', room, math.ceil(expires))
 
-return { connections, granted, math.ceil(wait), others + 1, rank, math.min(at_once - granted, 1e9) }
+return { connections, granted, math.ceil(wait), others + 1, rank, math.min(at_once - granted, 1e9), age }

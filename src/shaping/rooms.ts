@@ -4,7 +4,8 @@
  * never for one e-mail that need not wait.
  *
  * Promises: while Redis is away a worker keeps the connections it was given for as long as others count them, and after
- * that uses its share: the limit divided by the workers last seen, for rates at once.
+ * that uses its share: the limit divided by the workers last seen, for rates at once. While Redis may have lost what others
+ * hold, nobody opens a connection under a limit: all of them have said it again soon.
  */
 
 import { keyspace } from "../redis/keyspace.ts";
@@ -21,6 +22,10 @@ const takeRoom = loadScript(
 /** How long what a worker holds counts; it is renewed much sooner. */
 const LIVES_MS = 15_000;
 const RENEW_MS = 3_000;
+/** Of a room that Redis has known for so long it knows all who hold something. */
+const KNOWN_MS = RENEW_MS + 1_000;
+/** Between a worker's first answer and what Redis counts from there. */
+const ROUND_TRIP_MS = 500;
 /** Between two questions for connections that there were not. */
 const ASK_AGAIN_MS = 250;
 /** How soon an answer is expected; it wakes whoever waits anyway. */
@@ -55,6 +60,10 @@ type RoomsOptions = {
   now(): number;
   onFault(error: unknown): void;
 };
+type RoomOptions = RoomsOptions & {
+  /** Whether Redis has lost its data so lately that it may not know what others hold. */
+  hasJustLost(): Promise<boolean>;
+};
 
 /** How many workers there are, and how many of them come before this one. */
 type Fleet = { workers: number; rank: number };
@@ -63,7 +72,7 @@ const FLEET = "fleet";
 export const NO_LIMITS: RoomLimits = { connections: 0, spacings: [] };
 
 export class Rooms {
-  readonly #options: RoomsOptions;
+  readonly #options: RoomOptions;
   readonly #onFault: (error: unknown) => void;
   readonly #rooms = new Map<string, Room>();
   /** Every worker is in it: how many there are is the measure of a share. */
@@ -73,7 +82,11 @@ export class Rooms {
 
   constructor(options: RoomsOptions) {
     this.#onFault = options.onFault;
-    this.#options = { ...options, onFault: (error) => this.#complain(error) };
+    this.#options = {
+      ...options,
+      onFault: (error) => this.#complain(error),
+      hasJustLost: () => this.#all.isYounger(),
+    };
     this.#all = new Room(FLEET, () => NO_LIMITS, this.#options, { workers: 1, rank: 0 });
     this.#timer = setInterval(() => this.#renew(), RENEW_MS);
     this.#all.renew();
@@ -141,7 +154,7 @@ export class Room {
   limits: () => RoomLimits;
   /** Of the workers that use this room, as last seen. */
   readonly fleet: Fleet = { workers: 1, rank: 0 };
-  readonly #options: RoomsOptions;
+  readonly #options: RoomOptions;
   readonly #allWorkers: Fleet;
   #now: RoomLimits;
   /** Connections opened here, and those closed so lately that the other side may still count them. */
@@ -155,13 +168,16 @@ export class Room {
   #learntAt = Number.NEGATIVE_INFINITY;
   #askMessagesAt = Number.NEGATIVE_INFINITY;
   #askConnectionsAt = Number.NEGATIVE_INFINITY;
-  #isAsking = false;
+  #asking: Promise<void> | null = null;
+  /** When the first answer came, and since when Redis knows the room. */
+  #firstLearntAt = Number.POSITIVE_INFINITY;
+  #since = Number.NEGATIVE_INFINITY;
   /** Redis did not answer the last question. */
   #isAlone = false;
   #askRedisAt = Number.NEGATIVE_INFINITY;
   readonly #ownDue: DueTimes = new Map();
 
-  constructor(name: string, limits: () => RoomLimits, options: RoomsOptions, allWorkers: Fleet) {
+  constructor(name: string, limits: () => RoomLimits, options: RoomOptions, allWorkers: Fleet) {
     this.name = name;
     this.limits = limits;
     this.#options = options;
@@ -217,7 +233,7 @@ export class Room {
 
   #askForConnections(): void {
     const now = this.#options.now();
-    if (this.#isAsking || now < this.#askConnectionsAt || now < this.#askRedisAt) return;
+    if (this.#asking || now < this.#askConnectionsAt || now < this.#askRedisAt) return;
     this.#askConnectionsAt = now + ASK_AGAIN_MS;
     void this.#ask(0);
   }
@@ -270,47 +286,66 @@ export class Room {
     if (this.#options.now() >= this.#askRedisAt) void this.#ask(0);
   }
 
-  async #ask(messages: number): Promise<void> {
-    if (this.#isAsking) return;
-    this.#isAsking = true;
+  /** Whether Redis knows it for a shorter time than we do, and not for long. */
+  async isYounger(): Promise<boolean> {
+    await this.#ask(0);
+    const { now } = this.#options;
+    return now() - this.#since < KNOWN_MS && this.#since - this.#firstLearntAt > ROUND_TRIP_MS;
+  }
+
+  #ask(messages: number): Promise<void> {
+    this.#asking ??= this.#askNow(messages).finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+
+  async #askNow(messages: number): Promise<void> {
     this.#now = this.limits();
-    const { now, redis, worker, onFault } = this.#options;
-    const { connections, spacings } = this.#now;
+    const { now, onFault } = this.#options;
     const askedAt = now();
     const wanted = this.#sum("wanted");
     // what is given back must not be used while the answer is under way
     this.#granted = Math.min(this.#granted, Math.max(this.#used, wanted));
     try {
-      const answer = await takeRoom.run(
-        redis,
-        { room: keyspace.room(this.name) },
-        {
-          now: 0,
-          worker,
-          lives_ms: LIVES_MS,
-          connections_max: connections,
-          open: this.#used,
-          wanted,
-          spacings: spacings
-            .map(({ ms, everyMs, burst }) => `${ms}:${everyMs.toFixed(4)}:${burst}`)
-            .join(" "),
-          messages,
-        },
-      );
-      this.#learn(answer as number[], messages, askedAt);
+      let answer = await this.#run(messages, wanted);
+      const isYoung = this.#now.connections > 0 && (answer[6] ?? KNOWN_MS) < KNOWN_MS;
+      if (isYoung && wanted > this.#used && (await this.#options.hasJustLost()))
+        answer = [...(await this.#run(0, this.#used)).slice(0, 1), ...answer.slice(1)];
+      this.#learn(answer, messages, askedAt);
     } catch (error) {
       onFault(error);
       this.#isAlone = true;
       this.#askRedisAt = now() + DOWN_MS;
-    } finally {
-      this.#isAsking = false;
     }
     this.#wake();
   }
 
+  async #run(messages: number, wanted: number): Promise<number[]> {
+    const { redis, worker } = this.#options;
+    const { connections, spacings } = this.#now;
+    const answer = await takeRoom.run(
+      redis,
+      { room: keyspace.room(this.name) },
+      {
+        now: 0,
+        worker,
+        lives_ms: LIVES_MS,
+        connections_max: connections,
+        open: this.#used,
+        wanted,
+        spacings: spacings.map(({ ms, everyMs, burst }) => `${ms}:${everyMs.toFixed(4)}:${burst}`).join(" "),
+        messages,
+      },
+    );
+    return answer as number[];
+  }
+
   #learn(answer: readonly number[], messages: number, askedAt: number): void {
-    const [connections = 0, granted = 0, waitMs = 0, workers = 1, rank = 0, spare = 0] = answer;
+    const [connections = 0, granted = 0, waitMs = 0, workers = 1, rank = 0, spare = 0, ageMs] = answer;
     const now = this.#options.now();
+    this.#firstLearntAt = Math.min(this.#firstLearntAt, now);
+    if (ageMs !== undefined) this.#since = now - ageMs;
     this.#isAlone = false;
     this.#granted = connections;
     this.#grantedUntil = askedAt + LIVES_MS;

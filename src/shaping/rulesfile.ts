@@ -1,6 +1,7 @@
 /**
  * The shaping file as somebody edits it while we run: read again when it changes. A file that cannot be used is complained
- * about, and the last good one stays in force; Postgres keeps that, so that a restart changes nothing.
+ * about, and the last good one stays in force; Postgres keeps that, so that a restart changes nothing. While Postgres is
+ * away a changed file is in force all the same, and is kept when it is back.
  */
 import { readFileSync, statSync } from "node:fs";
 import type { Clock } from "../clock.ts";
@@ -42,6 +43,9 @@ export class RulesFile {
   #changedAt = 0;
   #refused = "";
   #unkept: string | null = null;
+  #isKeeping = false;
+  /** The text that could not be kept, as was said. */
+  #complainedOf: string | null = null;
 
   constructor(options: RulesFileOptions) {
     this.#options = options;
@@ -52,7 +56,8 @@ export class RulesFile {
   async open(): Promise<void> {
     const { sql, onRules, onFault } = this.#options;
     try {
-      await this.#read();
+      this.#read();
+      await this.#keep();
     } catch (error) {
       const kept = await loadShaping(sql);
       const rules = kept && rulesOf(kept.text);
@@ -72,33 +77,38 @@ export class RulesFile {
   async #look(): Promise<void> {
     const { path, onFault } = this.#options;
     try {
-      if (this.#unkept !== null) await this.#keep(this.#unkept);
-      else if (changeOf(path) !== this.#changedAt) await this.#read();
+      if (changeOf(path) !== this.#changedAt) this.#read();
     } catch (error) {
       // one that stays as it is is complained about once
       if (String(error) !== this.#refused)
         onFault(new Error(`${(error as Error).message} The rules before it stay in force. ${ADVICE}`));
       this.#refused = String(error);
     }
+    await this.#keep();
   }
 
-  async #read(): Promise<void> {
+  #read(): void {
     const { path, onRules } = this.#options;
     this.#changedAt = changeOf(path);
     const { text, rules } = readShapingFile(path);
     this.#refused = "";
     onRules(rules);
     this.#unkept = text;
-    await this.#keep(text);
   }
 
-  async #keep(text: string): Promise<void> {
+  async #keep(): Promise<void> {
     const { sql, clock, onFault } = this.#options;
+    const text = this.#unkept;
+    if (text === null || this.#isKeeping) return;
+    this.#isKeeping = true;
     try {
       await keepShaping(sql, text, new Date(clock.now()));
-      this.#unkept = null;
+      if (this.#unkept === text) this.#unkept = null;
     } catch (error) {
-      onFault(error);
+      if (this.#complainedOf !== text) onFault(error);
+      this.#complainedOf = text;
+    } finally {
+      this.#isKeeping = false;
     }
   }
 }

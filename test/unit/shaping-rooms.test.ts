@@ -102,3 +102,39 @@ test("a turn that is far is asked for again, since the limit may have been raise
   room.turnMs(0);
   await vi.waitFor(() => expect(room.waitMs(now)).toBeLessThan(1_000));
 });
+
+test("while Redis may have lost what others hold, no connection is opened", async () => {
+  const born = { fleet: 0, test: 0 };
+  const evalsha = async (_sha: string, _keys: number, key: string, ...args: unknown[]) => {
+    const wanted = Number(args[5]);
+    return [Math.min(5, wanted), 0, 0, 2, 0, 0, now - born[key.includes("fleet") ? "fleet" : "test"]];
+  };
+  const redis = { evalsha } as unknown as RedisClient;
+  const own = new Rooms({
+    redis,
+    worker: "w1",
+    now: () => now,
+    onFault: (error) => faults.push(String(error)),
+  });
+  const room = own.enter("test", mate, () => ({ connections: 5, spacings: [] }));
+  const allowed = async () => {
+    now += 300;
+    room.connectionsMax(mate);
+    for (let n = 0; n < 20; n++) await Promise.resolve();
+    return room.connectionsMax(mate);
+  };
+  await allowed();
+  now = 20_000;
+  [born.fleet, born.test] = [now, now];
+  expect(await allowed()).toBe(0);
+  now += 2_000;
+  expect(await allowed()).toBe(0);
+  now += 2_000;
+  expect(await allowed()).toBe(5);
+  // a room that is new to Redis, in a fleet that is not
+  now = 60_000;
+  born.test = now;
+  expect(await allowed()).toBe(5);
+  own.close();
+  expect(faults).toEqual([]);
+});
