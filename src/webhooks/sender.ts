@@ -129,6 +129,7 @@ export class EndpointSender {
   /** Nothing was read for it since it was claimed. */
   isFresh = true;
   idleSince = performance.now();
+  readonly heldSince = performance.now();
 
   constructor(held: HeldWebhook, parts: SenderParts) {
     this.#parts = parts;
@@ -146,6 +147,10 @@ export class EndpointSender {
   get key() {
     const { workspaceId, id } = this.#held;
     return { workspaceId, id };
+  }
+
+  get host(): string {
+    return hostOf(this.#held);
   }
 
   get isIdle(): boolean {
@@ -495,6 +500,11 @@ export class EndpointSender {
   #isPaused(): boolean {
     return this.#retryAt !== null && this.#retryAt > this.#parts.now();
   }
+}
+
+/** With its port, where it names one. */
+export function hostOf({ endpoint }: Pick<HeldWebhook, "endpoint">): string {
+  return new URL(endpoint).host;
 }
 
 function bytesOf({ email }: Pick<SpanEvent, "email">): number {

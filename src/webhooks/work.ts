@@ -27,9 +27,14 @@ import { numberEvents } from "../record/outbox/outbox.ts";
 import type { WebhookKey } from "../record/outbox/webhooks.ts";
 import { DISABLE_AFTER_MS, NOTICE_MS } from "../rules/webhook.ts";
 import { turn } from "../turn.ts";
-import { EndpointSender, type SenderParts, type SenderReport, type Stream } from "./sender.ts";
+import { EndpointSender, hostOf, type SenderParts, type SenderReport, type Stream } from "./sender.ts";
 
 const ENDPOINTS_MAX = 500;
+/** One workspace may have half of the free places, and as many as these when few are free. */
+const ENDPOINTS_OF_ONE_MIN = 20;
+const ENDPOINTS_AT_HOST_MAX = 100;
+/** While all places are taken, an endpoint leaves its place to another after this time. */
+const PLACE_MS = 10_000;
 const LEASE_MS = 15_000;
 const RENEW_EVERY_MS = 1_000;
 /** An endpoint without work is let go of after this time. */
@@ -66,6 +71,8 @@ export class WebhookWorker {
   #running: Promise<void> = Promise.resolve();
   #isRunning = false;
   #isStopped = false;
+  /** The last workspace of which something was claimed: the next come first. */
+  #claimFrom = "00000000-0000-0000-0000-000000000000";
   #lookedAt = Number.NEGATIVE_INFINITY;
   #renewedAt = Number.NEGATIVE_INFINITY;
   #sweptAt = Number.NEGATIVE_INFINITY;
@@ -133,9 +140,27 @@ export class WebhookWorker {
   async #claim(): Promise<void> {
     const { sql, now, onFault } = this.#parts;
     const most = ENDPOINTS_MAX - this.#senders.size;
-    if (most === 0) return;
-    const claimed = await claimWebhooks(sql, this.#token, { leaseMs: LEASE_MS, now: new Date(now()), most });
-    for (const held of claimed)
+    if (most <= 0) return this.#vacate();
+    const all = [...this.#senders.values()];
+    const held = counted(all, ({ key }) => key.workspaceId);
+    const hosts = counted(all, ({ host }) => host);
+    const claimed = await claimWebhooks(sql, this.#token, {
+      leaseMs: LEASE_MS,
+      now: new Date(now()),
+      most,
+      mostOfOne: Math.max(ENDPOINTS_OF_ONE_MIN, most >> 1),
+      held,
+      fullHosts: [...hosts].flatMap(([host, count]) => (count >= ENDPOINTS_AT_HOST_MAX ? host : [])),
+      from: this.#claimFrom,
+    });
+    this.#claimFrom = claimed.at(-1)?.workspaceId ?? this.#claimFrom;
+    const [fitting, excess] = parted(claimed, (one) => {
+      const host = hostOf(one);
+      hosts.set(host, (hosts.get(host) ?? 0) + 1);
+      return (hosts.get(host) as number) <= ENDPOINTS_AT_HOST_MAX;
+    });
+    if (excess.length > 0) await releaseWebhooks(sql, this.#token, excess);
+    for (const held of fitting)
       try {
         // one that was lost and is held again begins anew
         this.#senders.get(held.id)?.end();
@@ -146,6 +171,12 @@ export class WebhookWorker {
       } catch (error) {
         onFault(error);
       }
+  }
+
+  /** All places are taken: who has had one for long leaves it when what is under way has ended. */
+  #vacate(): void {
+    const before = performance.now() - PLACE_MS;
+    for (const sender of this.#senders.values()) if (sender.heldSince < before) sender.close();
   }
 
   async #renew(): Promise<void> {
@@ -312,6 +343,18 @@ async function inTurns<T>(all: Iterable<T>, take: (one: T) => void): Promise<voi
     await turn();
     began = performance.now();
   }
+}
+
+function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
+  const [first, second]: [T[], T[]] = [[], []];
+  for (const one of all) (isFirst(one) ? first : second).push(one);
+  return [first, second];
+}
+
+function counted<T>(all: readonly T[], nameOf: (one: T) => string): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const one of all) counts.set(nameOf(one), (counts.get(nameOf(one)) ?? 0) + 1);
+  return counts;
 }
 
 function merged(reports: readonly SenderReport[]): Report {

@@ -648,7 +648,10 @@ export const WRITERS: readonly Writer[] = [
     sql.begin((tx) => dropOldDeliveries(tx, rows.date, MOST)),
   ),
   writer("outbox/dispatch.ts claimWebhooks", ({ sql }, rows) =>
-    claimWebhooks(sql, WEBHOOK_TOKEN, { leaseMs: 1_000, now: rows.date, most: MOST }),
+    claimWebhooks(sql, WEBHOOK_TOKEN, {
+      ...{ leaseMs: 1_000, now: rows.date, most: MOST, mostOfOne: MOST },
+      ...{ held: new Map(), fullHosts: [], from: rows.workspace().id },
+    }),
   ),
   writer("outbox/dispatch.ts renewWebhooks", ({ sql }, rows) =>
     renewWebhooks(sql, WEBHOOK_TOKEN, someWebhooks(rows), 1_000),
@@ -1078,6 +1081,7 @@ async function workOff(tx: Tx, rows: SharedRows): Promise<void> {
       place,
       recipient: null,
       onlyFor: null,
+      isMixed: false,
     };
     return { ...about, reportId: id, what, detail: "550 no", at: rows.now };
   });

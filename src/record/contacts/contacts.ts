@@ -334,7 +334,7 @@ export function deleteContacts(
     tx`delete from consent t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     tx`delete from confirmation t using ${gone()} where t.workspace_id = g.workspace_id and t.contact_id = g.id`,
     ...forgetContacts(tx, contacts, now),
-    forgetResponses(tx, contacts),
+    ...forgetResponses(tx, contacts),
   ];
 }
 

@@ -259,10 +259,8 @@ async function redactSome(
     await forgetReports(tx, workspaceId, ids);
     const [account] = await lockAccounts(tx, [workspaceId]);
     if (!account) return;
-    await forgetResponses(
-      tx,
-      ids.map((id) => ({ workspaceId, id })),
-    );
+    const subjects = ids.map((id) => ({ workspaceId, id }));
+    for (const statement of forgetResponses(tx, subjects)) await statement;
     const mails = await tx<RedactableEmail[]>`
       select id, head, status, marks, weight, history from email
       where workspace_id = ${workspaceId} and id = any(${[...ids]}::uuid[])

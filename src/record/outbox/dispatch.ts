@@ -8,12 +8,13 @@
 import { ERASED_DOMAIN } from "../../rules/redaction.ts";
 import { TEST_TYPE } from "../../rules/webhook.ts";
 import { plainArray } from "../db/arrays.ts";
-import type { Sql, Tx } from "../db/connect.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { contentsOf, type EventRow, joinedTo } from "./outbox.ts";
-import type { WebhookKey } from "./webhooks.ts";
+import { ERASING_LOCKS, type WebhookKey } from "./webhooks.ts";
 
-/** Looked through at once for an endpoint that wants few of them. */
+/** Looked through at once for an endpoint that wants few of them, and for all endpoints together. */
 const SCAN_EVENTS = 1_000;
+const SCAN_EVENTS_OF_ALL = 20_000;
 
 export type HeldWebhook = WebhookKey & {
   endpoint: string;
@@ -29,30 +30,55 @@ export type HeldWebhook = WebhookKey & {
   replay: { id: string; cursor: number; last: number } | null;
 };
 
+export type WebhookClaim = {
+  leaseMs: number;
+  now: Date;
+  most: number;
+  /** Of one workspace; `held` says how many of it are held already. */
+  mostOfOne: number;
+  held: ReadonlyMap<string, number>;
+  /** Of which nothing is taken, by `hostSql`. */
+  fullHosts: readonly string[];
+  /** Workspaces are asked in the order of their ids, from here on and round. */
+  from: string;
+};
+
 /** Endpoints for which there is something to do and that nobody holds. */
 export async function claimWebhooks(
   sql: Sql,
   token: string,
-  { leaseMs, now, most }: { leaseMs: number; now: Date; most: number },
+  { leaseMs, now, most, mostOfOne, held, fullHosts, from }: WebhookClaim,
 ): Promise<HeldWebhook[]> {
   return sql<HeldWebhook[]>`
     with ready as materialized (
       select w.workspace_id, w.id
-      from webhook w
-      join workspace p on p.id = w.workspace_id and p.suspended_at is null
-      left join event_sequence s on s.workspace_id = w.workspace_id
-      where w.status = 'enabled' and (w.lease_until is null or w.lease_until < clock_timestamp())
-        and (w.retry_at is null or w.retry_at <= ${now})
-        and (s.last > w.cursor
-          or exists (select from webhook_replay r where r.workspace_id = w.workspace_id and r.webhook_id = w.id)
-          or exists (select from webhook_delivery d
-            where d.workspace_id = w.workspace_id and d.webhook_id = w.id and d.due_at <= ${now}))
-      order by w.workspace_id, w.id limit ${most} for update of w skip locked
+      from (
+        select p.id, ${mostOfOne} - coalesce(h.held, 0) as room from workspace p
+        left join unnest(${[...held.keys()]}::uuid[], ${[...held.values()]}::int[]) as h(id, held) on h.id = p.id
+        where p.has_webhooks and p.suspended_at is null and coalesce(h.held, 0) < ${mostOfOne}
+        order by p.id < ${from}, p.id
+      ) p cross join lateral (
+        select w.workspace_id, w.id from webhook w
+        left join event_sequence s on s.workspace_id = w.workspace_id
+        where w.workspace_id = p.id and w.status = 'enabled'
+          and (w.lease_until is null or w.lease_until < clock_timestamp())
+          and (w.retry_at is null or w.retry_at <= ${now}) and not ${hostSql(sql)} = any(${[...fullHosts]}::text[])
+          and (s.last > w.cursor
+            or exists (select from webhook_replay r where r.workspace_id = w.workspace_id and r.webhook_id = w.id)
+            or exists (select from webhook_delivery d
+              where d.workspace_id = w.workspace_id and d.webhook_id = w.id and d.due_at <= ${now}))
+        order by random() limit p.room for update of w skip locked
+      ) w limit ${most}
     )
     update webhook w set lease_token = ${token}, lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms'
     from ready r, workspace p
     where w.workspace_id = r.workspace_id and w.id = r.id and p.id = w.workspace_id
     returning ${heldColumns(sql)}`;
+}
+
+/** The host and port of an endpoint. */
+function hostSql(sql: Sql): Statement {
+  return sql`substring(w.endpoint from '^[a-z]+://([^/?#]*)')`;
 }
 
 /** The leases go on; hands back the endpoints that are still held, as they are now. */
@@ -116,7 +142,7 @@ export async function readSpans(
       cross join lateral (
         select * from outbox o where o.workspace_id = s.workspace_id and o.sequence > s.after::bigint
           and (s.last is null or o.sequence <= s.last::bigint)
-        order by o.sequence limit ${SCAN_EVENTS}
+        order by o.sequence limit ${Math.min(SCAN_EVENTS, Math.ceil(SCAN_EVENTS_OF_ALL / spans.length))}
       ) o
     ), counted as (
       select *, count(*) filter (where is_wanted) over (partition by place order by sequence) as nth,
@@ -250,7 +276,8 @@ export async function saveReport(sql: Sql, token: string, report: Report, now: D
     if (done.length > 0) writes.push(deleteRows(tx, done).execute());
     if (freed.length > 0) writes.push(letNextGo(tx, freed, now).execute());
     if (back.length > 0) writes.push(letAllGo(tx, back, now).execute());
-    if (attempts.length > 0) writes.push(insertAttempts(tx, attempts).execute());
+    if (attempts.length > 0)
+      writes.push(keepErasuresOut(tx, attempts).execute(), insertAttempts(tx, attempts).execute());
     await Promise.all(writes);
   });
 }
@@ -357,6 +384,14 @@ function letAllGo(tx: Tx, back: readonly WebhookKey[], now: Date) {
     update webhook_delivery d set due_at = ${now}
     from unnest(${back.map((b) => b.workspaceId)}::uuid[], ${back.map((b) => b.id)}::uuid[]) as k(workspace_id, webhook_id)
     where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.due_at > ${now}`;
+}
+
+/** No erasure is at work meanwhile: either it finds what is written, or its marks are found. */
+function keepErasuresOut(tx: Tx, attempts: readonly WebhookAttempt[]) {
+  const workspaceIds = [...new Set(attempts.map(({ workspaceId }) => workspaceId))].sort();
+  return tx`
+    select pg_advisory_xact_lock_shared(${ERASING_LOCKS}, hashtext(id))
+    from unnest(${workspaceIds}::text[]) with ordinality as w(id, n) order by n`;
 }
 
 /** Of whom was erased while the endpoint was answering, its answer is not kept: it may repeat what it was sent. */

@@ -118,12 +118,19 @@ export async function replayEvent(sql: Sql, key: WebhookKey, sequence: number, n
 /** Before all that is due. */
 const FIRST = new Date(0);
 
-/** Events that have failed for good, the oldest first; says how many. */
+/**
+ * Events that have failed for good, the oldest first; says how many. Of one e-mail or contact only the first is due: it
+ * lets the next go.
+ */
 export async function replayFailed(sql: Sql, key: WebhookKey, most: number, now: Date): Promise<number> {
   return sql.begin(async (tx) => {
     if (!(await tryAtOnce(tx, key, now))) return 0;
     const rows = await tx`
-      update webhook_delivery d set tries = 0, failed_at = null, due_at = ${now}
+      update webhook_delivery d set tries = 0, failed_at = null, due_at = case
+        when exists (
+          select from webhook_delivery e where e.workspace_id = ${key.workspaceId} and e.webhook_id = ${key.id}
+            and e.subject_id = d.subject_id and e.sequence < d.sequence) then null
+        else ${now}::timestamptz end
       from (
         select sequence from webhook_delivery
         where workspace_id = ${key.workspaceId} and webhook_id = ${key.id} and failed_at is not null

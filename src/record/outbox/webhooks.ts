@@ -171,12 +171,22 @@ export async function dropOldDeliveries(tx: Tx, before: Date, most: number): Pro
   return dropped.count;
 }
 
-/** What receivers answered about erased e-mails or contacts: it may repeat what they were sent. */
+/** Of a workspace: held by whoever erases, and shared by those who write down what receivers answered. */
+export const ERASING_LOCKS = 7_165_200;
+
+/**
+ * What receivers answered about erased e-mails or contacts: it may repeat what they were sent. To be sent in this order:
+ * when nobody writes down an answer any more, those that were written are found.
+ */
 export function forgetResponses(
   tx: Tx | Sql,
   subjects: readonly { workspaceId: string; id: string }[],
-): Statement {
-  return tx`
+): Statement[] {
+  const workspaceIds = [...new Set(subjects.map(({ workspaceId }) => workspaceId))].sort();
+  const locked = tx`
+    select pg_advisory_xact_lock(${ERASING_LOCKS}, hashtext(id))
+    from unnest(${workspaceIds}::text[]) with ordinality as w(id, n) order by n`;
+  const forgotten = tx`
     with held as materialized (
       select a.workspace_id, a.webhook_id, a.id from webhook_attempt a
       join unnest(${subjects.map((s) => s.workspaceId)}::uuid[], ${subjects.map((s) => s.id)}::uuid[]) as g(workspace_id, subject_id)
@@ -185,6 +195,7 @@ export function forgetResponses(
     )
     update webhook_attempt a set response = null, subject_id = null from held
     where a.workspace_id = held.workspace_id and a.webhook_id = held.webhook_id and a.id = held.id`;
+  return [locked, forgotten];
 }
 
 function columns(sql: Sql) {
