@@ -1,8 +1,8 @@
 /** The audit log: what people changed, newest first. */
 import { timeOfId } from "../ids.ts";
-import { type ChangeRow, listChanges } from "../record/accounts/changes.ts";
+import { type ChangeRow, listChanges, WHOLE_INSTALLATION } from "../record/accounts/changes.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { type ConsoleCall, EVERYONE, workspaceCall } from "./calls.ts";
+import { type ConsoleCall, EVERYONE, operatorCall, workspaceCall } from "./calls.ts";
 import { pageIn, pageOfRows } from "./pages.ts";
 
 export function auditCalls(sql: Sql): ConsoleCall[] {
@@ -12,6 +12,13 @@ export function auditCalls(sql: Sql): ConsoleCall[] {
       async handle({ workspace, query }) {
         const page = pageIn(query);
         return pageOfRows(await listChanges(sql, workspace.id, page), page, show);
+      },
+    }),
+    operatorCall({
+      ...{ method: "GET", path: "operator/audit" },
+      async handle({ query }) {
+        const page = pageIn(query);
+        return pageOfRows(await listChanges(sql, WHOLE_INSTALLATION, page), page, show);
       },
     }),
   ];

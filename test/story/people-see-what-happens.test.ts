@@ -305,6 +305,10 @@ test("operators see all workspaces, hold destinations, set caps and find mail; o
   expect((await operator.post("operator/queue/resume", { destination })).status).toBe(200);
   const caps = await operator.post(`operator/caps/${own.id}`, { fixed: 5_000, reason: "known sender" });
   expect(caps.body).toMatchObject({ cap_day: 5_000, override: { fixed: 5_000, by: email } });
+  const log = await operator.get<List<object>>("operator/audit?limit=1");
+  expect(log.body.data).toMatchObject([
+    { action: "POST operator/caps/{id}", subject: own.id, account: { email }, status: 200 },
+  ]);
 });
 
 test("there is no mailbox where mail is sent", async () => {
