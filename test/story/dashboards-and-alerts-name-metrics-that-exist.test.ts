@@ -48,7 +48,7 @@ test("the alerts, each with a sentence that says what to do", () => {
   expect(unknownIn(rules)).toEqual([]);
   const alerts = rules.split(/^ {6}- alert: /m).slice(1);
   expect(alerts.length).toBeGreaterThan(10);
-  for (const alert of alerts) expect(alert).toMatch(/\n {10}runbook: \S+ .{20,}\.\n/);
+  for (const alert of alerts) expect(alert).toMatch(/\n {10}runbook: "?\S+ .{20,}\."?\n/);
 });
 
 test("the docs name what exists, and explain all of it", () => {
