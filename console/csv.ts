@@ -1,4 +1,4 @@
-/** CSV out and in. */
+/** CSV as spreadsheets read it, and saving a file. */
 
 /** A cell that a spreadsheet would run as a formula is made a text. */
 export function csvCell(value: string | number | null | undefined): string {

@@ -18,7 +18,7 @@ const FILTERS: readonly Filter[] = [
   { name: "until", label: "Until", day: "last moment" },
 ];
 
-export const EMAIL_COLUMNS: readonly Column<EmailItem>[] = [
+const COLUMNS: readonly Column<EmailItem>[] = [
   { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
   {
     name: "To",
@@ -51,7 +51,7 @@ export const EMAIL_COLUMNS: readonly Column<EmailItem>[] = [
   },
 ];
 const EXPORTED: readonly Column<EmailItem>[] = [
-  ...EMAIL_COLUMNS,
+  ...COLUMNS,
   { name: "From", cell: () => null, csv: ({ from }) => from },
   { name: "Id", wide: true, cell: () => null, csv: ({ id }) => id },
 ];
@@ -72,7 +72,7 @@ export function EmailsScreen() {
         label="e-mails"
         path="v1/emails"
         filters={FILTERS}
-        columns={EMAIL_COLUMNS}
+        columns={COLUMNS}
         exported={EXPORTED}
         empty={<FirstEmail />}
       />
