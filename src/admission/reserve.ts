@@ -185,8 +185,8 @@ export class Reservations {
         bucket: ledger.bucket,
         hour_used: sum(ledger.hourUsed),
         hour_bulk: sum(ledger.hourBulk),
-        waiting: ledger.waiting,
-        waiting_bulk: ledger.waitingBulk,
+        waiting: waitingOf(account, false),
+        waiting_bulk: waitingOf(account, true),
         slots: slots.join(" "),
         lives_ms: USE_LIVES_MS,
       },
@@ -284,4 +284,12 @@ function shareOut(
     left -= own;
     return { kind: "granted", epoch, go: own, isShared: true };
   });
+}
+
+/** Of a kind, without what waits in deleted streams: reserve.lua does not know these, and would let the others wait. */
+function waitingOf({ ledger, allowance }: Account, bulk: boolean): number {
+  let waiting = bulk ? ledger.waitingBulk : ledger.waiting;
+  for (const [name, use] of Object.entries(ledger.streams))
+    if (use.bulk === bulk && allowance.streams?.[name] === undefined) waiting -= use.waiting;
+  return Math.max(0, waiting);
 }

@@ -327,7 +327,7 @@ function roomIn(window: CapWindow, ledger: Ledger, allowance: Allowance, stream:
   if (stream.bulk)
     room = Math.min(room, part - window.bulk - reserved(window, ledger, streams, stream, part, true));
   const most = streams[stream.stream || (stream.bulk ? BULK : "")]?.most ?? 1;
-  return most < 1 ? Math.min(room, bulkPart(cap, 1 - most) - usedBy(window, ledger, stream)) : room;
+  return most < 1 ? Math.min(room, bulkPart(cap, 1 - most) - usedBy(window, ledger, streams, stream)) : room;
 }
 
 /** What other streams of a kind have reserved and not used, as long as one e-mail finds room. */
@@ -349,11 +349,15 @@ function reserved(
   return Math.min(kept, Math.max(0, part - CAP_MIN));
 }
 
-function usedBy(window: CapWindow, ledger: Ledger, { stream }: MailStream): number {
+/** What a deleted stream used is use of its kind: reserve.lua does not know it any more. */
+function usedBy(window: CapWindow, ledger: Ledger, limits: StreamLimits, { stream }: MailStream): number {
   const own = ledger.streams[stream];
   if (stream !== "") return own ? window.of(own) : 0;
   let used = window.bulk;
-  for (const use of Object.values(ledger.streams)) if (use.bulk) used -= window.of(use);
+  for (const name in ledger.streams) {
+    const use = ledger.streams[name] as StreamUse;
+    if (use.bulk && name in limits) used -= window.of(use);
+  }
   return used;
 }
 

@@ -246,6 +246,41 @@ describe("the scripts and the ledger", () => {
     },
   );
 
+  test.each([TRANSACTIONAL_STREAM, BULK_STREAM])("know nothing of a deleted stream: %o", async (stream) => {
+    const clock = { now: () => START, given: () => START };
+    const { handle, allowance, ledger, reservations, restore } = await newWorkspace(randomOf(1), clock);
+    const streams = { bulk: { bulk: true, reserved: 0, most: 0.4 } };
+    Object.assign(allowance, { dayLimit: null, monthLimit: 1_000, capDay: 200, capHour: 200, streams });
+    await redis.hset(keyspace.workspace(handle), {
+      ...{
+        day_limit: "",
+        month_limit: 1_000,
+        cap_day: 200,
+        cap_hour: 200,
+        reserved_share: allowance.reservedShare,
+      },
+      streams: limitsText(streams),
+    });
+    const gone = { ...stream, stream: "gone" };
+    charge(ledger, gone, 45);
+    addWaiting(ledger, gone, 5);
+    await restore();
+    const weights = new Array<number>(50).fill(1);
+    const asked = {
+      ...stream,
+      reservationId: "one",
+      handle,
+      workspaceId: "",
+      counted: 50,
+      countsDay: true,
+      weights,
+    };
+    const verdict = judge(ledger, allowance, { ...stream, counted: 50, countsDay: true, weights });
+    const grant = await reservations.reserve({ ...asked, isWhole: true, claim: null }, async () => {});
+    expect(verdict).toMatchObject({ go: stream.bulk ? 5 : 50 });
+    expect(grant).toMatchObject({ go: stream.bulk ? 5 : 50 });
+  });
+
   test("know the same months, for every day of 130 years", async () => {
     const source = `local day = tonumber(ARGV[1]) ${(await import("node:fs")).readFileSync(
       new URL("../../lua/include/windows.lua", import.meta.url),
