@@ -201,7 +201,14 @@ async function simulate(
   ];
   const { days = scenario.days, runs = 1, seed = 1 } = asked;
   const named = { name: asked.scenario, value: scenario };
-  const found = await simulations.run({ policies, scenario: named, days, runs, seed, threads: 1 });
+  const found = await simulations.run(visit.workspace.id, {
+    policies,
+    scenario: named,
+    days,
+    runs,
+    seed,
+    threads: 1,
+  });
   return { status: 200, body: { object: "simulation", ...found } };
 }
 
@@ -220,18 +227,18 @@ function readPolicyOf(document: unknown): Policy {
   }
 }
 
-/** On threads, a few at a time: one takes a core for seconds. */
+/** On threads, a few at a time and one of a workspace: one takes a core for seconds. */
 class Simulations {
-  #running = 0;
+  readonly #running = new Set<string>();
 
-  async run(setup: Setup): Promise<object> {
-    if (this.#running >= SIMULATIONS_MAX)
+  async run(workspaceId: string, setup: Setup): Promise<object> {
+    if (this.#running.size >= SIMULATIONS_MAX || this.#running.has(workspaceId))
       throw deny("service_unavailable", "Other simulations are running. Try again in some seconds.");
-    this.#running++;
+    this.#running.add(workspaceId);
     try {
       return await simulatedOn(new Worker(THREAD, { workerData: setup, execArgv: [] }));
     } finally {
-      this.#running--;
+      this.#running.delete(workspaceId);
     }
   }
 }

@@ -7,7 +7,9 @@ import { randomBytes } from "node:crypto";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const KEPT_MS = 60_000;
-const KEPT_MAX = 100;
+const KEPT_MAX = 1_000;
+/** Whoever looks at many ends no look of others. */
+const KEPT_EACH_MAX = 10;
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 const NAME_BYTES = 18;
 
@@ -43,6 +45,8 @@ export class Frames {
   #bytes = 0;
 
   keep(html: string, accountId: string, now: number): string {
+    const own = [...this.#kept].filter(([, kept]) => kept.accountId === accountId);
+    for (const [oldest] of own.slice(0, Math.max(0, own.length - KEPT_EACH_MAX + 1))) this.#drop(oldest);
     const name = randomBytes(NAME_BYTES).toString("base64url");
     this.#kept.set(name, { html, accountId, until: now + KEPT_MS });
     this.#bytes += html.length;
