@@ -69,8 +69,8 @@ async function usage({ sql }: FigureParts, visit: VisitOf<KnownWorkspace>): Prom
     useOf(sql, workspace.id, now),
     countsSince(sql, workspace.id, first, "month"),
   ]);
-  const months = counts.map(({ span, accepted, delivered, hard_bounced, complained }) => ({
-    ...{ month: span, accepted, delivered, hard_bounced, complained },
+  const months = counts.map(({ span, attempted, delivered, hard_bounced, complained }) => ({
+    ...{ month: span, attempted, delivered, hard_bounced, complained },
   }));
   return { status: 200, body: { object: "usage", plan: workspace.plan, ...use, months } };
 }
@@ -108,7 +108,7 @@ function everyDay(counts: readonly HappenedCounts[], today: number, days: number
 }
 
 const NOTHING: Omit<HappenedCounts, "span"> = {
-  ...{ accepted: 0, attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
+  ...{ attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
   ...{ soft_bounced: 0, blocked: 0, complained: 0, failed: 0 },
 };
 

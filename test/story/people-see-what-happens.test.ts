@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => engine.stop());
 
-test("overview and usage count what was accepted, and name what needs somebody", async () => {
+test("overview and usage show counts and limits, and what needs somebody", async () => {
   await workspace.client.post("/emails", mail());
   await workspace.client.post("/domains", { name: `${workspace.handle}.example.com` });
   const overview = await browser.get<{ days: unknown[]; attention: { kind: string; link: string }[] }>(
