@@ -16,6 +16,7 @@ const MEETING_MS = 35_000;
 /** Writers that never meet others. */
 const ALONE: Record<string, string> = {
   "db/migrate.ts migrate": "runs under an advisory lock of its own, before anybody is served",
+  "db/dump.ts restore": "fills a database that nobody else uses yet",
 };
 
 const scan = new RecordScan();
