@@ -6,6 +6,7 @@ import type { ReadyFile } from "../../src/embedded/home.ts";
 import { gone } from "../rig/gone.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { freshHome, readReady, type Started, start } from "../rig/start.ts";
+import { SECRET } from "../rig/workspace.ts";
 
 const AGAIN_MS_MAX = 10_000;
 const LOOK = { timeout: AGAIN_MS_MAX, interval: 10 };
@@ -17,7 +18,11 @@ let first: ReadyFile;
 
 beforeAll(async () => {
   stage = await openStage();
-  root = start(home, { DATABASE_URL: stage.databaseUrl, REDIS_URL: stage.redisUrl });
+  root = start(home, {
+    DATABASE_URL: stage.databaseUrl,
+    REDIS_URL: stage.redisUrl,
+    POSTRIDER_SECRET: SECRET,
+  });
   first = await root.ready();
 });
 afterAll(() => stage.close());
@@ -73,6 +78,7 @@ test("a role that cannot be started again ends the whole, with the reason in one
     DATABASE_URL: stage.databaseUrl,
     REDIS_URL: stage.redisUrl,
     SMTP_URL: "smtp://127.0.0.1:1",
+    POSTRIDER_SECRET: SECRET,
   };
   const root = start(home, given);
   const { pids } = await root.ready();

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { freshHome, readReady, start } from "../rig/start.ts";
+import { SECRET } from "../rig/workspace.ts";
 
 let stage: Stage;
 beforeAll(async () => {
@@ -19,9 +20,14 @@ function fileIn(folder: string): string {
   return file;
 }
 
-/** Nothing has to be brought up. */
+/** Nothing has to be brought up. All homes have the secret of the one database. */
 function given(): Record<string, string> {
-  return { DATABASE_URL: stage.databaseUrl, REDIS_URL: stage.redisUrl, SMTP_URL: "smtp://127.0.0.1:1" };
+  return {
+    DATABASE_URL: stage.databaseUrl,
+    REDIS_URL: stage.redisUrl,
+    SMTP_URL: "smtp://127.0.0.1:1",
+    POSTRIDER_SECRET: SECRET,
+  };
 }
 
 test("a taken port", async () => {
