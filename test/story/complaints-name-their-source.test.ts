@@ -31,7 +31,11 @@ test("a delivery and a complaint are counted with the reader's domain", async ()
     await loop.once(id, ({ status }) => status === "delivered");
     const [copy] = copies as [Mail, ...Mail[]];
     const header = String(copy.raw).split("\r\n\r\n", 1)[0]?.split("\r\n") ?? [];
-    await handIn(loop.port, FEEDBACK, arf({ recipient: "one@yahoo.com", header }));
+    await handIn(
+      loop.port,
+      FEEDBACK,
+      arf({ recipient: "one@yahoo.com", header: [`Return-Path: <${copy.from}>`, ...header] }),
+    );
     await loop.once(id, ({ status }) => status === "complained");
     const rows = await loop.engine.sql`
       select source, sum(complained)::int as complained, sum(fbl_delivered)::int as delivered from cap_source

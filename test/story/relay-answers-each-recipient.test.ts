@@ -46,7 +46,7 @@ for (const pipelining of [true, false]) {
         ip: "127.0.0.1",
         tls: null,
         isVerified: false,
-        text: "127.0.0.1 127.0.0.1",
+        text: "127.0.0.1 127.0.0.1 - - - 127.0.0.1",
         doubt: null,
         localIp: "127.0.0.1",
       },

@@ -27,6 +27,7 @@ const EXCEPTIONS: Record<string, string> = {
     "connections carry the mail of all workspaces",
   "brake(name)": "of the installation",
   "cap_policy(version)": "of the installation",
+  "shadow_policy(is_only)": "of the installation",
   "migration(name)": "of the installation",
   "secret_check(is_only)": "of the installation",
   "shaping_file(is_only)": "of the installation",

@@ -49,7 +49,7 @@ async function makeRoom(tx: Tx | Sql, { domain, organization }: HeardTlsReport, 
       select id, organization, count(*) over (partition by organization) as reports
       from tls_report_in where domain = ${domain} and received_at > ${now}::timestamptz - interval '1 day'
     ), ranked as (
-      select id, reports, ${isKnown(tx`organization`)} as is_known from today
+      select id, reports, ${isKnown(tx`today.organization`)} as is_known from today
       where (select count(*) from today) >= ${REPORTS_OF_A_DAY_MAX}
     ), spare as (
       select id from ranked
