@@ -1,12 +1,24 @@
 /** Ports of this machine: one that is free now, and whether a given one is. */
+import { randomInt } from "node:crypto";
 import { type AddressInfo, createServer } from "node:net";
 
 const ATTEMPTS = 3;
+const PORT_MIN = 12_000;
+const PORT_MAX = 32_000;
+const LOOKS = 50;
 
 /** Something else took the port between our look and its use. */
 export class PortTakenError extends Error {}
 
-export function freePort(host = "127.0.0.1"): Promise<number> {
+/**
+ * Not one of those that the system gives to outgoing connections (from 32,768 on): any of them may be taken by a
+ * connection before somebody listens there.
+ */
+export async function freePort(host = "127.0.0.1"): Promise<number> {
+  for (let look = 0; look < LOOKS; look++) {
+    const port = randomInt(PORT_MIN, PORT_MAX);
+    if (await isPortFree(port, host)) return port;
+  }
   return listenOnce(0, host);
 }
 

@@ -24,6 +24,9 @@ afterAll(async () => {
   await engine.stop();
 });
 
+/** Of a test that runs ten commands, each a process of its own. */
+const COMMANDS_MS_MAX = 90_000;
+
 type Shown = {
   level: string;
   cap_day: { used: number; limit: number };
@@ -32,52 +35,58 @@ type Shown = {
   override: { by: string } | null;
 };
 
-test("caps are shown, set by hand with author and reason, and taken back", async () => {
-  for (let n = 0; n < 2; n++) await ws.client.post("/emails/batch", Array(60).fill(mail()));
-  const before = await json<Shown>("caps", "show", "--workspace", ws.id);
-  expect(before).toMatchObject({
-    level: "normal",
-    cap_day: { used: 100, limit: 300 },
-    cap_hour: { used: 100, limit: 100 },
-    waiting: { transactional: 20 },
-    override: null,
-    hears_reports: false,
-  });
-  const said = ["--reason", "a launch", "--by", "Ada"];
-  const set = await postrider(
-    "caps",
-    "set",
-    "--workspace",
-    ws.id,
-    "--fixed",
-    "5000",
-    "--until",
-    "12h",
-    ...said,
-  );
-  expect(set.out).toBe("Caps: 5000 a day, 1000 an hour.\n");
-  expect(await json<Shown>("caps", "show", "--workspace", ws.id)).toMatchObject({ override: { by: "Ada" } });
-  await postrider("caps", "set", "--workspace", ws.id, "--clear", "--reason", "over", "--by", "Ada");
-  await postrider("workspace", "set", ws.id, "--limit", "cap_day=700");
-  const history = await json<{ reason: string; by: string; dayAfter: number }[]>(
-    "caps",
-    "history",
-    "--workspace",
-    ws.id,
-  );
-  expect(history.map(({ dayAfter, by }) => [dayAfter, by])).toEqual([
-    [700, "operator"],
-    [300, "Ada"],
-    [5_000, "Ada"],
-  ]);
-  const idle = await postrider("caps", "set", "--workspace", ws.id, "--minimum", "5000", ...said);
-  expect(idle.out).toContain("has no effect: the workspace has its own limit of cap_day.");
-  expect(idle.out).toContain(`postrider workspace set ${ws.id} --limit cap_day=default`);
-  const shown = await postrider("caps", "show", "--workspace", ws.id);
-  expect(shown.out).toContain("override: 700 a day, by operator: a limit of the workspace\n");
-  const refused = await postrider("caps", "set", "--workspace", ws.id, "--fixed", "49", ...said);
-  expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("from 50 to") });
-});
+test(
+  "caps are shown, set by hand with author and reason, and taken back",
+  async () => {
+    for (let n = 0; n < 2; n++) await ws.client.post("/emails/batch", Array(60).fill(mail()));
+    const before = await json<Shown>("caps", "show", "--workspace", ws.id);
+    expect(before).toMatchObject({
+      level: "normal",
+      cap_day: { used: 100, limit: 300 },
+      cap_hour: { used: 100, limit: 100 },
+      waiting: { transactional: 20 },
+      override: null,
+      hears_reports: false,
+    });
+    const said = ["--reason", "a launch", "--by", "Ada"];
+    const set = await postrider(
+      "caps",
+      "set",
+      "--workspace",
+      ws.id,
+      "--fixed",
+      "5000",
+      "--until",
+      "12h",
+      ...said,
+    );
+    expect(set.out).toBe("Caps: 5000 a day, 1000 an hour.\n");
+    expect(await json<Shown>("caps", "show", "--workspace", ws.id)).toMatchObject({
+      override: { by: "Ada" },
+    });
+    await postrider("caps", "set", "--workspace", ws.id, "--clear", "--reason", "over", "--by", "Ada");
+    await postrider("workspace", "set", ws.id, "--limit", "cap_day=700");
+    const history = await json<{ reason: string; by: string; dayAfter: number }[]>(
+      "caps",
+      "history",
+      "--workspace",
+      ws.id,
+    );
+    expect(history.map(({ dayAfter, by }) => [dayAfter, by])).toEqual([
+      [700, "operator"],
+      [300, "Ada"],
+      [5_000, "Ada"],
+    ]);
+    const idle = await postrider("caps", "set", "--workspace", ws.id, "--minimum", "5000", ...said);
+    expect(idle.out).toContain("has no effect: the workspace has its own limit of cap_day.");
+    expect(idle.out).toContain(`postrider workspace set ${ws.id} --limit cap_day=default`);
+    const shown = await postrider("caps", "show", "--workspace", ws.id);
+    expect(shown.out).toContain("override: 700 a day, by operator: a limit of the workspace\n");
+    const refused = await postrider("caps", "set", "--workspace", ws.id, "--fixed", "49", ...said);
+    expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("from 50 to") });
+  },
+  COMMANDS_MS_MAX,
+);
 
 test("what the caps will be, and what they would have been under another policy", async () => {
   const other = await engine.workspace();
@@ -114,33 +123,37 @@ test("what the caps will be, and what they would have been under another policy"
   expect(bad).toMatchObject({ status: 1, err: expect.stringContaining("growth") });
 });
 
-test("the simulator answers in sentences first, prints what an assertion saw, and gives all as JSON", async () => {
-  const about = ["caps", "simulate", "--scenario", "bought-list", "--days", "24"];
-  const told = await postrider(...about, "--runs", "3", "--explain", "--assert", "bad_before_freeze<2000");
-  expect(told.out).toMatch(
-    /^bought-list: 24 days, 3 workspaces from seed 1\n\nUnder this policy [\d,]+ bad e-mails/,
-  );
-  expect(told.out).toContain("bad_before_freeze<2000 holds: at worst");
-  expect(told.out).toMatch(/day 20, 11:\d\d: paused, .* bounces .* are surely over/);
-  const failed = await postrider(...about, "--assert", "bad_before_freeze<5");
-  expect(failed).toMatchObject({ status: 1, err: expect.stringMatching(/does not hold: at worst \d+/) });
-  const found = await json<{ summary: string[]; outcomes: { measures: Record<string, object> }[] }>(
-    ...about,
-    "--set",
-    "growth=1.6",
-  );
-  expect(found.outcomes).toHaveLength(2);
-  expect(found.summary[0]).toContain("Under default");
-  expect(Object.keys(found.outcomes[0]?.measures ?? {})).toEqual(
-    expect.arrayContaining(["false_freezes_per_1000", "false_freezes_low", "false_freezes_high"]),
-  );
-  expect(found.outcomes[0]?.measures.bad_sent).toEqual({
-    typical: expect.any(Number),
-    low: expect.any(Number),
-    high: expect.any(Number),
-    worst: expect.any(Number),
-  });
-});
+test(
+  "the simulator answers in sentences first, prints what an assertion saw, and gives all as JSON",
+  async () => {
+    const about = ["caps", "simulate", "--scenario", "bought-list", "--days", "24"];
+    const told = await postrider(...about, "--runs", "3", "--explain", "--assert", "bad_before_freeze<2000");
+    expect(told.out).toMatch(
+      /^bought-list: 24 days, 3 workspaces from seed 1\n\nUnder this policy [\d,]+ bad e-mails/,
+    );
+    expect(told.out).toContain("bad_before_freeze<2000 holds: at worst");
+    expect(told.out).toMatch(/day 20, 11:\d\d: paused, .* bounces .* are surely over/);
+    const failed = await postrider(...about, "--assert", "bad_before_freeze<5");
+    expect(failed).toMatchObject({ status: 1, err: expect.stringMatching(/does not hold: at worst \d+/) });
+    const found = await json<{ summary: string[]; outcomes: { measures: Record<string, object> }[] }>(
+      ...about,
+      "--set",
+      "growth=1.6",
+    );
+    expect(found.outcomes).toHaveLength(2);
+    expect(found.summary[0]).toContain("Under default");
+    expect(Object.keys(found.outcomes[0]?.measures ?? {})).toEqual(
+      expect.arrayContaining(["false_freezes_per_1000", "false_freezes_low", "false_freezes_high"]),
+    );
+    expect(found.outcomes[0]?.measures.bad_sent).toEqual({
+      typical: expect.any(Number),
+      low: expect.any(Number),
+      high: expect.any(Number),
+      worst: expect.any(Number),
+    });
+  },
+  COMMANDS_MS_MAX,
+);
 
 test("priors and receivers are fitted to the counts of all workspaces", async () => {
   const fitted = await json<{ days: number; notes: string[] }>("caps", "fit");
