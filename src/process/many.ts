@@ -104,8 +104,6 @@ class ProcessGroup {
         } catch (error) {
           this.#members[place] = before ?? null;
           this.#log.error({ err: error, place }, "a process could not be replaced; the former one goes on");
-          // it may have ended while it had a successor, when nobody was to start it again
-          if (before && isOver(before.process)) void this.#restart(place, before, performance.now(), "ended");
           return;
         }
       }
@@ -177,12 +175,8 @@ class ProcessGroup {
   }
 }
 
-function isOver({ exitCode, signalCode }: ChildProcess): boolean {
-  return exitCode !== null || signalCode !== null;
-}
-
 async function ended(child: ChildProcess): Promise<void> {
-  if (isOver(child)) return;
+  if (child.exitCode !== null || child.signalCode !== null) return;
   const over = once(child, "exit");
   child.kill("SIGTERM");
   await over;
