@@ -56,7 +56,7 @@ import {
   unknownWorkspace,
   withContext,
 } from "./context.ts";
-import { readId } from "./workspace.ts";
+import { ofWorkspace } from "./workspace.ts";
 
 const ASK_MS_MAX = 3_000;
 const ASK_TRIES = 2;
@@ -70,14 +70,14 @@ export function domainCommand(): Command {
   const command = new Command("domain").description("sender domains of a workspace and their DKIM keys");
   addNew(command, "add", "add a sender domain (subdomains included) and create its DKIM key", add);
   addNew(command, "rotate", "create a new DKIM key that replaces the current one once it is in DNS", rotate);
-  of(command, "list")
+  ofWorkspace(command, "list")
     .description("list the domains and DKIM keys of a workspace, and which are verified")
     .action((options) => withContext((context) => list(context, options)));
-  of(command, "show")
+  ofWorkspace(command, "show")
     .argument("<domain>", "the domain", readName)
     .description("show the DNS records to publish")
     .action((domain, options) => withContext((context) => show(context, domain, options)));
-  of(command, "verify")
+  ofWorkspace(command, "verify")
     .argument("<domain>", "the domain", readName)
     .option("--resolver <address>", "the DNS server to ask, such as 192.0.2.1 or 192.0.2.1:53", readServer)
     .description(
@@ -96,19 +96,12 @@ export function domainCommand(): Command {
     .option("--json", "print JSON")
     .description("list the TLS reports of others about connections to a domain of ours")
     .action((domain, options) => withContext((context) => reports(context, domain, options)));
-  of(command, "remove")
+  ofWorkspace(command, "remove")
     .argument("<domain>", "the domain", readName)
     .option("--selector <name>", "remove only this key, which must not be the one that signs", readLabel)
     .description("remove a domain, so that the workspace cannot send from it, or one of its keys")
     .action((domain, options) => withContext((context) => remove(context, domain, options)));
   return command;
-}
-
-function of(command: Command, name: string): Command {
-  return command
-    .command(name)
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON");
 }
 
 function addNew(
@@ -117,7 +110,7 @@ function addNew(
   does: string,
   run: (context: Context, domain: string, options: NewOptions) => Promise<void>,
 ): void {
-  of(command, name)
+  ofWorkspace(command, name)
     .argument("<domain>", "the part after @ in sender addresses, or a parent domain of it", readName)
     .option("--selector <name>", "the DKIM selector of the key; default: a new name", readLabel)
     .addOption(

@@ -24,7 +24,7 @@ import {
   unknownWorkspace,
   withContext,
 } from "./context.ts";
-import { readId } from "./workspace.ts";
+import { ofWorkspace } from "./workspace.ts";
 
 type StreamOf = OutputOptions & { workspace: string };
 type ChangeOptions = StreamOf & { reservedShare?: number; pool?: string | false };
@@ -32,7 +32,7 @@ type CreateOptions = ChangeOptions & { kind: typeof TRANSACTIONAL | typeof BULK 
 
 export function streamCommand(): Command {
   const command = new Command("stream").description("what a workspace sends, by what kind of mail it is");
-  of(command, "create")
+  ofWorkspace(command, "create")
     .argument("<name>", "1 to 32 characters of a-z, 0-9 and -", readName)
     .addOption(
       new Option("--kind <kind>", "bulk leaves a share of the caps to transactional mail and is paused first")
@@ -43,28 +43,21 @@ export function streamCommand(): Command {
     .option("--pool <name>", "of source addresses, in the shaping file")
     .description("create a stream; e-mails name it in `stream`, or their key does")
     .action((name, options) => withContext((context) => create(context, name, options)));
-  of(command, "list")
+  ofWorkspace(command, "list")
     .description("list the streams of a workspace, with what waits in each")
     .action((options) => withContext((context) => list(context, options)));
-  of(command, "change")
+  ofWorkspace(command, "change")
     .argument("<name>", "the stream", readName)
     .option("--reserved-share <share>", "of the caps, kept free of other streams", readShare)
     .option("--pool <name>", "of source addresses, in the shaping file")
     .option("--no-pool", "leave from the addresses that the shaping file says")
     .description("change the reserved share or the pool of a stream")
     .action((name, options) => withContext((context) => change(context, name, options)));
-  of(command, "delete")
+  ofWorkspace(command, "delete")
     .argument("<name>", "the stream", readName)
     .description("delete a stream that no key sends in; what waits in it still goes out")
     .action((name, options) => withContext((context) => remove(context, name, options)));
   return command;
-}
-
-function of(command: Command, name: string): Command {
-  return command
-    .command(name)
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON");
 }
 
 async function create(context: Context, name: string, options: CreateOptions): Promise<void> {

@@ -24,7 +24,7 @@ import {
   withContext,
 } from "./context.ts";
 import { print, printJson } from "./print.ts";
-import { readId } from "./workspace.ts";
+import { ofWorkspace } from "./workspace.ts";
 
 const LINES_SHOWN = 100;
 const PAGE_ROWS = 1_000;
@@ -37,22 +37,22 @@ export function suppressionCommand(): Command {
   const command = new Command("suppression").description(
     "addresses that a workspace does not write to, and why",
   );
-  of(command, "list")
+  ofWorkspace(command, "list")
     .description("list suppressed addresses with their evidence, newest first")
     .addOption(reasonOption())
     .action((options) => withContext((context) => list(context, options)));
-  of(command, "add")
+  ofWorkspace(command, "add")
     .argument("<address>", "the address to suppress")
     .addOption(reasonOption())
     .option("--scope <domain>", "suppress only e-mails from this domain and its subdomains")
     .option("--evidence <words>", "why, such as the reply of the receiver")
     .description("suppress an address; a complaint also unsubscribes its contacts")
     .action((address, options) => withContext((context) => add(context, address, options)));
-  of(command, "remove")
+  ofWorkspace(command, "remove")
     .argument("<address-or-id>", "the suppressed address or the id of its entry")
     .description("undo a suppression, and the bounce or complaint that was counted for it")
     .action((what, options) => withContext((context) => remove(context, what, options)));
-  of(command, "import")
+  ofWorkspace(command, "import")
     .argument(
       "<file>",
       "a CSV file with the columns address, reason, evidence, scope; only the first is required",
@@ -61,17 +61,10 @@ export function suppressionCommand(): Command {
     .action((file, options) =>
       withContext((context) => importFile(context, file, options), { isLong: true }),
     );
-  of(command, "export")
+  ofWorkspace(command, "export")
     .description("print all entries as CSV for import, without those of erased contacts")
     .action((options) => withContext((context) => exportAll(context, options), { isLong: true }));
   return command;
-}
-
-function of(command: Command, name: string): Command {
-  return command
-    .command(name)
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON");
 }
 
 function reasonOption(): Option {

@@ -33,7 +33,7 @@ import {
   withContext,
 } from "./context.ts";
 import { readTime } from "./time.ts";
-import { readId } from "./workspace.ts";
+import { ofWorkspace, readId } from "./workspace.ts";
 
 const LINES_SHOWN = 100;
 const FAILED_AT_ONCE_MAX = 5_000;
@@ -49,13 +49,13 @@ export function webhookCommand(): Command {
   const command = new Command("webhook").description(
     "endpoints that are told of events: add, test and mend them",
   );
-  of(command, "add")
+  ofWorkspace(command, "add")
     .argument("<url>", "where to send events, as `https://example.com/webhooks`")
     .option("--events <types>", "comma-separated, as `email.delivered,email.bounced`; default all", readTypes)
     .option("--ed25519", "sign with a key pair as well")
     .description("add an endpoint and show its secret, once")
     .action((url, options) => withContext((context) => add(context, url, options)));
-  of(command, "list")
+  ofWorkspace(command, "list")
     .description("list endpoints, newest first")
     .action((options) => withContext((context) => list(context, options)));
   one(command, "show", "show an endpoint and how it fares", show);
@@ -64,12 +64,12 @@ export function webhookCommand(): Command {
   one(command, "disable", "send nothing to an endpoint until it is enabled", disable);
   one(command, "rotate", "make a new secret and show it; the old one signs for another day", rotate);
   one(command, "test", "send a test event and wait for the answer", test, { isLong: true });
-  of(command, "attempts")
+  ofWorkspace(command, "attempts")
     .argument("<id>", "the id of the webhook", readId)
     .option("--event <id>", "only of this event", readEvent)
     .description("list attempts, newest first, with what was answered")
     .action((id, options) => withContext((context) => attempts(context, id, options)));
-  of(command, "replay")
+  ofWorkspace(command, "replay")
     .argument("<id>", "the id of the webhook", readId)
     .addOption(new Option("--event <id>", "one event").argParser(readEvent))
     .option("--failed", "all events that failed for good")
@@ -80,13 +80,6 @@ export function webhookCommand(): Command {
   return command;
 }
 
-function of(command: Command, name: string): Command {
-  return command
-    .command(name)
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON");
-}
-
 function one(
   command: Command,
   name: string,
@@ -94,7 +87,7 @@ function one(
   run: (context: Context, key: WebhookKey, options: OutputOptions) => Promise<void>,
   how: { isLong?: boolean } = {},
 ): void {
-  of(command, name)
+  ofWorkspace(command, name)
     .argument("<id>", "the id of the webhook", readId)
     .description(does)
     .action((id, options: WebhookOf) =>

@@ -222,6 +222,14 @@ export function readSwitch(text: string): boolean {
   return text === "on";
 }
 
+/** A command about one workspace. */
+export function ofWorkspace(command: Command, name: string): Command {
+  return command
+    .command(name)
+    .requiredOption("--workspace <id>", "the workspace", readId)
+    .option("--json", "print JSON");
+}
+
 export function readId(text: string): string {
   if (!isUuid(text))
     throw new InvalidArgumentError("It must be a UUID, such as 019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90.");
