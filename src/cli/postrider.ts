@@ -11,6 +11,10 @@ import { makeProgram } from "./program.ts";
 
 const USAGE_EXIT = 2;
 
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error; // whoever listened has had enough
+});
+
 try {
   const program = await makeProgram(process.argv[2]);
   await program.parseAsync();
