@@ -54,7 +54,7 @@ test("everything is as it was, and goes on", async () => {
   const open = (
     await new Client(api.url, ws.client.key).post<{ data: { id: string }[] }>(
       "/emails/batch",
-      Array(15).fill(mail({ subject: "A \\ and \\. and ünïcode" })),
+      Array(15).fill(mail({ subject: "A \\ and \\. and ünïcode", text: "long ".repeat(5_000) })),
     )
   ).body.data;
   const later = await new Client(api.url, ws.client.key).post<{ id: string }>(

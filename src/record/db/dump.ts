@@ -52,6 +52,8 @@ export async function dump(url: string, out: Writable): Promise<DumpSummary> {
           rows += linesIn(piece);
           await write(out, piece);
         }
+        // the client stops its socket when rows wait, and forgets that when the last ones come in one packet with the end
+        copied._read(0);
         await write(out, `${END_OF_ROWS}\n`);
       }
       await write(out, `${JSON.stringify({ end: true, rows })}\n`);
