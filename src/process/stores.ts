@@ -19,7 +19,7 @@ import { type RecordClock, recordClock } from "./recordclock.ts";
 import { isOfStoreClient } from "./survive.ts";
 import { isMisconfigured, postgresAt, redisAt, type Store, unreachable, whyNot } from "./unreachable.ts";
 
-const STORE_ANSWER_MS_MAX = 10_000;
+const ANSWER_MS_MAX = 10_000;
 const STORE_POLL_MS = 250;
 const CLOSE_SECONDS_MAX = 0.5;
 
@@ -30,6 +30,8 @@ type StoresOptions = {
   databaseUrl: string;
   redisUrl: string;
   timeoutMs: number;
+  /** How long a start waits for one answer of a store before it says so. */
+  answerMsMax?: number;
   log: Logger;
   /** Is told once of each store that is not there. */
   onWaiting(line: string): void;
@@ -43,6 +45,7 @@ export class Stores {
   readonly #postgres: Store;
   readonly #redis: Store;
   readonly #timeoutMs: number;
+  readonly #answerMsMax: number;
   readonly #log: Logger;
   readonly #pools: Sql[] = [];
   readonly #clients: RedisClient[] = [];
@@ -54,12 +57,14 @@ export class Stores {
   #readiness: Promise<Readiness> | null = null;
   #unfollow = () => {};
 
-  constructor({ databaseUrl, redisUrl, timeoutMs, log, onWaiting }: StoresOptions) {
+  constructor(options: StoresOptions) {
+    const { databaseUrl, redisUrl, timeoutMs, answerMsMax = ANSWER_MS_MAX, log, onWaiting } = options;
     this.#databaseUrl = databaseUrl;
     this.#redisUrl = redisUrl;
     this.#postgres = postgresAt(databaseUrl);
     this.#redis = redisAt(redisUrl);
     this.#timeoutMs = timeoutMs;
+    this.#answerMsMax = answerMsMax;
     this.#log = log;
     this.#onWaiting = onWaiting;
     this.#watch = slowStatements(log, timeoutMs / 2);
@@ -78,7 +83,7 @@ export class Stores {
     this.#clients.push(client);
     // the client connects again by itself; a first attempt that fails is no reason to give up
     if (client.status !== "ready")
-      await inTime(new Promise((resolve) => client.once("ready", resolve))).catch(() => {
+      await this.#inTime(new Promise((resolve) => client.once("ready", resolve))).catch(() => {
         throw unreachable(this.#redis);
       });
     return client;
@@ -97,11 +102,11 @@ export class Stores {
       this.#log.debug({ err: error }, "Redis connection");
     });
     this.#clients.push(redis);
-    await this.#until(this.#postgres, () => inTime(sql`select 1`));
-    await this.#until(this.#postgres, () => inTime(this.#findPooler()));
+    await this.#until(this.#postgres, () => this.#inTime(sql`select 1`));
+    await this.#until(this.#postgres, () => this.#inTime(this.#findPooler()));
     await this.#until(
       this.#redis,
-      () => inTime(connected(redis).then(() => redis.ping())),
+      () => this.#inTime(connected(redis).then(() => redis.ping())),
       () => redisError,
     );
     this.#clock = await recordClock(() => clockTime(sql));
@@ -158,6 +163,15 @@ export class Stores {
         await new Promise((resolve) => setTimeout(resolve, STORE_POLL_MS));
       }
     }
+  }
+
+  /** A store may also not answer at all. */
+  async #inTime(answer: PromiseLike<unknown>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new NoAnswer()), this.#answerMsMax);
+    });
+    await Promise.race([answer, late]).finally(() => clearTimeout(timer));
   }
 
   async redisMemory(): Promise<{ used: number; limit: number }> {
@@ -230,13 +244,4 @@ async function connected(redis: RedisClient): Promise<void> {
     redis.once("ready", resolve);
     redis.once("error", reject);
   });
-}
-
-/** A store may also not answer at all. */
-async function inTime(answer: PromiseLike<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer()), STORE_ANSWER_MS_MAX);
-  });
-  await Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
