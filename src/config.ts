@@ -25,6 +25,13 @@ export const SETTINGS = {
       "Postgres, which keeps everything durable; `?socket=/folder` uses its unix socket",
     ),
   ),
+  readDatabaseUrl: optional(
+    url(
+      "READ_DATABASE_URL",
+      ["postgres:", "postgresql:"],
+      "a streaming standby of DATABASE_URL, which answers lists and views of the console while it is at most 5 s behind; default: the primary answers all",
+    ),
+  ),
   databasePrepare: yesNo(
     "DATABASE_PREPARE",
     true,
@@ -455,9 +462,9 @@ export function loadConfig(env: Env = process.env): Config {
       problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}.`);
     config[name] = value;
   }
-  const { databaseUrl, databasePrepare } = config;
-  if (databasePrepare === false && typeof databaseUrl === "string")
-    config.databaseUrl = throughPooler(databaseUrl);
+  for (const name of ["databaseUrl", "readDatabaseUrl"] as const)
+    if (config.databasePrepare === false && typeof config[name] === "string")
+      config[name] = throughPooler(config[name]);
   problems.push(...misspelt(env));
   if (problems.length > 0) throw new ConfigError(problems.join("\n"));
   return config as Config;

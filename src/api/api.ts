@@ -42,6 +42,8 @@ const CONFIRMATION_SWEEP_MS = 5_000;
 
 /** What the handlers of the routes need. */
 export type HandlerParts = SendingParts & {
+  /** For one answer: where lists are read that may be some seconds old. */
+  lists(): Sql;
   /** Checks and keeps the document of an automation. */
   applyDocument(sql: Sql, ...document: Parameters<AutomationParts["apply"]>): Promise<AppliedDocument>;
   /** Who is asked for the records of domains. */
@@ -158,7 +160,7 @@ function confirmationsBy(
 
 /** Everything under a key, in one table. */
 export function routesOf(
-  { redis, reads, clock, serverSecret, dns, timeoutMs, applyDocument, webhookNetworksAllowed }: HandlerParts,
+  parts: HandlerParts,
   { templates, owners, hashOf }: Sending,
   submit: Submit,
   links: Links,
@@ -167,7 +169,9 @@ export function routesOf(
   confirmations: Confirmations,
   onFault: (error: unknown) => void,
 ): Route[] {
+  const { redis, reads, lists, clock, serverSecret, dns, timeoutMs } = parts;
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
+  const { applyDocument, webhookNetworksAllowed: networksAllowed } = parts;
   return [
     ...domainRoutes({
       ...{ reads, clock, serverSecret, dns, onFault },
@@ -175,19 +179,19 @@ export function routesOf(
         for (const { handle, version } of raised) await keyring.forget(handle, version);
       },
     }),
-    ...emailRoutes({ submit, reads, templates, owners, clock }),
+    ...emailRoutes({ submit, reads, lists, templates, owners, clock }),
     ...attachmentRoutes({ reads, clock, links }),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, reads, clock }),
     ...definitionRoutes({ reads, clock }),
-    ...logRoutes(reads),
+    ...logRoutes({ reads, lists }),
     ...usageRoutes({ reads, clock }),
-    ...automationRoutes({ reads, clock, apply: (...document) => applyDocument(reads, ...document) }),
-    ...eventLogRoutes(reads),
+    ...automationRoutes({ reads, lists, clock, apply: (...document) => applyDocument(reads, ...document) }),
+    ...eventLogRoutes(lists),
     ...suppressionRoutes({ reads, clock, hashOf }),
     ...feedbackRoutes({ sql: reads, clock }),
-    ...webhookRoutes({ reads, clock, serverSecret, networksAllowed: webhookNetworksAllowed }),
+    ...webhookRoutes({ reads, lists, clock, serverSecret, networksAllowed }),
     ...contactRoutes({
       commit: contacts,
       reads,

@@ -115,6 +115,7 @@ export type AppliedDocument = AppliedVersion | { kind: "wrong"; says: string };
 
 export type AutomationParts = {
   reads: Sql;
+  lists(): Sql;
   clock: Clock;
   /** Checks a document and keeps it as the next version of the automation of its name; a new one begins in this state. */
   apply(
@@ -402,7 +403,7 @@ async function runs(parts: AutomationParts, call: Call): Promise<Answer> {
   const page = pageOf(call.query, ["status"]);
   const states = runStatesIn(call.query);
   const { id } = await find(parts, call);
-  const rows = await listRuns(parts.reads, call.caller.workspaceId, id, { ...page, state: states });
+  const rows = await listRuns(parts.lists(), call.caller.workspaceId, id, { ...page, state: states });
   return { status: 200, body: envelope(rows, page, showRun) };
 }
 

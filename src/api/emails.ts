@@ -133,7 +133,9 @@ type Asker = Pick<Call, "caller">;
 
 export type AskedClaim = { scope: string; key: string; digest: string };
 
-export function emailRoutes(parts: EmailParts): Route[] {
+type Listing = { lists(): Sql };
+
+export function emailRoutes(parts: EmailParts & Listing): Route[] {
   const sends = {
     permissions: ["emails:send"],
     bodyBytesMax: EMAIL_BODY_BYTES_MAX,
@@ -451,7 +453,10 @@ async function get({ reads, clock }: EmailParts, { caller, params }: Call): Prom
   return { status: 200, body: await jsonInTurns(showWhole(email, clock.now()), { html, text }) };
 }
 
-async function list({ reads, clock }: EmailParts, { caller, query }: Call): Promise<Answer> {
+async function list(
+  { lists, clock }: Listing & Pick<EmailParts, "clock">,
+  { caller, query }: Call,
+): Promise<Answer> {
   const page = pageOf(query, FILTER_NAMES);
   const ownKey = allows(caller.permissions, "full") ? null : caller.keyId;
   const filter = filterOf(query, ownKey);
@@ -459,13 +464,13 @@ async function list({ reads, clock }: EmailParts, { caller, query }: Call): Prom
   const { workspaceId } = caller;
   const shown = (email: EmailRow) => show(email, null, now);
   if (Object.values(filter).every((one) => one === null)) {
-    const { rows, isMore } = await listEmails(reads, workspaceId, page);
+    const { rows, isMore } = await listEmails(lists(), workspaceId, page);
     return { status: 200, body: envelopeOf(rows, isMore, page, shown) };
   }
   // a key that asks for the mail of another gets nothing, as it is shown only its own
   if (ownKey !== null && filter.keyId !== ownKey)
     return { status: 200, body: envelopeOf([], false, page, shown) };
-  const { rows, isMore, next } = await searchEmails(reads, workspaceId, filter, page);
+  const { rows, isMore, next } = await searchEmails(lists(), workspaceId, filter, page);
   return { status: 200, body: envelopeOf(rows, isMore, page, shown, next) };
 }
 

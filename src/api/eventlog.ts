@@ -11,7 +11,7 @@ import { Count, inner, Named, shape, Text, Time } from "./shapes.ts";
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
 
-export function eventLogRoutes(reads: Sql): Route[] {
+export function eventLogRoutes(lists: () => Sql): Route[] {
   return [
     {
       method: "GET",
@@ -30,16 +30,16 @@ export function eventLogRoutes(reads: Sql): Route[] {
         ),
         has_more: Type.Boolean(),
       }),
-      handle: (call) => read(reads, call),
+      handle: (call) => read(lists(), call),
     },
   ];
 }
 
-async function read(reads: Sql, { caller, query }: Call): Promise<Answer> {
+async function read(sql: Sql, { caller, query }: Call): Promise<Answer> {
   refuseLimited(caller, "read the event log, which tells of all contacts");
   const after = wholeOf(query, "after", 0, 0, Number.MAX_SAFE_INTEGER);
   const limit = wholeOf(query, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX);
-  const { events, isMore } = await readEvents(reads, caller.workspaceId, after, limit);
+  const { events, isMore } = await readEvents(sql, caller.workspaceId, after, limit);
   return { status: 200, body: JSON.stringify({ object: "list", data: events.map(show), has_more: isMore }) };
 }
 

@@ -86,7 +86,7 @@ const logFields = {
   request_id: Id,
 };
 
-export function logRoutes(reads: Sql): Route[] {
+export function logRoutes({ reads, lists }: { reads: Sql; lists(): Sql }): Route[] {
   const shared = { permissions: ["full"], success: 200 } as const;
   return [
     {
@@ -96,7 +96,7 @@ export function logRoutes(reads: Sql): Route[] {
       summary: "List the requests of the last 7 days, newest first",
       query: LIST_QUERY,
       answer: listOf(shape("LogItem", logFields)),
-      handle: (call) => list(reads, call),
+      handle: (call) => list(lists(), call),
     },
     {
       ...shared,
@@ -114,9 +114,9 @@ export function logRoutes(reads: Sql): Route[] {
   ];
 }
 
-async function list(reads: Sql, { caller, query }: Call): Promise<Answer> {
+async function list(sql: Sql, { caller, query }: Call): Promise<Answer> {
   const page = pageOf(query);
-  const rows = await listRequests(reads, caller.workspaceId, page);
+  const rows = await listRequests(sql, caller.workspaceId, page);
   return { status: 200, body: envelope(rows, page, show) };
 }
 

@@ -123,14 +123,15 @@ const OneEvent = inner({ object: Type.Literal("webhook_event"), id: EventId });
 
 export type WebhookParts = {
   reads: Sql;
+  lists(): Sql;
   clock: Clock;
   serverSecret: string;
   /** Private networks to which webhooks may be sent. */
   networksAllowed: readonly Network[];
 };
-type Owning = { reads: Sql; clock: Clock; sealer: SecretSealer; rules: EgressRules };
+type Owning = Pick<WebhookParts, "reads" | "lists" | "clock"> & { sealer: SecretSealer; rules: EgressRules };
 
-export function webhookRoutes({ reads, clock, serverSecret, networksAllowed }: WebhookParts): Route[] {
+export function webhookRoutes({ reads, lists, clock, serverSecret, networksAllowed }: WebhookParts): Route[] {
   const permissions = ["full"] as const;
   const one = `${PATH}/{id}`;
   const event = `${one}/events/{event_id}`;
@@ -138,7 +139,7 @@ export function webhookRoutes({ reads, clock, serverSecret, networksAllowed }: W
   let made: Owning | null = null;
   const parts = (): Owning => {
     made ??= {
-      ...{ reads, clock },
+      ...{ reads, lists, clock },
       sealer: new SecretSealer(serverSecret),
       rules: egressRules(networksAllowed),
     };
@@ -351,19 +352,19 @@ function spanOf(
   return span;
 }
 
-async function attempts({ reads }: Owning, call: Call): Promise<Answer> {
+async function attempts({ reads, lists }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const page = pageOf(call.query);
-  return ok(envelope(await listAttempts(reads, key, null, page), page, shownAttempt));
+  return ok(envelope(await listAttempts(lists(), key, null, page), page, shownAttempt));
 }
 
-async function sent({ reads }: Owning, call: Call): Promise<Answer> {
+async function sent({ reads, lists }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const { query } = call;
   const after = query.get("after") ?? query.get("cursor");
   const { limit } = pageOf(new URLSearchParams({ limit: query.get("limit") ?? "20" }));
   const before = after === null ? Number.MAX_SAFE_INTEGER : sequenceIn(after);
-  const rows = (await listSent(reads, key, before, limit)).map((row) => ({ ...row, id: eventId(row) }));
+  const rows = (await listSent(lists(), key, before, limit)).map((row) => ({ ...row, id: eventId(row) }));
   return ok(envelope(rows, { after, before: null, limit }, listedEvent));
 }
 
@@ -386,10 +387,10 @@ async function replayOne({ reads, clock }: Owning, call: Call): Promise<Answer> 
   return ok(JSON.stringify({ object: "webhook_event", id: (call.params[1] as string).toLowerCase() }));
 }
 
-async function attemptsOfOne({ reads }: Owning, call: Call): Promise<Answer> {
+async function attemptsOfOne({ reads, lists }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const page = pageOf(call.query);
-  return ok(envelope(await listAttempts(reads, key, eventIn(call), page), page, shownAttempt));
+  return ok(envelope(await listAttempts(lists(), key, eventIn(call), page), page, shownAttempt));
 }
 
 function keyOf({ caller, params }: Call): WebhookKey {

@@ -11,10 +11,11 @@ import { smarthostTrouble } from "../delivery/smarthostcheck.ts";
 import { hostsOf } from "../domain/returnpath.ts";
 import { secretDigest } from "../ids.ts";
 import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
-import { postgresAt, redisAt, type Store, unreachable } from "../process/unreachable.ts";
+import { postgresAt, redisAt, replicaAt, type Store, unreachable } from "../process/unreachable.ts";
 import { canCommit } from "../record/db/cancommit.ts";
-import { connectRecord } from "../record/db/connect.ts";
+import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
+import { replicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { majorVersion } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
@@ -129,6 +130,7 @@ async function postgres(config: Config): Promise<Examined> {
       },
     ];
     findings.push(await commits(databaseUrl));
+    findings.push(await readReplica(config.readDatabaseUrl, sql));
     if (isMigratedNow) {
       findings.push(capsPolicy(config, await policyInForce(sql)));
       findings.push(secretFinding(config.secret, await findSecretDigest(sql)));
@@ -166,6 +168,19 @@ async function commits(databaseUrl: string): Promise<CheckResult> {
     state: trouble === null ? "ok" : "fail",
     detail: trouble ?? "a send can be committed",
   };
+}
+
+/** Without it the primary answers. */
+async function readReplica(url: string | null, primary: Sql): Promise<CheckResult> {
+  const what = "read replica";
+  if (url === null) return { what, state: "ok", detail: "none: READ_DATABASE_URL is not set" };
+  const standby = connectRecord(url, "lists", ASK_MS_MAX);
+  const trouble = await replicaTrouble(primary, standby, ASK_MS_MAX);
+  standby.end({ timeout: 0 }).catch(() => {});
+  if (trouble === null) return { what, state: "ok", detail: "it streams from the Postgres of DATABASE_URL" };
+  const { why, error } = trouble;
+  const detail = error === undefined ? `${why} (READ_DATABASE_URL)` : lacking(replicaAt(url), error);
+  return { what, state: "warn", detail };
 }
 
 function secretFinding(secret: string | null, kept: Buffer | null): CheckResult {

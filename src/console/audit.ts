@@ -5,20 +5,20 @@ import type { Sql } from "../record/db/connect.ts";
 import { type ConsoleCall, EVERYONE, operatorCall, workspaceCall } from "./calls.ts";
 import { pageIn, pageOfRows } from "./pages.ts";
 
-export function auditCalls(sql: Sql): ConsoleCall[] {
+export function auditCalls(lists: () => Sql): ConsoleCall[] {
   return [
     workspaceCall({
       ...{ method: "GET", path: "audit", roles: EVERYONE },
       async handle({ workspace, query }) {
         const page = pageIn(query);
-        return pageOfRows(await listChanges(sql, workspace.id, page), page, show);
+        return pageOfRows(await listChanges(lists(), workspace.id, page), page, show);
       },
     }),
     operatorCall({
       ...{ method: "GET", path: "operator/audit" },
       async handle({ query }) {
         const page = pageIn(query);
-        return pageOfRows(await listChanges(sql, WHOLE_INSTALLATION, page), page, show);
+        return pageOfRows(await listChanges(lists(), WHOLE_INSTALLATION, page), page, show);
       },
     }),
   ];

@@ -77,6 +77,7 @@ const SetByHand = Type.Object(
 
 export type CapParts = {
   sql: Sql;
+  lists(): Sql;
   keyring: Keyring;
   reservations: Reservations;
   heard: Heard;
@@ -166,11 +167,12 @@ async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): P
 }
 
 /** The last days, and what this policy would have made of them. */
-async function replayed({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+async function replayed({ lists, heard }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
   const { workspace, body, now } = visit;
   const other = readPolicyOf((body as { policy: unknown }).policy);
   const span = { from: now - REPLAYED_DAYS * DAY_MS, to: now };
-  const replayed = await replayWorkspace(sql, { workspaceId: workspace.id, policy: other, ...span, heard });
+  const asked = { workspaceId: workspace.id, policy: other, ...span, heard };
+  const replayed = await replayWorkspace(lists(), asked);
   if (!replayed) throw deny("not_found", "The workspace is gone.");
   return wholeList(replayed.days);
 }

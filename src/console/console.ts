@@ -52,6 +52,8 @@ export type ConsoleDoor = ApiDoor & {
 
 export type ConsoleParts = {
   sql: Sql;
+  /** For one answer: where views are read that may be some seconds old. */
+  lists(): Sql;
   redis: RedisClient;
   keyring: Keyring;
   clock: Clock;
@@ -80,7 +82,7 @@ export type ConsoleParts = {
 export type Console = ConsoleServer & { calls: readonly ConsoleCall[] };
 
 export async function startConsole(parts: ConsoleParts): Promise<Console> {
-  const { sql, clock, serverSecret, door, publicUrl, host, port } = parts;
+  const { sql, lists, clock, serverSecret, door, publicUrl, host, port } = parts;
   const page = new PageFiles();
   const reference = new Reference(door.document, publicUrl?.replace(/\/+$/, "") ?? parts.apiUrl);
   const isSecure = publicUrl?.startsWith("https:") ?? false;
@@ -99,7 +101,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
     },
     table,
   );
-  const live = new Live({ sql, now: () => clock.now(), onFault: parts.onFault });
+  const live = new Live({ lists, now: () => clock.now(), onFault: parts.onFault });
   const server = await startConsoleServer(
     {
       room: parts.room,
@@ -137,7 +139,8 @@ async function countCall(attempts: Attempts, accountId: string): Promise<void> {
 
 /** `place` is known when the server listens. */
 export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url: string }): ConsoleCall[] {
-  const { sql, redis, clock, serverSecret, door, keyring } = parts;
+  const { sql, lists, redis, clock, serverSecret, door, keyring, figures } = parts;
+  const reservations = new Reservations(redis, sql, clock);
   const hashing = new Hashing();
   const signIn: SignInParts = {
     sql,
@@ -162,15 +165,15 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
       countGuess: (request) => countGuess(signIn, request),
       begin: (request, account, now) => begin(signIn, request, account, now),
     }),
-    ...auditCalls(sql),
-    ...figureCalls({ sql }),
-    ...capCalls({ sql, keyring, reservations: new Reservations(redis, sql, clock), heard: parts.heard }),
-    ...queueCalls({ sql, figures: parts.figures }),
+    ...auditCalls(lists),
+    ...figureCalls({ sql, lists }),
+    ...capCalls({ sql, lists, keyring, reservations, heard: parts.heard }),
+    ...queueCalls({ sql, lists, figures }),
     ...emailCalls({ sql, send: (visit, body) => sendFor(door, visit, body) }),
     ...templateCalls({ sql, frames }),
     ...contactCalls({ sql, commit: door.contacts, clock, onFault: parts.onFault }),
     ...mailboxCalls(parts.mailboxUrl),
-    ...operatorCalls({ sql, keyring, figures: parts.figures }),
+    ...operatorCalls({ sql, lists, keyring, figures }),
   ];
 }
 

@@ -18,7 +18,7 @@ const COUNTED_MAX = 100_000;
 const NAMED_MAX = 5;
 const NEARLY = 0.9;
 
-export type FigureParts = { sql: Sql };
+export type FigureParts = { sql: Sql; lists(): Sql };
 
 type Attention = {
   kind: string;
@@ -36,7 +36,7 @@ export function figureCalls(parts: FigureParts): ConsoleCall[] {
   ];
 }
 
-async function overview({ sql }: FigureParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+async function overview({ sql, lists }: FigureParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
   const { workspace, query, now } = visit;
   const days = Number(query.get("days") ?? DAYS_DEFAULT);
   if (!Number.isInteger(days) || days < 1 || days > DAYS_MAX)
@@ -44,8 +44,8 @@ async function overview({ sql }: FigureParts, visit: VisitOf<KnownWorkspace>): P
   const today = Math.floor(now / DAY_MS);
   const [use, counts, held] = await Promise.all([
     useOf(sql, workspace.id, now),
-    countsSince(sql, workspace.id, today - days + 1, "day"),
-    mailNotGone(sql, workspace.id, COUNTED_MAX),
+    countsSince(lists(), workspace.id, today - days + 1, "day"),
+    mailNotGone(lists(), workspace.id, COUNTED_MAX),
   ]);
   const { scheduled, waiting, deferred, inLine, onItsWay } = held;
   return {
@@ -61,13 +61,13 @@ async function overview({ sql }: FigureParts, visit: VisitOf<KnownWorkspace>): P
   };
 }
 
-async function usage({ sql }: FigureParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+async function usage({ sql, lists }: FigureParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
   const { workspace, now } = visit;
   const date = new Date(now);
   const first = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - MONTHS_SHOWN + 1) / DAY_MS;
   const [use, counts] = await Promise.all([
     useOf(sql, workspace.id, now),
-    countsSince(sql, workspace.id, first, "month"),
+    countsSince(lists(), workspace.id, first, "month"),
   ]);
   const months = counts.map(({ span, attempted, delivered, hard_bounced, complained }) => ({
     ...{ month: span, attempted, delivered, hard_bounced, complained },

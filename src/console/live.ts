@@ -20,7 +20,7 @@ const NEWEST_SPAN_MS = 900_000;
 const LOOKS_PER_SOURCE = 30;
 const UNREAD_BYTES_MAX = 64 * 1024;
 
-export type LiveParts = { sql: Sql; now(): number; onFault(error: unknown): void };
+export type LiveParts = { lists(): Sql; now(): number; onFault(error: unknown): void };
 
 export type Listener = {
   accountId: string;
@@ -138,7 +138,7 @@ class Feed {
   }
 
   async #news(): Promise<News[]> {
-    const { sql } = this.#parts;
+    const sql = this.#parts.lists();
     if (this.#looks++ % LOOKS_PER_SOURCE === 0) {
       const last = await lastSequence(sql, this.#workspaceId);
       if (last === null || this.#sequence === null) this.#sequence = last;
@@ -151,8 +151,8 @@ class Feed {
 
   /** The first look only learns how things stand. */
   async #changedEmails(): Promise<News[]> {
-    const { sql, now } = this.#parts;
-    const emails = await newestEmails(sql, this.#workspaceId, new Date(now() - NEWEST_SPAN_MS), NEWS_MAX);
+    const { lists, now } = this.#parts;
+    const emails = await newestEmails(lists(), this.#workspaceId, new Date(now() - NEWEST_SPAN_MS), NEWS_MAX);
     const before = this.#known;
     this.#known = new Map(emails.map(({ id, status, at }) => [id, `${status} ${at.getTime()}`]));
     if (before === null) return [];

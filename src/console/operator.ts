@@ -39,6 +39,7 @@ const BouncedDestination = Type.Object({ destination: DestinationName, reason: R
 
 export type OperatorParts = {
   sql: Sql;
+  lists(): Sql;
   keyring: Keyring;
   /** What is being sent to the busiest domains; workers tell it through Redis. */
   figures(now: number): Promise<readonly SendingFigures[]>;
@@ -70,7 +71,10 @@ export function operatorCalls(parts: OperatorParts): ConsoleCall[] {
     operatorCall({
       ...{ method: "GET", path: "operator/queue" },
       async handle({ now }) {
-        const [view, sending] = await Promise.all([viewQueue(sql), parts.figures(now).catch(() => [])]);
+        const [view, sending] = await Promise.all([
+          viewQueue(parts.lists()),
+          parts.figures(now).catch(() => []),
+        ]);
         return { status: 200, body: { object: "queue", ...view, sending } };
       },
     }),

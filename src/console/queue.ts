@@ -20,6 +20,7 @@ export type SendingFigures = { domain: string; in_flight: number; delivered_per_
 
 export type QueueParts = {
   sql: Sql;
+  lists(): Sql;
   /** What is being sent to the busiest domains, by all workspaces together. */
   figures(now: number): Promise<readonly SendingFigures[]>;
 };
@@ -53,10 +54,11 @@ export function destinationIn(body: unknown): string | null {
 
 /** How much others send to a domain is for operators alone. */
 async function show(
-  { sql, figures }: QueueParts,
+  { lists, figures }: QueueParts,
   { workspace, session, now }: VisitOf<KnownWorkspace>,
 ): Promise<ConsoleAnswer> {
   const sending = session.isOperator ? await figures(now).catch(() => []) : [];
+  const sql = lists();
   const [held, view] = await Promise.all([
     mailNotGone(sql, workspace.id, COUNTED_MAX),
     viewQueueOf(sql, workspace.id, COUNTED_MAX),

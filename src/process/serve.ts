@@ -127,6 +127,7 @@ export async function serve(
   onProgress: (line: string) => void = () => {},
 ): Promise<Serving> {
   const { databaseUrl, redisUrl, secret } = required(config, roles);
+  const { readDatabaseUrl } = config;
   expectMetricsToken(config);
   expectPublicNames(config, roles);
   const budget = new BodyBudget(config.bodyBytesInFlightMax);
@@ -137,7 +138,7 @@ export async function serve(
     if (roles.includes("api") && !config.sharedPort) front.open();
   };
   const timeoutMs = config.storeTimeoutMs;
-  const stores = new Stores({ databaseUrl, redisUrl, timeoutMs, log, onWaiting });
+  const stores = new Stores({ databaseUrl, readDatabaseUrl, redisUrl, timeoutMs, log, onWaiting });
   const stops: (() => Promise<void>)[] = [];
   try {
     const recordClock = await stores.ready();
@@ -287,6 +288,7 @@ async function startApiRole(
   const intake = await openIntake(config, serverSecret, stores, clock, log);
   const api = await startApi({
     ...intake.parts,
+    lists: stores.lists(intake.parts.reads),
     ...handlersOf(config),
     trustProxy: config.trustProxy,
     budget,
@@ -332,11 +334,13 @@ async function startConsoleRole(
   const { consolePort, publicUrl, trustProxy, mailboxUrl, host, port } = config;
   if (consolePort === null) return null;
   const intake = await openIntake(config, serverSecret, stores, clock, log);
-  const door = openConsoleDoor({ ...intake.parts, ...handlersOf(config) }, onFault);
   const { reads: sql, redis } = intake.parts;
+  const lists = stores.lists(sql);
+  const door = openConsoleDoor({ ...intake.parts, lists, ...handlersOf(config) }, onFault);
   try {
     const served = await startConsole({
-      ...{ sql, redis, clock, serverSecret, door, room, publicUrl, trustProxy, mailboxUrl, host, onFault },
+      ...{ sql, lists, redis, clock, serverSecret, door, room },
+      ...{ publicUrl, trustProxy, mailboxUrl, host, onFault },
       keyring: new Keyring({ redis, sql, serverSecret, clock }),
       port: consolePort,
       heard: heardWith(config),

@@ -10,6 +10,7 @@ import {
   type StatementWatch,
 } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
+import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { canWrite } from "../redis/canwrite.ts";
 import { connectRedis, type Purpose } from "../redis/connect.ts";
@@ -17,17 +18,30 @@ import type { RedisClient } from "../redis/scripts.ts";
 import { slowStatements } from "./lifelog.ts";
 import { type RecordClock, recordClock } from "./recordclock.ts";
 import { isOfStoreClient } from "./survive.ts";
-import { isMisconfigured, postgresAt, redisAt, type Store, unreachable, whyNot } from "./unreachable.ts";
+import {
+  isMisconfigured,
+  postgresAt,
+  redisAt,
+  replicaAt,
+  type Store,
+  unreachable,
+  whyNot,
+} from "./unreachable.ts";
 
 const ANSWER_MS_MAX = 10_000;
 const STORE_POLL_MS = 250;
 const CLOSE_SECONDS_MAX = 0.5;
+/** How long a read replica may be silent; of STORE_TIMEOUT_MS enough is left for the primary to answer in its place. */
+const REPLICA_MS_MAX = 1_000;
+const REPLICA_PART = 0.25;
 
 /** Something that a process needs is missing: printed in one line, with exit status 1. */
 export class StartError extends Error {}
 
 type StoresOptions = {
   databaseUrl: string;
+  /** Of a standby; null: there is none. */
+  readDatabaseUrl?: string | null;
   redisUrl: string;
   timeoutMs: number;
   /** How long a start waits for one answer of a store before it says so. */
@@ -41,6 +55,7 @@ export type Readiness = { ready: boolean; checks: Record<string, string> };
 
 export class Stores {
   #databaseUrl: string;
+  readonly #readDatabaseUrl: string | null;
   readonly #redisUrl: string;
   readonly #postgres: Store;
   readonly #redis: Store;
@@ -54,12 +69,14 @@ export class Stores {
   #missing: Record<string, string> = {};
   #clock: RecordClock | null = null;
   #commits: Sql | null = null;
+  #replica: Replica | null = null;
   #readiness: Promise<Readiness> | null = null;
   #unfollow = () => {};
 
   constructor(options: StoresOptions) {
     const { databaseUrl, redisUrl, timeoutMs, answerMsMax = ANSWER_MS_MAX, log, onWaiting } = options;
     this.#databaseUrl = databaseUrl;
+    this.#readDatabaseUrl = options.readDatabaseUrl ?? null;
     this.#redisUrl = redisUrl;
     this.#postgres = postgresAt(databaseUrl);
     this.#redis = redisAt(redisUrl);
@@ -74,6 +91,40 @@ export class Stores {
     const sql = connectRecord(this.#databaseUrl, pool, this.#timeoutMs, this.#watch);
     this.#pools.push(sql);
     return sql;
+  }
+
+  /** Where lists and views are read, asked anew for each answer: at the standby if there is one that keeps up. */
+  lists(reads: Sql): () => Sql {
+    const url = this.#readDatabaseUrl;
+    if (url === null) return () => reads;
+    this.#replica ??= this.#openReplica(url, reads);
+    const replica = this.#replica;
+    return () => replica.reads();
+  }
+
+  #openReplica(url: string, primary: Sql): Replica {
+    const standby = connectRecord(url, "lists", this.#timeoutMs, this.#watch);
+    this.#pools.push(standby);
+    const replica = new Replica({
+      ...{ primary, standby },
+      // not behind the reads of callers: a primary that is busy is no reason to leave the standby
+      looks: this.sql("lists"),
+      answerMsMax: Math.min(this.#timeoutMs * REPLICA_PART, REPLICA_MS_MAX),
+      onChange: (trouble) => this.#tellReplica(url, trouble),
+    });
+    replica.start();
+    return replica;
+  }
+
+  #tellReplica(url: string, trouble: ReplicaTrouble | null): void {
+    if (trouble === null) {
+      this.#log.info("the read replica answers lists and views");
+      return;
+    }
+    const { why, error } = trouble;
+    const reason =
+      error === undefined ? `${why} (READ_DATABASE_URL)` : unreachable(replicaAt(url), error).message;
+    this.#log.warn({ why }, `the primary answers lists and views instead of the read replica: ${reason}`);
   }
 
   async redis(purpose: Purpose): Promise<RedisClient> {
@@ -211,6 +262,7 @@ export class Stores {
 
   async close(): Promise<void> {
     this.#unfollow();
+    this.#replica?.stop();
     await Promise.all(this.#pools.map((sql) => sql.end({ timeout: CLOSE_SECONDS_MAX }).catch(() => {})));
     for (const client of this.#clients) client.disconnect();
   }

@@ -8,10 +8,18 @@ export const UNREACHABLE_EXIT = 69;
 
 export class StoreUnreachable extends Error {}
 
-export type Store = { name: "Postgres" | "Redis"; setting: "DATABASE_URL" | "REDIS_URL"; url: string };
+export type Store = {
+  name: "Postgres" | "Redis";
+  setting: "DATABASE_URL" | "READ_DATABASE_URL" | "REDIS_URL";
+  url: string;
+};
 
 export function postgresAt(url: string): Store {
   return { name: "Postgres", setting: "DATABASE_URL", url };
+}
+
+export function replicaAt(url: string): Store {
+  return { name: "Postgres", setting: "READ_DATABASE_URL", url };
 }
 
 export function redisAt(url: string): Store {

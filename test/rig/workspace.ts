@@ -126,6 +126,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     redis,
     connectCommits: () => connectRecord(databaseUrl, "commits", timeoutMs),
     reads: sql,
+    lists: () => sql,
     clock,
     serverSecret: SECRET,
     requireVerifiedDomains: options.requireVerifiedDomains ?? false,

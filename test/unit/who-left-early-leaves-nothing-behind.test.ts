@@ -34,7 +34,7 @@ test("a body that will not come is not waited for", async () => {
 test("a tab that was closed takes no stream of its account", async () => {
   const { response } = await abandoned();
   const live = new Live({
-    sql: (() => Promise.reject(new Error("not asked"))) as unknown as Sql,
+    lists: () => (() => Promise.reject(new Error("not asked"))) as unknown as Sql,
     now: Date.now,
     onFault() {},
   });

@@ -18,6 +18,7 @@ export type PoolName =
   | "commits"
   | "hints"
   | "reads"
+  | "lists"
   | "delivery"
   | "settling"
   | "leases"
@@ -32,6 +33,7 @@ const POOL_CONNECTIONS: Record<PoolName, number> = {
   commits: 2,
   hints: 1,
   reads: 6,
+  lists: 6,
   delivery: 4,
   settling: 1,
   leases: 1,
@@ -110,7 +112,7 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
 
 function silenceOf(pool: PoolName, timeoutMs: number): number | null {
   if (pool === "setup") return null;
-  return (pool === "reads" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
+  return (pool === "reads" || pool === "lists" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
 }
 
 function settingsOf(pool: PoolName, timeoutMs: number): Record<string, string | number> {
