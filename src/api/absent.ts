@@ -1,5 +1,8 @@
 /** What the official client can ask for and this engine does not do: refused in words, whatever the method. */
+import { LIST_QUERY, pageOf } from "./page.ts";
 import { problem, Refusal } from "./problem.ts";
+import type { Route } from "./routes.ts";
+import { listOf, Named } from "./shapes.ts";
 
 const KEYS = problem(
   "restricted_api_key",
@@ -17,15 +20,7 @@ const ABSENT: readonly { path: string; what: string; instead: string }[] = [
     what: "Receiving e-mail is",
     instead: "It sends e-mail and does not receive any.",
   },
-  {
-    path: "emails/metrics",
-    what: "Metrics by the day are",
-    instead: "Count with `GET /usage`, or scrape the metrics of the operator.",
-  },
-  { path: "emails/*/share", what: "Shared links are", instead: "Read the e-mail with `GET /emails/{id}`." },
-  { path: "oauth", what: "OAuth is", instead: "Authenticate with an API key." },
-  { path: "domains/claim", what: "Claims of domains are", instead: "Add the domain, and verify it by DNS." },
-  { path: "domains/*/claim", what: "Claims of domains are", instead: "Verify the domain by DNS." },
+  { path: "oauth/grants/*", what: "OAuth is", instead: "Authenticate with an API key." },
   {
     path: "contacts/imports",
     what: "Imports by HTTP are",
@@ -33,7 +28,7 @@ const ABSENT: readonly { path: string; what: string; instead: string }[] = [
   },
 ];
 /** Asked of every request: what has none of these words is let through at once. */
-const WORDS = /broadcasts|topics|inboxes|receiving|metrics|share|oauth|claim|imports|api-keys/;
+const WORDS = /broadcasts|topics|inboxes|receiving|oauth|imports|api-keys/;
 const PARTS = ABSENT.map((one) => ({ ...one, segments: one.path.split("/") }));
 
 export function refuseAbsent(path: string): void {
@@ -46,4 +41,24 @@ export function refuseAbsent(path: string): void {
   );
   if (absent)
     throw new Refusal(problem("not_found", `${absent.what} not part of this engine. ${absent.instead}`));
+}
+
+/** Nobody is granted access but by a key, so the list of grants is empty. */
+export function grantRoutes(): Route[] {
+  const nothing = JSON.stringify({ object: "list", data: [], has_more: false, next_cursor: null });
+  return [
+    {
+      method: "GET",
+      path: "/api/v1/oauth/grants",
+      permissions: ["full"],
+      summary: "List OAuth grants: there are none, since only API keys give access",
+      success: 200,
+      query: LIST_QUERY,
+      answer: listOf(Named),
+      handle({ query }) {
+        pageOf(query);
+        return { status: 200, body: nothing };
+      },
+    },
+  ];
 }

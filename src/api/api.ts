@@ -12,6 +12,7 @@ import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { ownSubmitter, type Submit, type SubmitParts, submitter } from "../submit.ts";
+import { grantRoutes } from "./absent.ts";
 import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
 import { audienceRoutes } from "./audiences.ts";
 import { type AppliedDocument, type AutomationParts, automationRoutes } from "./automations.ts";
@@ -19,6 +20,7 @@ import type { BodyBudget } from "./bodybudget.ts";
 import { contactRoutes } from "./contacts.ts";
 import { definitionRoutes } from "./definitions.ts";
 import { domainRoutes } from "./domains.ts";
+import { Downloads } from "./downloads.ts";
 import { emailRoutes } from "./emails.ts";
 import { eventLogRoutes } from "./eventlog.ts";
 import { eventRoutes } from "./events.ts";
@@ -26,12 +28,14 @@ import type { Exchange } from "./exchange.ts";
 import { feedbackRoutes } from "./feedback.ts";
 import type { GateParts } from "./gate.ts";
 import { JsonParser } from "./jsonthread.ts";
+import { metricRoutes } from "./metrics.ts";
 import { openapi } from "./openapi.ts";
 import { linkPages } from "./pages.ts";
 import { logRoutes, RequestLog } from "./requestlog.ts";
 import { type Route, Router } from "./routes.ts";
 import { openSending, type Sending, type SendingParts } from "./sending.ts";
 import { HEALTH_PATH, HEALTHY, type OpenPage, READY_PATH, type Server, startServer } from "./server.ts";
+import { SHARED_PATH, sharedPage, shareRoutes } from "./share.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 import { usageRoutes } from "./usage.ts";
@@ -181,6 +185,9 @@ export function routesOf(
     }),
     ...emailRoutes({ submit, reads, lists, templates, owners, clock }),
     ...attachmentRoutes({ reads, clock, links }),
+    ...shareRoutes({ reads, clock, links }),
+    ...metricRoutes({ reads, clock }),
+    ...grantRoutes(),
     ...templateRoutes({ reads, clock }),
     ...audienceRoutes({ reads, clock }),
     ...eventRoutes({ commit: events, reads, clock }),
@@ -212,11 +219,16 @@ async function listen(
 ): Promise<Server> {
   const { reads, clock, trustProxy, timeoutMs, host, port, sharesPort, budget } = parts;
   const pages = linkPages({ links, commit: contacts, clock, publicUrl: publicUrlOf(parts), trustProxy });
+  const downloads = new Downloads();
   const server = parts.server ?? (await startServer({ host, port, sharesPort, budget, missing: () => ({}) }));
   server.serve({
     gate,
     open: openPages(parts, gate.router),
-    openBelow: new Map([...pages, [ATTACHMENTS_PATH, attachmentPage({ reads, clock, links })]]),
+    openBelow: new Map([
+      ...pages,
+      [ATTACHMENTS_PATH, attachmentPage({ reads, clock, links }, downloads)],
+      [SHARED_PATH, sharedPage({ reads, clock, links }, downloads)],
+    ]),
     timeoutMs,
     onAnswer: (exchange, ms) => {
       requestLog.note(exchange, ms);

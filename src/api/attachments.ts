@@ -13,6 +13,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { readAttachment } from "../record/mail/attachments.ts";
 import type { AttachmentRef } from "../record/mail/emails.ts";
 import { attachmentsOf } from "../record/mail/read.ts";
+import { type Downloads, TOO_MANY_DOWNLOADS } from "./downloads.ts";
 import type { Exchange } from "./exchange.ts";
 import { lacks } from "./gate.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
@@ -23,10 +24,6 @@ import { iso } from "./time.ts";
 
 const LINK_LIVES_MS = HOUR_MS;
 export const ATTACHMENTS_PATH = "/attachments/";
-/** Held in memory until the last byte has left: at most so many, at most some of one workspace, and not for ever. */
-const DOWNLOADS_MAX = 8;
-const DOWNLOADS_OF_ONE_MAX = 3;
-const DOWNLOAD_MS_MAX = 2 * 60_000;
 
 export type AttachmentParts = { reads: Sql; clock: Clock; links: Links };
 type NamedAttachment = AttachmentRef & { id: string; place: number };
@@ -139,26 +136,12 @@ const HEADERS = {
 };
 
 /** What a link leads to. */
-export function attachmentPage({ reads, clock, links }: AttachmentParts) {
-  /** By their exchanges: of which workspaces. */
-  const underWay = new Map<Exchange, string>();
+export function attachmentPage({ reads, clock, links }: AttachmentParts, downloads: Downloads) {
   return async (exchange: Exchange): Promise<Answer> => {
     const target = links.readAttachment(exchange.path.slice(ATTACHMENTS_PATH.length));
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     const { workspaceId, emailId, place } = target;
-    const ofOne = [...underWay.values()].filter((id) => id === workspaceId).length;
-    if (underWay.size >= DOWNLOADS_MAX || ofOne >= DOWNLOADS_OF_ONE_MAX)
-      return refused("service_unavailable", "Too many downloads. Try again in 1 second.");
-    const over = () => {
-      clearTimeout(timer);
-      underWay.delete(exchange);
-    };
-    const timer = setTimeout(() => {
-      over();
-      exchange.cutOff();
-    }, DOWNLOAD_MS_MAX);
-    underWay.set(exchange, workspaceId);
-    exchange.onSent = over;
+    if (!downloads.begin(exchange, workspaceId)) return refused("service_unavailable", TOO_MANY_DOWNLOADS);
     const found = await attachmentsOf(reads, workspaceId, emailId);
     const ref = found?.attachments[place];
     const content = ref && (await readAttachment(reads, workspaceId, ref));

@@ -3,6 +3,7 @@ import Type from "typebox";
 import { Unavailable } from "../admission/unavailable.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { makeKey, newSelector, publicPartOf, readDomain, Sealer } from "../domain/key.ts";
+import { ownershipName, ownershipText } from "../domain/ownership.ts";
 import { type DomainDns, recordsOf, verifyRecords } from "../domain/records.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -11,6 +12,7 @@ import {
   countDomains,
   findShownDomain,
   forgetDomain,
+  ownerOf,
   pageOfDomains,
   type Raised,
   type ShownDomain,
@@ -19,7 +21,7 @@ import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
-import { Id, inner, listOf, shape, Text, Time, told } from "./shapes.ts";
+import { Id, inner, listOf, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
 const PATH = "/api/v1/domains";
@@ -70,6 +72,20 @@ const domainFields = {
   open_tracking: Type.Literal(false),
   click_tracking: Type.Literal(false),
 };
+/** How a workspace comes to have a domain that may be another's: whose record is in DNS decides, and nothing expires. */
+const ClaimAnswer = shape("DomainClaim", {
+  object: Type.Literal("domain_claim"),
+  id: Id,
+  name: Text,
+  status: Type.Enum(["pending", "blocked", "completed"]),
+  domain_id: Id,
+  region: Type.Null(),
+  record: inner({ type: Type.Literal("TXT"), name: Text, value: Text, ttl: Text }),
+  blocked_reason: Type.Null(),
+  failure_reason: orNull(Text),
+  created_at: Time,
+  expires_at: Type.Null(),
+});
 const NewDomainAnswer = shape("DomainMade", { ...domainFields, records: Type.Array(RecordAnswer) });
 const DomainAnswer = shape("Domain", {
   object: Type.Literal("domain"),
@@ -131,6 +147,36 @@ export function domainRoutes(parts: DomainParts): Route[] {
       handle: (call) => domains.verify(call),
     },
     {
+      method: "POST",
+      path: `${PATH}/claim`,
+      permissions,
+      summary:
+        "Claim a domain that another workspace may have: adds it, and says which record proves ownership",
+      success: 201,
+      request: NewDomain,
+      answer: ClaimAnswer,
+      commits: true,
+      handle: (call) => domains.claim(call),
+    },
+    {
+      method: "GET",
+      path: `${PATH}/{id}/claim`,
+      permissions,
+      summary: "Get the claim of a domain",
+      success: 200,
+      answer: ClaimAnswer,
+      handle: (call) => domains.getClaim(call),
+    },
+    {
+      method: "POST",
+      path: `${PATH}/{id}/claim/verify`,
+      permissions,
+      summary: "Ask DNS for the record of a claim: who shows theirs alone gets the domain",
+      success: 200,
+      answer: ClaimAnswer,
+      handle: (call) => domains.verifyClaim(call),
+    },
+    {
       method: "PATCH",
       path: `${PATH}/{id}`,
       permissions,
@@ -163,20 +209,41 @@ class Domains {
   }
 
   async create({ caller: { workspaceId }, body }: Call): Promise<Answer> {
-    const { reads } = this.#parts;
-    const { name, ...asked } = checkNew(body);
-    refuseOffers(asked);
-    const domain = readDomain(name);
-    if (domain === null)
-      throw refuse("validation_error", "The `name` field must be a domain, such as `example.com`.");
-    const known = await findShownDomain(reads, workspaceId, { domain });
+    const domain = nameIn(body);
+    const known = await findShownDomain(this.#parts.reads, workspaceId, { domain });
     if (known) throw taken(known);
+    const made = await this.#add(workspaceId, domain);
+    return { status: 201, body: JSON.stringify(await this.#whole(made)) };
+  }
+
+  async claim({ caller: { workspaceId }, body }: Call): Promise<Answer> {
+    const domain = nameIn(body);
+    const known = await findShownDomain(this.#parts.reads, workspaceId, { domain });
+    return this.#showClaim(201, known ?? (await this.#add(workspaceId, domain)));
+  }
+
+  async getClaim(call: Call): Promise<Answer> {
+    return this.#showClaim(200, await this.#find(call));
+  }
+
+  async verifyClaim(call: Call): Promise<Answer> {
+    await atMost(CHECK_MS_MAX, this.#check(await this.#find(call)));
+    return this.#showClaim(200, await this.#find(call));
+  }
+
+  async #showClaim(status: number, found: ShownDomain): Promise<Answer> {
+    const owner = found.verifiedAt === null ? await ownerOf(this.#parts.reads, found.domain) : null;
+    return { status, body: JSON.stringify(claimOf(found, owner !== null)) };
+  }
+
+  async #add(workspaceId: string, domain: string): Promise<ShownDomain> {
+    const { reads } = this.#parts;
     if ((await countDomains(reads, workspaceId)) >= DOMAINS_MAX)
       throw refuse("validation_error", `A workspace has at most ${DOMAINS_MAX} domains. Remove one first.`);
     await this.#makeKey(workspaceId, domain);
     const made = await findShownDomain(reads, workspaceId, { domain });
     if (!made) throw unknownDomain();
-    return { status: 201, body: JSON.stringify(await this.#whole(made)) };
+    return made;
   }
 
   async #makeKey(workspaceId: string, domain: string): Promise<void> {
@@ -272,6 +339,34 @@ class Domains {
     }));
     return { ...summary(found), records };
   }
+}
+
+/** The domain that a request adds. */
+function nameIn(body: Call["body"]): string {
+  const { name, ...asked } = checkNew(body);
+  refuseOffers(asked);
+  const domain = readDomain(name);
+  if (domain === null)
+    throw refuse("validation_error", "The `name` field must be a domain, such as `example.com`.");
+  return domain;
+}
+
+/** `isAnothers`: another workspace has it verified. */
+function claimOf(found: ShownDomain, isAnothers: boolean) {
+  const { id, domain, verifiedAt, createdAt } = found;
+  const name = ownershipName(domain);
+  const isBlocked = isAnothers && found.seen[name] === "verified";
+  return {
+    ...{ object: "domain_claim", id, name: domain, domain_id: id, region: null },
+    status: verifiedAt !== null ? "completed" : isBlocked ? "blocked" : "pending",
+    record: { type: "TXT", name, value: ownershipText(found), ttl: "Auto" },
+    blocked_reason: null,
+    failure_reason: isBlocked
+      ? "Another workspace has this domain, and its own record is in DNS too. Remove that record, and verify again."
+      : null,
+    created_at: iso(createdAt),
+    expires_at: null,
+  };
 }
 
 type Offers = {

@@ -564,11 +564,11 @@ function changed(result: ChangeResult, id: string): Answer {
   }
 }
 
-function unknownEmail(): Refusal {
+export function unknownEmail(): Refusal {
   return refuse("not_found", "There is no e-mail with this id.");
 }
 
-function emailId(params: readonly string[]): string {
+export function emailId(params: readonly string[]): string {
   const id = params[0] ?? "";
   if (!isUuid(id)) throw refuse("invalid_parameter", "The `id` of an e-mail must be a UUID.");
   return id.toLowerCase();

@@ -13,6 +13,7 @@ export const PARAMETERS: Readonly<Record<string, object>> = {
   since: { type: "string", format: "date-time" },
   until: { type: "string", format: "date-time" },
   api_key_id: { type: "string", format: "uuid" },
+  granularity: { type: "string", enum: ["daily", "weekly", "monthly"], default: "daily" },
 };
 
 export const LIST_QUERY = [

@@ -1,5 +1,5 @@
 /**
- * The links that mail carries and those to attachments, and the keyed hash of an address. A link is signed and names its contact; who cannot
+ * The links that mail carries, those to attachments and to shared e-mails, and the keyed hash of an address. A link is signed and names its contact; who cannot
  * sign cannot make one, and what it opens is decided by the record, not by the link. Unsubscribe links never expire.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -14,6 +14,9 @@ export type LinkTarget = { workspaceId: string; audienceId: string; contactId: s
 export type Invitation = LinkTarget & { askedAt: number };
 /** The attachment of an e-mail at this place, until this time. */
 export type AttachmentTarget = { workspaceId: string; emailId: string; place: number; until: number };
+
+/** What a shared e-mail looks like, until this time. */
+export type SharedTarget = { workspaceId: string; emailId: string; until: number };
 
 export class Links {
   readonly #secret: string;
@@ -53,6 +56,23 @@ export class Links {
     );
   }
 
+  sharedUrl({ workspaceId, emailId, until }: SharedTarget): string {
+    const time = Buffer.alloc(TIME_BYTES);
+    time.writeUIntBE(until, 0, TIME_BYTES);
+    return `${this.#publicUrl}/shared/${this.#token("shared", Buffer.concat([idBytes([workspaceId, emailId]), time]))}`;
+  }
+
+  readShared(token: string): SharedTarget | null {
+    const body = this.#read("shared", token, 2 * UUID_BYTES + TIME_BYTES);
+    return (
+      body && {
+        workspaceId: idAt(body, 0),
+        emailId: idAt(body, 1),
+        until: body.readUIntBE(2 * UUID_BYTES, TIME_BYTES),
+      }
+    );
+  }
+
   readUnsubscribe(token: string): LinkTarget | null {
     const body = this.#read("unsubscribe", token, 3 * UUID_BYTES);
     return body && addresseeOf(body);
@@ -70,7 +90,8 @@ export class Links {
   #read(purpose: string, token: string, bytes: number): Buffer | null {
     if (token.length > TOKEN_CHARS_MAX || !/^[A-Za-z0-9_-]+$/.test(token)) return null;
     const whole = Buffer.from(token, "base64url");
-    if (whole.byteLength !== bytes + MAC_BYTES) return null;
+    // a token has one spelling, though its last character may hold bits that nobody reads
+    if (whole.byteLength !== bytes + MAC_BYTES || whole.toString("base64url") !== token) return null;
     const body = whole.subarray(0, bytes);
     return timingSafeEqual(whole.subarray(bytes), this.#mac(purpose, body)) ? body : null;
   }

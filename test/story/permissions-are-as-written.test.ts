@@ -265,6 +265,13 @@ function ofAutomations(method: string, below: string, body?: unknown, status = 2
 }
 
 const MANAGING: Record<string, Row> = {
+  "POST /emails/{id}/share": {
+    needs: SEND,
+    status: 200,
+    ask: async ({ own }) => ({ path: `/emails/${await own()}/share`, body: { expires_in: "1 hour" } }),
+  },
+  "GET /emails/metrics": { needs: [], status: 200, ask: () => ({ path: "/emails/metrics" }) },
+  "GET /oauth/grants": { needs: [], status: 200, ask: () => ({ path: "/oauth/grants" }) },
   "GET /emails/{id}/attachments": {
     needs: SEND,
     status: 200,
@@ -333,6 +340,21 @@ const MANAGING: Record<string, Row> = {
     needs: [],
     status: 200,
     ask: async (world) => ({ path: `/domains/${await domain(world)}/verify` }),
+  },
+  "POST /domains/claim": {
+    needs: [],
+    status: 201,
+    ask: () => ({ path: "/domains/claim", body: { name: `${fresh("domain")}.example.com` } }),
+  },
+  "GET /domains/{id}/claim": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/domains/${await domain(world)}/claim` }),
+  },
+  "POST /domains/{id}/claim/verify": {
+    needs: [],
+    status: 200,
+    ask: async (world) => ({ path: `/domains/${await domain(world)}/claim/verify` }),
   },
   "PATCH /domains/{id}": {
     needs: [],

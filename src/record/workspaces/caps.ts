@@ -7,7 +7,7 @@ import type { StreamDefinitions, StreamShares } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { type SenderLimit, savePartLimits } from "./senderlimits.ts";
 
-const KEPT_DAYS = 400;
+export const COUNTS_KEPT_DAYS = 400;
 const SOURCES_KEPT_DAYS = 40;
 /** Workspaces that are looked through for the mail that has waited longest. */
 const OLDEST_OF_MAX = 1_000;
@@ -419,7 +419,7 @@ export async function dropOldCounts(
   now: number,
   most: number,
 ): Promise<string | null> {
-  const before = Math.floor(now / DAY_MS) - KEPT_DAYS;
+  const before = Math.floor(now / DAY_MS) - COUNTS_KEPT_DAYS;
   const workspaces = await tx<{ id: string }[]>`
     with page as (select id from workspace where id > ${after} order by id limit ${most}),
       old_uses as (
