@@ -6,7 +6,6 @@ import { newId } from "../src/ids.ts";
 import { bagOfEach, insertBags, pack } from "../src/record/mail/bags.ts";
 import { insertDue } from "../src/record/mail/due.ts";
 import { insertBodies, insertEmails } from "../src/record/mail/emails.ts";
-import { shardOf } from "../src/rules/shards.ts";
 import { emailRow } from "./inserts.ts";
 import type { Bench } from "./machine.ts";
 import { type Mail, mail } from "./mails.ts";
@@ -37,7 +36,7 @@ export async function prefill(
       );
       const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt: now }));
       const bags =
-        standing === "accepted" ? pack(workspaceId, shardOf(workspaceId), packable, () => newId(now)) : [];
+        standing === "accepted" ? pack(workspaceId, packable, { newId: () => newId(now), shards: 1 }) : [];
       const due = emails.map(({ id, weight, bytes }) => ({
         workspaceId,
         emailId: id,

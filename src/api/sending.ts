@@ -26,6 +26,8 @@ export type SendingParts = {
   timeoutMs: number;
   /** Why sends are refused for now; null: they are not. */
   brake(): Shortage | null;
+  /** Over how many shards of the queue bags are spread. */
+  shards(): number;
   onBags(bags: Bag[]): void;
 };
 
@@ -44,7 +46,7 @@ export function openSending(parts: SendingParts, onFault: (error: unknown) => vo
   const { redis, reads, clock, timeoutMs, connectCommits, brake, serverSecret } = parts;
   const admitter = new Admitter(redis, reads, clock);
   const hashOf = addressHasher(serverSecret);
-  const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags, hashOf);
+  const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags, hashOf, parts.shards);
   const uploads = connectCommits();
   const reservations = new Reservations(redis, reads, clock);
   const lastUsed = new LastUsed(reads, clock, onFault);

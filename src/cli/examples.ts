@@ -64,6 +64,7 @@ export const EXAMPLES: Record<string, string> = {
   "queue resume": "example.net",
   "queue bounce": 'example.net --reason "the domain was given up" --yes',
   "queue retry": "example.net",
+  "queue shards": "4",
   "queue cancel": `${WORKSPACE} --domain example.net`,
   "email find": "ada@example.com",
   "send-test": "--to ada@example.com --from shop@example.com",

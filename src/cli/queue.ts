@@ -8,6 +8,7 @@ import {
   resumeDestination,
   suspendDestination,
 } from "../record/mail/destinations.ts";
+import { setShards, viewShards } from "../record/mail/queueshards.ts";
 import {
   bounceDeferred,
   cancelDeferred,
@@ -15,6 +16,7 @@ import {
   retryDeferred,
   viewQueue,
 } from "../record/mail/queueview.ts";
+import { SHARDS_MAX } from "../rules/shards.ts";
 import { readShaping } from "../shaping/file.ts";
 import { SMARTHOST } from "../shaping/shaping.ts";
 import { CommandError, type Context, type OutputOptions, say, table, withContext } from "./context.ts";
@@ -75,6 +77,14 @@ export function queueCommand(): Command {
       withContext((context) => retry(context, destination, sub.optsWithGlobals<RetryOptions>())),
     );
   command
+    .command("shards")
+    .argument("[number]", `how many from now on, 1 to ${SHARDS_MAX}`, readShards)
+    .description("show the shards of the queue, or change their number while everything runs")
+    .option("--json", "print JSON")
+    .action((number: number | undefined, _, sub: Command) =>
+      withContext((context) => shards(context, number, sub.optsWithGlobals<OutputOptions>())),
+    );
+  command
     .command("cancel")
     .description("cancel deferred e-mails")
     .requiredOption("--workspace <id>", "the workspace", readId)
@@ -133,6 +143,29 @@ async function bounce(context: Context, text: string, options: BounceOptions): P
     );
   const count = await bounceDeferred(sql, destination, options.reason, new Date(clock.now()));
   say(options, { bounced: count }, `${count} e-mails are bounced.`);
+}
+
+async function shards({ sql }: Context, number: number | undefined, options: OutputOptions): Promise<void> {
+  if (number !== undefined) await setShards(sql, number);
+  const each = await viewShards(sql);
+  const open = each.filter(({ state }) => state === "open").length;
+  const rows = each.map((one) => [
+    one.shard,
+    one.state,
+    one.queued,
+    one.held_back,
+    one.leased,
+    one.oldest?.toISOString() ?? null,
+  ]);
+  const head = ["shard", "is", "bags queued", "held", "in flight", "oldest"];
+  say(options, { shards: open, each }, table(rows, head));
+}
+
+function readShards(text: string): number {
+  const number = Number(text);
+  if (!/^\d{1,3}$/.test(text) || number < 1 || number > SHARDS_MAX)
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${SHARDS_MAX}.`);
+  return number;
 }
 
 /** A name without a dot is a provider's. */

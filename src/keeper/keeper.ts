@@ -23,7 +23,7 @@ import { isRefusal } from "../record/db/lost.ts";
 import { makePartitions } from "../record/db/partitions.ts";
 import { clockTime, transactionTime } from "../record/db/time.ts";
 import { LEASE_SECONDS } from "../record/mail/bagleases.ts";
-import { type Bag, firstRow, noteEpoch, unqueue } from "../record/mail/bags.ts";
+import { type Bag, type Bagging, firstRow, noteEpoch, unqueue } from "../record/mail/bags.ts";
 import { dropEndedHolds, letGoOfHeld } from "../record/mail/destinations.ts";
 import { dropOldClaims } from "../record/mail/idempotency.ts";
 import {
@@ -38,6 +38,7 @@ import {
   type TickName,
 } from "../record/mail/keeping.ts";
 import { freeBytesOf, type OverloadLimits, watchOverload } from "../record/mail/overload.ts";
+import { leaveClosedShards, type QueueShards } from "../record/mail/queueshards.ts";
 import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
 import { dropOldBlocks } from "../record/mail/searchblocks.ts";
@@ -76,6 +77,8 @@ const STEPS_MAX = {
   scheduled: 5_000,
   resumed: 5_000,
   released: 5_000,
+  /** From shards that are drained to others. */
+  moved: 1_000,
   leases: 1_000,
   audited: 1_000,
   judged: 200,
@@ -104,7 +107,7 @@ export type KeeperParts = {
   /** Of a statement on `sql`. */
   timeoutMs: number;
   line: BagQueue;
-  shards: number;
+  shards: Pick<QueueShards, "open" | "served">;
   reservations: Reservations;
   clock: Clock;
   retention: RetentionDays;
@@ -228,7 +231,7 @@ export class Keeper {
       async (most) => {
         const released = await sql.begin(async (tx) => {
           const now = await transactionTime(tx, clock.given());
-          return release(tx, workspaceId, now, most, () => newId(now));
+          return release(tx, workspaceId, now, most, this.#bagging(now));
         });
         return { ...released, isFull: released.moved >= most };
       },
@@ -241,9 +244,10 @@ export class Keeper {
 
   /** Queues bags that have no job, as far as each workspace and the shard have room. */
   async queue(): Promise<boolean> {
-    let isMore = false;
-    for (let shard = 0; shard < this.#parts.shards; shard++)
-      isMore = (await this.#strays.queue(shard)) || isMore;
+    const { sql, shards, clock } = this.#parts;
+    const before = new Date(clock.now() - GRACE_MS);
+    let isMore = await this.#sizes.moved.full((most) => leaveClosedShards(sql, shards.open, before, most));
+    for (let shard = 0; shard < shards.served; shard++) isMore = (await this.#strays.queue(shard)) || isMore;
     return isMore;
   }
 
@@ -263,7 +267,7 @@ export class Keeper {
     const { sql, line, shards, clock } = this.#parts;
     const before = new Date(clock.now() - GRACE_MS);
     this.#audits++;
-    for (let shard = 0; shard < shards; shard++) {
+    for (let shard = 0; shard < shards.served; shard++) {
       const from = this.#auditAt.get(shard) ?? FIRST;
       const { bags, most, missing } = await this.#sizes.audited.take(
         async (most) => {
@@ -417,10 +421,14 @@ export class Keeper {
   /** Returns whether it reached its limit. */
   #pack(size: StepSize, step: typeof packDeferred): Promise<boolean> {
     return size.full(async (most) => {
-      const packed = await this.#only("pack", (tx, now) => step(tx, now, most, () => newId(now)));
+      const packed = await this.#only("pack", (tx, now) => step(tx, now, most, this.#bagging(now)));
       await this.#lineUp(packed?.bags ?? []);
       return packed?.moved ?? 0;
     });
+  }
+
+  #bagging(now: number): Bagging {
+    return { newId: () => newId(now), shards: this.#parts.shards.open };
   }
 
   async #lineUp(bags: readonly Bag[]): Promise<void> {

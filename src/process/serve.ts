@@ -44,7 +44,7 @@ import { Keeper } from "../keeper/keeper.ts";
 import { Settler } from "../outcome/settler.ts";
 import { BagQueue } from "../queue/bagqueue.ts";
 import { FinishedBags } from "../queue/finished.ts";
-import { work } from "../queue/worker.ts";
+import { BagWorkers, QUIET_MS_MAX } from "../queue/worker.ts";
 import { contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { migrate } from "../record/db/migrate.ts";
@@ -52,11 +52,11 @@ import { type Bag, firstRow, noteEpoch } from "../record/mail/bags.ts";
 import { mailCommit } from "../record/mail/commit.ts";
 import type { DestinationHold } from "../record/mail/destinations.ts";
 import { OverloadState } from "../record/mail/overload.ts";
+import { isWaitedIn, QueueShards } from "../record/mail/queueshards.ts";
 import { keepSecretDigest } from "../record/workspaces/secretcheck.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
 import type { Role } from "../rules/roles.ts";
-import { SHARDS } from "../rules/shards.ts";
 import type { ShapingRules } from "../shaping/file.ts";
 import { Holds } from "../shaping/holds.ts";
 import { Rooms } from "../shaping/rooms.ts";
@@ -149,9 +149,14 @@ export async function serve(
     );
     if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
     const onFault = (error: unknown) => log.error({ err: error }, "internal error");
+    const shards = new QueueShards(setup, (error) =>
+      log.warn({ err: error }, "the number of shards could not be read"),
+    );
+    stops.push(async () => shards.stop());
+    await stores.persevere(() => shards.look());
     let port: number | null = null;
     if (roles.includes("api")) {
-      const api = await startApiRole(config, secret, stores, clock, budget, await front.taken(), log);
+      const api = await startApiRole(config, secret, stores, shards, clock, budget, await front.taken(), log);
       port = api.port;
       stops.push(api.stop);
     }
@@ -160,11 +165,13 @@ export async function serve(
     const metrics = await tellMetrics(config, stores, policy, clock, log, onFault);
     if (metrics) stops.push(metrics.stop);
     if (roles.includes("deliver"))
-      stops.push(await startDeliverRole(config, secret, stores, policy, clock, log, onFault));
-    if (roles.includes("automate")) stops.push(await startAutomateRole(config, secret, stores, clock, log));
-    if (roles.includes("webhooks")) stops.push(await startWebhooksRole(config, secret, stores, clock, log));
+      stops.push(await startDeliverRole(config, secret, stores, shards, policy, clock, log, onFault));
+    if (roles.includes("automate"))
+      stops.push(await startAutomateRole(config, secret, stores, shards, clock, log));
+    if (roles.includes("webhooks"))
+      stops.push(await startWebhooksRole(config, secret, stores, shards, clock, log));
     if (roles.includes("keeper"))
-      stops.push(await startKeeperRole(config, stores, policy, clock, log, onFault));
+      stops.push(await startKeeperRole(config, stores, shards, policy, clock, log, onFault));
     const reports =
       roles.some((role) => REPORTING.includes(role)) && secret !== ""
         ? startReportWorker(config, secret, stores, clock, onFault)
@@ -180,13 +187,13 @@ export async function serve(
         "nothing listens for reports: BOUNCE_DOMAIN, FEEDBACK_ADDRESSES and TLS_REPORTS_TO are not set",
       );
     const submission = roles.includes("submission")
-      ? await startSubmissionRole(config, secret, stores, clock, budget, log, onFault)
+      ? await startSubmissionRole(config, secret, stores, shards, clock, budget, log, onFault)
       : null;
     if (submission) stops.push(submission.stop);
     else if (roles.includes("submission"))
       log.info("no mail is taken over SMTP: SUBMISSION_PORT and SUBMISSION_TLS_PORT are not set");
     const console = roles.includes("console")
-      ? await startConsoleRole(config, secret, stores, clock, budget, log, onFault)
+      ? await startConsoleRole(config, secret, stores, shards, clock, budget, log, onFault)
       : null;
     if (console) stops.push(console.stop);
     else if (roles.includes("console")) log.info("the console is not served: CONSOLE_PORT is not set");
@@ -240,10 +247,17 @@ class Front {
 }
 
 /** What every role needs that takes mail from callers. */
-async function openIntake(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+async function openIntake(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  shards: QueueShards,
+  clock: Clock,
+  log: Logger,
+) {
   const redis = await stores.redis("admission");
   const reads = stores.sql("reads");
-  const line = new BagQueue(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"));
   const hints = stores.sql("hints");
   const onBags = (bags: Bag[]) =>
     putInLine(line, hints, bags).catch((error: unknown) =>
@@ -266,6 +280,7 @@ async function openIntake(config: Config, serverSecret: string, stores: Stores, 
       requireVerifiedDomains: config.requireVerifiedDomains,
       timeoutMs: config.storeTimeoutMs,
       brake: () => brake.shortage,
+      shards: () => shards.open,
       onBags,
     },
     async close() {
@@ -280,12 +295,13 @@ async function startApiRole(
   config: Config,
   serverSecret: string,
   stores: Stores,
+  shards: QueueShards,
   clock: Clock,
   budget: BodyBudget,
   server: Server | null,
   log: Logger,
 ) {
-  const intake = await openIntake(config, serverSecret, stores, clock, log);
+  const intake = await openIntake(config, serverSecret, stores, shards, clock, log);
   const api = await startApi({
     ...intake.parts,
     lists: stores.lists(intake.parts.reads),
@@ -326,6 +342,7 @@ async function startConsoleRole(
   config: Config,
   serverSecret: string,
   stores: Stores,
+  shards: QueueShards,
   clock: Clock,
   room: BodyBudget,
   log: Logger,
@@ -333,7 +350,7 @@ async function startConsoleRole(
 ) {
   const { consolePort, publicUrl, trustProxy, mailboxUrl, host, port } = config;
   if (consolePort === null) return null;
-  const intake = await openIntake(config, serverSecret, stores, clock, log);
+  const intake = await openIntake(config, serverSecret, stores, shards, clock, log);
   const { reads: sql, redis } = intake.parts;
   const lists = stores.lists(sql);
   const door = openConsoleDoor({ ...intake.parts, lists, ...handlersOf(config) }, onFault);
@@ -379,6 +396,7 @@ async function startSubmissionRole(
   config: Config,
   serverSecret: string,
   stores: Stores,
+  shards: QueueShards,
   clock: Clock,
   budget: BodyBudget,
   log: Logger,
@@ -390,7 +408,7 @@ async function startSubmissionRole(
     log.warn(
       "SUBMISSION_TLS_CERT is not set: the certificate of submission is self-signed, and clients refuse it",
     );
-  const intake = await openIntake(config, serverSecret, stores, clock, log);
+  const intake = await openIntake(config, serverSecret, stores, shards, clock, log);
   const door = openMailDoor(intake.parts, onFault);
   try {
     const submission = await openSubmission(config, { door, room: budget, clock, onFault });
@@ -504,6 +522,7 @@ async function startDeliverRole(
   config: Config,
   serverSecret: string,
   stores: Stores,
+  shards: QueueShards,
   policy: PolicyInForce,
   clock: Clock,
   log: Logger,
@@ -520,7 +539,7 @@ async function startDeliverRole(
   const { softBouncesMax: bounces, softBounceDays: days } = config;
   const series = bounces > 0 ? { bounces, days } : null;
   const settler = new Settler(stores.sql("settling"), worker, onFault, series);
-  const line = new BagQueue(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"));
   const finishedBags = new FinishedBags(line, onFault);
   const figures = new Figures({ redis, worker, clock });
   const deliverer = new Deliverer({
@@ -547,9 +566,8 @@ async function startDeliverRole(
     hasFeedback: (domain) => policy.hasFeedback(domain),
     onFault,
   });
-  const working = work({
-    redis: await stores.redis("worker"),
-    shards: SHARDS,
+  const workers = new BagWorkers({
+    connect: () => stores.openRedis("worker"),
     concurrency: DELIVER_JOBS,
     handle: async (bag) => {
       try {
@@ -558,10 +576,18 @@ async function startDeliverRole(
         finishedBags.note(bag);
       }
     },
+    isNeglected: async (shard) =>
+      (await isWaitedIn(sql, shard, new Date(clock.now() - QUIET_MS_MAX))) &&
+      // without an answer it may be the worker's own connection that hangs
+      line.hasUntaken(shard).catch(() => true),
+    onReplaced: (shard) =>
+      log.warn({ shard }, "a shard had bags and its worker took none: another worker takes its place"),
     onFault,
   });
+  const unfollow = shards.follow((served) => workers.serve(served));
   return async () => {
-    const stopped = working.stop(DELIVER_STOP_MS);
+    unfollow();
+    const stopped = workers.stop(DELIVER_STOP_MS);
     await deliverer.close({
       courierMs: DELIVER_STOP_MS,
       notesMs: NOTES_STOP_MS,
@@ -578,9 +604,16 @@ async function startDeliverRole(
 }
 
 /** What mail of the engine's own accord is written with. */
-async function openOwnMail(config: Config, serverSecret: string, stores: Stores, clock: Clock, log: Logger) {
+async function openOwnMail(
+  config: Config,
+  serverSecret: string,
+  stores: Stores,
+  shards: QueueShards,
+  clock: Clock,
+  log: Logger,
+) {
   const reads = stores.sql("reads");
-  const line = new BagQueue(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"));
   const hints = stores.sql("hints");
   const brake = new OverloadState(reads, (error) =>
     log.warn({ err: error }, "the state of disk and backlog could not be read"),
@@ -592,7 +625,7 @@ async function openOwnMail(config: Config, serverSecret: string, stores: Stores,
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
   };
-  const commit = mailCommit(commits, lineUp, hashOf);
+  const commit = mailCommit(commits, lineUp, hashOf, () => shards.open);
   const submitOwn = ownSubmitter({
     reservations: new Reservations(await stores.redis("admission"), reads, clock),
     commit,
@@ -614,11 +647,12 @@ async function startAutomateRole(
   config: Config,
   serverSecret: string,
   stores: Stores,
+  shards: QueueShards,
   clock: Clock,
   log: Logger,
 ) {
   const onFault = (error: unknown) => log.error({ err: error }, "internal error");
-  const mail = await openOwnMail(config, serverSecret, stores, clock, log);
+  const mail = await openOwnMail(config, serverSecret, stores, shards, clock, log);
   const contacts = contactCommit(mail.commits, mail.hashOf);
   const reports = startReportSender(config, { sql: mail.reads, clock, submit: mail.submitOwn, onFault });
   const worker = new Worker({
@@ -644,12 +678,13 @@ async function startWebhooksRole(
   config: Config,
   serverSecret: string,
   stores: Stores,
+  shards: QueueShards,
   clock: Clock,
   log: Logger,
 ) {
   const onFault = (error: unknown) => log.error({ err: error }, "internal error");
   const sql = stores.sql("webhooks");
-  const mail = await openOwnMail(config, serverSecret, stores, clock, log);
+  const mail = await openOwnMail(config, serverSecret, stores, shards, clock, log);
   const telling = { sql, from: operatorSender(config), write: mail.submitOwn, onFault };
   const worker = new WebhookWorker({
     sql,
@@ -685,13 +720,14 @@ function startReportSender(
 async function startKeeperRole(
   config: Config,
   stores: Stores,
+  shards: QueueShards,
   policy: PolicyInForce,
   clock: Clock,
   log: Logger,
   onFault: (error: unknown) => void,
 ) {
   const sql = stores.sql("keeper");
-  const line = new BagQueue(await stores.redis("queue"), SHARDS);
+  const line = new BagQueue(await stores.redis("queue"));
   const redis = await stores.redis("admission");
   const reservations = new Reservations(redis, sql, clock);
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
@@ -699,7 +735,7 @@ async function startKeeperRole(
     sql,
     timeoutMs: config.storeTimeoutMs,
     line,
-    shards: SHARDS,
+    shards,
     reservations,
     clock,
     policy: () => policy.latest(),

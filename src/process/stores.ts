@@ -127,10 +127,16 @@ export class Stores {
     this.#log.warn({ why }, `the primary answers lists and views instead of the read replica: ${reason}`);
   }
 
-  async redis(purpose: Purpose): Promise<RedisClient> {
+  /** A connection that whoever opens it closes. */
+  openRedis(purpose: Purpose): RedisClient {
     const client = connectRedis(this.#redisUrl, purpose, this.#timeoutMs);
     // lost connections are reported by the commands that fail
     client.on("error", (error) => this.#log.debug({ err: error }, "Redis connection"));
+    return client;
+  }
+
+  async redis(purpose: Purpose): Promise<RedisClient> {
+    const client = this.openRedis(purpose);
     this.#clients.push(client);
     // the client connects again by itself; a first attempt that fails is no reason to give up
     if (client.status !== "ready")

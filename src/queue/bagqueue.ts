@@ -34,23 +34,10 @@ export function queueName(shard: number): string {
 
 export class BagQueue {
   readonly #redis: RedisClient;
-  readonly #queues: Queue<BagJob>[];
+  readonly #queues = new Map<number, Queue<BagJob>>();
 
-  constructor(redis: RedisClient, shards: number) {
+  constructor(redis: RedisClient) {
     this.#redis = redis;
-    this.#queues = Array.from(
-      { length: shards },
-      (_, shard) =>
-        new Queue<BagJob>(queueName(shard), {
-          connection: redis,
-          skipVersionCheck: true,
-          skipWaitingForReady: true,
-          streams: { events: { maxLen: EVENTS_KEPT } },
-          defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1 },
-        }),
-    );
-    // when Redis is unreachable the calls fail; the client's own events add nothing
-    for (const queue of this.#queues) queue.on("error", () => {});
   }
 
   /** Queues bags: per shard one script call, then one job for each bag. */
@@ -61,7 +48,7 @@ export class BagQueue {
   }
 
   async #lineUp(shard: number, bags: readonly Lining[]): Promise<Queued> {
-    const queue = this.#queues[shard] as Queue<BagJob>;
+    const queue = this.#queue(shard);
     const [epoch, ...tags] = (await lineUpScript.run(
       this.#redis,
       {
@@ -130,19 +117,34 @@ export class BagQueue {
   /** Which of these bags have no job, found by looking for the jobs themselves. */
   async missing(bags: readonly BagRef[]): Promise<BagRef[]> {
     const found = await Promise.all(
-      bags.map((bag) =>
-        this.#redis.exists((this.#queues[bag.shard] as Queue<BagJob>).toKey(`${bag.id}-${bag.generation}`)),
-      ),
+      bags.map((bag) => this.#redis.exists(this.#queue(bag.shard).toKey(`${bag.id}-${bag.generation}`))),
     );
     return bags.filter((_, n) => found[n] === 0);
   }
 
-  async depth(shard: number): Promise<number> {
-    return (await this.#queues[shard]?.getJobCountByTypes("prioritized", "waiting", "active")) ?? 0;
+  /** Whether there are jobs that no worker has taken. */
+  async hasUntaken(shard: number): Promise<boolean> {
+    return (await this.#queue(shard).getJobCountByTypes("prioritized", "waiting")) > 0;
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#queues.map((queue) => queue.close()));
+    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+  }
+
+  #queue(shard: number): Queue<BagJob> {
+    const known = this.#queues.get(shard);
+    if (known) return known;
+    const queue = new Queue<BagJob>(queueName(shard), {
+      connection: this.#redis,
+      skipVersionCheck: true,
+      skipWaitingForReady: true,
+      streams: { events: { maxLen: EVENTS_KEPT } },
+      defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1 },
+    });
+    // when Redis is unreachable the calls fail; the client's own events add nothing
+    queue.on("error", () => {});
+    this.#queues.set(shard, queue);
+    return queue;
   }
 }
 

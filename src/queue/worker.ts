@@ -1,57 +1,152 @@
 /**
- * Takes bags from the queue. A bag job never fails: the outcomes of its e-mails are written to Postgres. An exception
- * here is a bug and is reported to `onFault`; the keeper recovers the bag when its lease expires.
+ * Takes bags from the queue: one BullMQ worker for each shard, on a connection of its own. A bag job never fails: the
+ * outcomes of its e-mails are written to Postgres. An exception here is a bug and is reported to `onFault`; the keeper
+ * recovers the bag when its lease expires.
+ *
+ * A worker that takes nothing although its shard has bags to take is replaced, with its connection: after a failover the
+ * client of Redis may wait for an answer that never comes, and nothing in it notices.
  */
 import { Worker } from "bullmq";
 import { atMost } from "../clock.ts";
+import { Counter } from "../meter.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { type BagJob, type BagRef, queueName } from "./bagqueue.ts";
 
+const REPLACED = new Counter(
+  "postrider_queue_workers_replaced_total",
+  "Workers that took no bags although their shard had some, and were replaced",
+);
+
 const LOCK_MS = 30_000;
+/** A job that was taken while its answer was lost is found after two of these. */
+const STALLED_CHECK_MS = 5_000;
+/** BullMQ's own 15 s would be most of the time that a failover may cost. */
+const RETRY_MS = 1_000;
+const LOOK_EVERY_MS = 1_000;
+/** For so long a worker may take nothing while bags wait for it. */
+export const QUIET_MS_MAX = 5_000;
 
 export type BagWorkerParts = {
-  redis: RedisClient;
-  shards: number;
+  /** Opens a connection that is the caller's to close. */
+  connect(): RedisClient;
+  /** Bags of one shard at once. */
   concurrency: number;
   handle(bag: BagRef): Promise<void>;
+  /** Whether bags have waited in this shard for longer than a worker may be quiet. */
+  isNeglected(shard: number): Promise<boolean>;
+  onReplaced(shard: number): void;
   onFault(error: unknown): void;
 };
 
-export type BagWorker = {
-  /** Takes no more bags; resolves when the present ones are done, or at the deadline. */
-  stop(deadlineMs: number): Promise<void>;
-};
+export class BagWorkers {
+  readonly #parts: BagWorkerParts;
+  readonly #shards: ShardWorker[] = [];
+  /** Those that finish what they have. */
+  readonly #leaving = new Set<ShardWorker>();
+  readonly #timer: NodeJS.Timeout;
 
-export function work({ redis, shards, concurrency, handle, onFault }: BagWorkerParts): BagWorker {
-  const workers = Array.from({ length: shards }, (_, shard) => {
-    const worker = new Worker<BagJob>(
+  constructor(parts: BagWorkerParts) {
+    this.#parts = parts;
+    this.#timer = setInterval(() => this.#look().catch(parts.onFault), LOOK_EVERY_MS);
+  }
+
+  /** Serves the shards below this number, and takes no more bags of others. */
+  serve(shards: number): void {
+    while (this.#shards.length < shards) this.#shards.push(new ShardWorker(this.#shards.length, this.#parts));
+    while (this.#shards.length > shards) this.#leave(this.#shards.pop() as ShardWorker);
+  }
+
+  /** Takes no more bags; resolves when the present ones are done, or at the deadline. */
+  async stop(deadlineMs: number): Promise<void> {
+    clearInterval(this.#timer);
+    const all = [...this.#shards, ...this.#leaving];
+    await atMost(deadlineMs, Promise.all(all.map((one) => one.finish())));
+    // BullMQ would wait for an unreachable Redis without end; Postgres has all that the worker would report
+    for (const one of all) one.disconnect();
+  }
+
+  async #look(): Promise<void> {
+    const { isNeglected, onReplaced } = this.#parts;
+    for (const [shard, worker] of this.#shards.entries()) {
+      if (worker.quietMs < QUIET_MS_MAX) continue;
+      worker.lookedAt();
+      if (!(await isNeglected(shard)) || this.#shards[shard] !== worker) continue;
+      REPLACED.add(1);
+      onReplaced(shard);
+      this.#shards[shard] = new ShardWorker(shard, this.#parts);
+      this.#leave(worker);
+    }
+  }
+
+  #leave(worker: ShardWorker): void {
+    this.#leaving.add(worker);
+    // a connection that hangs is no reason to keep it for longer than its jobs are locked
+    void atMost(LOCK_MS, worker.finish()).then(() => {
+      worker.disconnect();
+      this.#leaving.delete(worker);
+    });
+  }
+}
+
+class ShardWorker {
+  readonly #parts: BagWorkerParts;
+  readonly #redis: RedisClient;
+  readonly #worker: Worker<BagJob>;
+  #inHand = 0;
+  /** When it last took a bag, or was looked at, or had no room for one. */
+  #quietSince = performance.now();
+
+  constructor(shard: number, parts: BagWorkerParts) {
+    const { connect, concurrency, onFault } = parts;
+    this.#parts = parts;
+    this.#redis = connect();
+    this.#worker = new Worker<BagJob>(
       queueName(shard),
-      async ({ data: { w, b, g } }) => {
-        try {
-          await handle({ workspaceId: w, id: b, generation: g, shard });
-        } catch (error) {
-          onFault(error);
-        }
-      },
+      ({ data: { w, b, g } }) => this.#handle({ workspaceId: w, id: b, generation: g, shard }),
       {
-        connection: redis,
+        connection: this.#redis,
         concurrency,
         lockDuration: LOCK_MS,
+        stalledInterval: STALLED_CHECK_MS,
+        runRetryDelay: RETRY_MS,
         skipVersionCheck: true,
         removeOnComplete: { count: 0 },
         removeOnFail: { count: 0 },
         drainDelay: 5,
       },
     );
-    worker.on("error", onFault);
-    return worker;
-  });
-  return {
-    async stop(deadlineMs) {
-      const closing = Promise.all(workers.map((worker) => worker.close()));
-      await atMost(deadlineMs, closing);
-      // BullMQ would wait for an unreachable Redis without end; Postgres has all that the worker would report
-      for (const worker of workers) worker.disconnect().catch(onFault);
-    },
-  };
+    this.#worker.on("error", onFault);
+  }
+
+  /** For how long it has taken no bag, although it has room for one. */
+  get quietMs(): number {
+    return this.#inHand >= this.#parts.concurrency ? 0 : performance.now() - this.#quietSince;
+  }
+
+  lookedAt(): void {
+    this.#quietSince = performance.now();
+  }
+
+  /** Resolves when the bags in hand are done; takes no others. */
+  finish(): Promise<void> {
+    return this.#worker.close();
+  }
+
+  disconnect(): void {
+    this.#worker.disconnect().catch(this.#parts.onFault);
+    this.#redis.disconnect();
+  }
+
+  async #handle(bag: BagRef): Promise<void> {
+    this.#inHand++;
+    this.#quietSince = performance.now();
+    try {
+      await this.#parts.handle(bag);
+    } catch (error) {
+      this.#parts.onFault(error);
+    } finally {
+      this.#inHand--;
+      this.#quietSince = performance.now();
+    }
+  }
 }

@@ -21,14 +21,14 @@ export function handKeeper(
   const sql = connectRecord(stores.databaseUrl, "keeper", storeMs);
   const retentionSql = connectRecord(stores.databaseUrl, "retention", STORE_MS_MAX);
   const client = connectRedis(stores.redisUrl, "worker", STORE_MS_MAX);
-  const line = new BagQueue(client, 1);
+  const line = new BagQueue(client);
   const reservations = new Reservations(client, sql, clock);
   const keyring = new Keyring({ redis: client, sql, serverSecret: "", clock });
   const keeper = new Keeper({
     sql,
     timeoutMs: storeMs,
     line,
-    shards: 1,
+    shards: { open: 1, served: 1 },
     reservations,
     clock,
     policy: async () => policy(),

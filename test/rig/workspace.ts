@@ -119,7 +119,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   const faults: unknown[] = [];
   redis.on("error", (error) => faults.push(error));
   await new Promise((resolve) => redis.once("ready", resolve));
-  const line = options.queues ? new BagQueue(connectRedis(redisUrl, "queue", timeoutMs), 1) : null;
+  const line = options.queues ? new BagQueue(connectRedis(redisUrl, "queue", timeoutMs)) : null;
   const keyring = new Keyring({ redis, sql, serverSecret: SECRET, clock });
   const bags: Bag[] = [];
   const api: Api = await startApi({
@@ -143,6 +143,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     server: null,
     sharesPort: false,
     brake: () => null,
+    shards: () => 1,
     onBags: (some) => {
       bags.push(...some);
       if (line) lineUp(line, sql, some).catch((error) => faults.push(error));

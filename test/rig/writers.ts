@@ -66,7 +66,7 @@ import {
   renewLeases,
   splitBag,
 } from "../../src/record/mail/bagleases.ts";
-import { noteEpoch, unqueue } from "../../src/record/mail/bags.ts";
+import { type Bagging, noteEpoch, unqueue } from "../../src/record/mail/bags.ts";
 import { barOpen } from "../../src/record/mail/barred.ts";
 import { cancel, cancelScheduled, reschedule } from "../../src/record/mail/change.ts";
 import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
@@ -91,6 +91,7 @@ import {
   unqueueOtherEpochs,
 } from "../../src/record/mail/keeping.ts";
 import { watchOverload } from "../../src/record/mail/overload.ts";
+import { leaveClosedShards, setShards } from "../../src/record/mail/queueshards.ts";
 import { bounceDeferred, cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";
 import { dropOldReports, endReports, insertReports, takeReports } from "../../src/record/mail/reports.ts";
 import { dropOldAttachments } from "../../src/record/mail/retention.ts";
@@ -569,19 +570,21 @@ export const WRITERS: readonly Writer[] = [
     }),
   ),
   writer("mail/keeping.ts packDeferred", ({ sql }, rows) =>
-    onlyOne(sql, "pack", rows.now, (tx) => packDeferred(tx, rows.now, MOST, () => newId(rows.now))),
+    onlyOne(sql, "pack", rows.now, (tx) => packDeferred(tx, rows.now, MOST, baggingOf(rows))),
   ),
   writer("mail/keeping.ts packScheduled", ({ sql }, rows) =>
-    onlyOne(sql, "pack", rows.now, (tx) => packScheduled(tx, rows.now, MOST, () => newId(rows.now))),
+    onlyOne(sql, "pack", rows.now, (tx) => packScheduled(tx, rows.now, MOST, baggingOf(rows))),
   ),
   writer("mail/keeping.ts renewGrant", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return renewGrant(sql, heldOf(bag), rows.some(bag.emailIds), rows.now);
   }),
   writer("mail/keeping.ts release", ({ sql }, rows) =>
-    sql.begin((tx) =>
-      release(tx, rows.workspace().id, rows.now, rows.pick([2, MOST]), () => newId(rows.now)),
-    ),
+    sql.begin((tx) => release(tx, rows.workspace().id, rows.now, rows.pick([2, MOST]), baggingOf(rows))),
+  ),
+  writer("mail/queueshards.ts setShards", ({ sql }, rows) => setShards(sql, rows.pick([1, 2]))),
+  writer("mail/queueshards.ts leaveClosedShards", ({ sql }, rows) =>
+    leaveClosedShards(sql, rows.pick([1, 2]), rows.date, MOST),
   ),
   writer("mail/keeping.ts unqueueOtherEpochs", ({ sql }) => unqueueOtherEpochs(sql, 0, "epoch-3", MOST)),
   writer("mail/keeping.ts endExpiredLeases", ({ sql }) => endExpiredLeases(sql, new Date(), MOST)),
@@ -949,6 +952,7 @@ export const WRITERS: readonly Writer[] = [
   }),
 ];
 
+const baggingOf = (rows: SharedRows): Bagging => ({ newId: () => newId(rows.now), shards: 2 });
 const hashOfId = (id: string): Buffer => Buffer.from(id.replaceAll("-", ""), "hex");
 
 function writer(name: string, work: Writer["run"]): Writer {

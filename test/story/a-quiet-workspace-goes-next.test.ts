@@ -11,7 +11,7 @@ let line: BagQueue;
 beforeAll(async () => {
   own = await ownRedis();
   redis = connectRedis(own.url, "worker", 5_000);
-  line = new BagQueue(redis, 1);
+  line = new BagQueue(redis);
 });
 afterAll(async () => {
   await line.close();

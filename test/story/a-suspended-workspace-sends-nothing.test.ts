@@ -8,7 +8,6 @@ import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Bag, firstRow, noteEpoch } from "../../src/record/mail/bags.ts";
 import { mailCommit } from "../../src/record/mail/commit.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
-import { SHARDS } from "../../src/rules/shards.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -141,7 +140,7 @@ test("a bag that is in line already goes nowhere, and waits for nobody's job", a
   const ws = await engine.workspace();
   await engine.keyring.suspend(ws.id, null);
   const client = connectRedis(stage.redisUrl, "queue", 5_000);
-  const line = new BagQueue(client, SHARDS);
+  const line = new BagQueue(client);
   const made: Bag[] = [];
   const connect = () => connectRecord(stage.databaseUrl, "commits", 5_000);
   const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags), Buffer.from);

@@ -29,6 +29,7 @@ const EXCEPTIONS: Record<string, string> = {
   "cap_policy(version)": "of the installation",
   "shadow_policy(is_only)": "of the installation",
   "migration(name)": "of the installation",
+  "queue_shards(is_only)": "of the installation",
   "secret_check(is_only)": "of the installation",
   "shaping_file(is_only)": "of the installation",
   "tick_lease(name)": "of the installation",

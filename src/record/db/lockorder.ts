@@ -69,6 +69,7 @@ export const LOCK_ORDER = [
   "shadow_capacity", // under the row of the policy
   "shadow_change",
   "cap_policy", // only ever inserted, each row alone
+  "queue_shards", // its one row, alone
   "tick_lease",
   "secret_check",
   "webhook", // after the workspace that tells because of it

@@ -2,6 +2,7 @@
  * Bags: up to 100 e-mails and 4 MB of one workspace that travel together now. A row exists only while they travel;
  * the queue carries nothing but its id and generation.
  */
+import { shardOf } from "../../rules/shards.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 
 export const BAG_EMAILS_MAX = 100;
@@ -17,14 +18,12 @@ export type Bag = {
   grantedAt: number;
 };
 export type Packable = { id: string; bytes: number; grantedAt: number };
+/** How new bags are made: with these ids, spread over so many shards of the queue. */
+export type Bagging = { newId(): string; shards: number };
 
 /** Fills bags with e-mails of one workspace, in order. */
-export function pack(
-  workspaceId: string,
-  shard: number,
-  emails: readonly Packable[],
-  newId: () => string,
-): Bag[] {
+export function pack(workspaceId: string, emails: readonly Packable[], { newId, shards }: Bagging): Bag[] {
+  const shard = shardOf(workspaceId, shards);
   const bags: Bag[] = [];
   let open: Bag | null = null;
   for (const { id, bytes, grantedAt } of emails) {

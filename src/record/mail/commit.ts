@@ -14,7 +14,6 @@
 import { floorId, newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
 import { advance, judge, type LedgerVerdict, nextTurn, waitForMonth } from "../../rules/ledger.ts";
-import { shardOf } from "../../rules/shards.ts";
 import { BULK, nameOfStream, TRANSACTIONAL, TRANSACTIONAL_STREAM } from "../../rules/stream.ts";
 import { keepContacts } from "../contacts/contacts.ts";
 import type { Sql, Statement } from "../db/connect.ts";
@@ -80,16 +79,20 @@ export type Committed = SubmissionVerdict | Uncommitted;
 
 export type MailCommit = GroupCommit<Submission, SubmissionVerdict>;
 
-/** `onBags` is called after each commit with what may travel now; `hashOf` finds addresses that are suppressed. */
+/**
+ * `onBags` is called after each commit with what may travel now; `hashOf` finds addresses that are suppressed; `shards`
+ * says over how many shards of the queue bags are spread.
+ */
 export function mailCommit(
   options: GroupCommitOptions,
   onBags: (bags: Bag[]) => void,
   hashOf: HashOf,
+  shards: () => number = () => 1,
 ): MailCommit {
   return new GroupCommit(
     {
       what: "mail",
-      open: (group) => new MailTransaction(group, onBags, hashOf),
+      open: (group) => new MailTransaction(group, onBags, hashOf, shards()),
       rowsOf: ({ emails }) => emails.length,
       bytesOf,
       nameOf: ({ claim }) => claim && claimName(claim),
@@ -108,6 +111,7 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   readonly #group: readonly Submission[];
   readonly #onBags: (bags: Bag[]) => void;
   readonly #hashOf: HashOf;
+  readonly #shards: number;
   readonly #given: number;
   readonly #verdicts = new Map<Submission, SubmissionVerdict>();
   readonly #accepted: AcceptedEmail[] = [];
@@ -123,10 +127,11 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   #barred: ReadonlyMap<string, readonly Barred[]> = new Map();
   #bags: Bag[] = [];
 
-  constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void, hashOf: HashOf) {
+  constructor(group: readonly Submission[], onBags: (bags: Bag[]) => void, hashOf: HashOf, shards: number) {
     this.#group = group;
     this.#onBags = onBags;
     this.#hashOf = hashOf;
+    this.#shards = shards;
     this.#given = Math.max(...group.map(({ given }) => given));
   }
 
@@ -230,7 +235,8 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
       this.#verdicts.set(submission, verdict);
       if (claim && !holder && verdict.kind !== "accepted") untaken.push(claim);
     }
-    for (const [workspaceId, emails] of this.#going) this.#bags.push(...packAt(now, workspaceId, emails));
+    for (const [workspaceId, emails] of this.#going)
+      this.#bags.push(...packAt(now, workspaceId, emails, this.#shards));
     return untaken;
   }
 
@@ -343,9 +349,9 @@ function weightOf(emails: readonly NewEmail[]): number {
   return emails.reduce((sum, { weight }) => sum + weight, 0);
 }
 
-function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmail[]): Bag[] {
+function packAt(grantedAt: number, workspaceId: string, emails: readonly NewEmail[], shards: number): Bag[] {
   const packable = emails.map(({ id, bytes }) => ({ id, bytes, grantedAt }));
-  return pack(workspaceId, shardOf(workspaceId), packable, () => newId(grantedAt));
+  return pack(workspaceId, packable, { newId: () => newId(grantedAt), shards });
 }
 
 function dueOf(email: NewEmail, weight: number, why: Due["why"], at: number): Due {

@@ -16,14 +16,13 @@ import {
   waitingIn,
   waitingStreams,
 } from "../../rules/ledger.ts";
-import { shardOf } from "../../rules/shards.ts";
 import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { nowIn, transactionTime } from "../db/time.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { suspendedOf } from "../workspaces/suspension.ts";
 import type { HeldBag } from "./bagleases.ts";
-import { type Bag, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
+import { type Bag, type Bagging, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 
@@ -94,7 +93,7 @@ type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
  * Deferred mail whose time has come goes into bags. Its place in the caps is the one it had, or another when that has
  * lapsed; what finds none waits.
  */
-export async function packDeferred(tx: Tx, now: number, most: number, newId: () => string): Promise<Packed> {
+export async function packDeferred(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
   const lapsedBefore = new Date(now - GRANT_LIVES_MS);
   const found = await tx<(EmailKey & { isLapsed: boolean })[]>`
     select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at < ${lapsedBefore}, true) as "isLapsed"
@@ -125,7 +124,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, newId: () 
       place(account, row, now, going, waiting);
     }
   }
-  const [bags] = await Promise.all([letGo(tx, going, now, newId, "deferred"), deleteDue(tx, going)]);
+  const [bags] = await Promise.all([letGo(tx, going, now, bagging, "deferred"), deleteDue(tx, going)]);
   if (waiting.length > 0) await letWait(tx, waiting, now);
   if (accounts.length > 0) await saveLedgers(tx, accounts);
   return { bags, moved: rows.length };
@@ -145,7 +144,7 @@ async function holdSuspended(tx: Tx, found: readonly EmailKey[]): Promise<number
 }
 
 /** Scheduled mail whose time has come asks for its place in the caps now; what finds none waits. */
-export async function packScheduled(tx: Tx, now: number, most: number, newId: () => string): Promise<Packed> {
+export async function packScheduled(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
   const found = await tx<EmailKey[]>`
     select workspace_id as "workspaceId", email_id as "emailId" from due
     where why = 'scheduled' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
@@ -162,7 +161,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, newId: ()
     const account = accountOf.get(row.workspaceId);
     if (account) place(account, row, now, going, waiting);
   }
-  const [bags] = await Promise.all([letGo(tx, going, now, newId), deleteDue(tx, going)]);
+  const [bags] = await Promise.all([letGo(tx, going, now, bagging), deleteDue(tx, going)]);
   if (waiting.length > 0) await letWait(tx, waiting, now);
   await saveLedgers(tx, accounts);
   return { bags, moved: rows.length };
@@ -272,7 +271,7 @@ export async function release(
   workspaceId: string,
   now: number,
   most: number,
-  newId: () => string,
+  bagging: Bagging,
 ): Promise<Packed & { handle: string | null }> {
   const [account] = await lockAccounts(tx, [workspaceId]);
   if (!account) return { bags: [], moved: 0, handle: null };
@@ -313,7 +312,7 @@ export async function release(
   // a late answer may have settled one that waits
   const ready = going.filter(({ emailId }) => waiting.has(emailId));
   const granted = ready.map((row) => ({ ...row, grantedAt: now }));
-  const [bags] = await Promise.all([letGo(tx, granted, now, newId), deleteDue(tx, going)]);
+  const [bags] = await Promise.all([letGo(tx, granted, now, bagging), deleteDue(tx, going)]);
   await saveLedgers(tx, [account]);
   return { bags, moved: going.length, handle: account.handle };
 }
@@ -341,11 +340,11 @@ async function letGo(
   tx: Tx,
   going: readonly Going[],
   now: number,
-  newId: () => string,
+  bagging: Bagging,
   from: "deferred" | "held back" = "held back",
 ): Promise<Bag[]> {
   if (going.length === 0) return [];
-  const bags = packRows(going, newId);
+  const bags = packRows(going, bagging);
   const bagOf = bagOfEach(bags);
   const emailIds = [...bagOf.keys()];
   const workspaceIds = bags.flatMap((bag) => bag.emailIds.map(() => bag.workspaceId));
@@ -381,7 +380,7 @@ async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number
   ]);
 }
 
-function packRows(rows: readonly Going[], newId: () => string): Bag[] {
+function packRows(rows: readonly Going[], bagging: Bagging): Bag[] {
   const ofWorkspace = new Map<string, Going[]>();
   for (const row of rows) {
     const some = ofWorkspace.get(row.workspaceId);
@@ -392,7 +391,7 @@ function packRows(rows: readonly Going[], newId: () => string): Bag[] {
     const emails = some
       .map(({ emailId, bytes, grantedAt }) => ({ id: emailId, bytes, grantedAt }))
       .sort((a, b) => (a.id < b.id ? -1 : 1));
-    return pack(workspaceId, shardOf(workspaceId), emails, newId);
+    return pack(workspaceId, emails, bagging);
   });
 }
 

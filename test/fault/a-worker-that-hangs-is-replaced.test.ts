@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { PATIENCE_MS } from "../rig/ledger.ts";
+import { openProxy } from "../rig/proxy.ts";
+import { scrape } from "../rig/scrape.ts";
+import { settled } from "../rig/settled.ts";
+import { openStage } from "../rig/stage.ts";
+import { mail } from "../rig/workspace.ts";
+
+test("a worker whose connections lead nowhere takes bags again within 10 s", async () => {
+  const stage = await openStage();
+  const proxy = await openProxy({ port: stage.redis.port });
+  const api = await startEngine(["api", "keeper"], stage);
+  let worker: Engine | null = null;
+  let endHalfOpen = () => {};
+  try {
+    worker = await startEngine(["deliver"], {
+      ...stage,
+      redisUrl: `redis://127.0.0.1:${proxy.port}`,
+      settings: { METRICS_PORT: "0" },
+    });
+    const ws = await api.workspace();
+    await ws.client.post("/emails", mail());
+    await settled(api.sql, ws.id, PATIENCE_MS);
+    endHalfOpen = proxy.halfOpen();
+    const sentAt = performance.now();
+    await ws.client.post("/emails", mail());
+    await settled(api.sql, ws.id, PATIENCE_MS);
+    expect(performance.now() - sentAt).toBeLessThan(10_000);
+    const { value } = await scrape(`http://127.0.0.1:${worker.metricsPort}/metrics`);
+    expect(value("postrider_queue_workers_replaced_total")).toBe(1);
+  } finally {
+    endHalfOpen();
+    await worker?.stop();
+    await api.stop();
+    await proxy.close();
+    await stage.close();
+  }
+});
