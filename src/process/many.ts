@@ -21,7 +21,7 @@ const AGAIN_MS_MAX = 10_000;
 const STEADY_MS = 30_000;
 
 type Ready = Extract<ChildReport, { kind: "ready" }>;
-type Member = { process: ChildProcess; metricsUrl: string | null };
+type Member = { process: ChildProcess; metricsUrl: string | null; beganAt: number };
 
 /** Serves until it is told to stop; hands back the exit status when it could not start. */
 export async function runProcesses(roles: readonly Role[], count: number): Promise<number | null> {
@@ -59,7 +59,10 @@ class ProcessGroup {
   readonly #config: Config;
   readonly #roles: readonly Role[];
   readonly #log: pino.Logger;
+  /** By place: who serves there, or who did last. */
   readonly #members: (Member | null)[];
+  /** All that have not ended, also those that are starting and those that are being replaced. */
+  readonly #running = new Set<ChildProcess>();
   #env: Record<string, string> = {};
   #metrics: MetricsServer | null = null;
   #isStopping = false;
@@ -89,7 +92,7 @@ class ProcessGroup {
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await Promise.all(this.#members.map((member) => member && ended(member.process)));
+    await Promise.all([...this.#running].map(ended));
     await this.#metrics?.stop();
   }
 
@@ -102,8 +105,10 @@ class ProcessGroup {
           await this.#begin(place);
           if (before) await ended(before.process);
         } catch (error) {
-          this.#members[place] = before ?? null;
+          if (this.#isStopping) return;
           this.#log.error({ err: error, place }, "a process could not be replaced; the former one goes on");
+          // it may have ended while its place was taken
+          if (before && hasEnded(before.process)) void this.#restart(place, before);
           return;
         }
       }
@@ -133,32 +138,50 @@ class ProcessGroup {
     return startCollecting({ host, port, token: this.#config.metricsToken, onFault }, processes);
   }
 
-  /** Resolves when it serves, and watches it from then on; rejects when it ends before. */
+  /** Resolves when it serves, and watches it from then on; rejects, and gives its place back, when it ends before. */
   async #begin(place: number): Promise<Ready> {
+    const before = this.#members[place] ?? null;
     const args = ["serve", "--role", this.#roles.join()];
     const child = fork(process.argv[1] as string, args, { env: this.#env });
-    const member: Member = { process: child, metricsUrl: null };
+    this.#running.add(child);
+    child.once("exit", () => this.#running.delete(child));
+    const member: Member = { process: child, metricsUrl: null, beganAt: Number.POSITIVE_INFINITY };
     this.#members[place] = member;
+    try {
+      return await this.#untilReady(place, member);
+    } catch (error) {
+      if (this.#members[place] === member) this.#members[place] = before;
+      throw error;
+    }
+  }
+
+  async #untilReady(place: number, member: Member): Promise<Ready> {
+    const { process: child } = member;
     const ready = await new Promise<Ready>((resolve, reject) => {
+      let failure: MemberFailed | null = null;
       child.on("message", (told: ChildReport) => {
         if (told.kind === "ready") resolve(told);
-        else if (told.kind === "failed") reject(new MemberFailed(told.reason, told.status));
+        else if (told.kind === "failed") failure = new MemberFailed(told.reason, told.status);
       });
-      child.once("exit", (status, signal) =>
-        reject(new MemberFailed(`A process ended while it was starting (${signal ?? status}).`, status ?? 1)),
-      );
+      child.once("exit", (status, signal) => {
+        const why = `A process ended while it was starting (${signal ?? status}).`;
+        reject(failure ?? new MemberFailed(why, status ?? 1));
+      });
     });
     member.metricsUrl =
       ready.metricsPort === null
         ? null
         : `http://${reachable(this.#config.host)}:${ready.metricsPort}/metrics`;
-    const began = performance.now();
-    child.once("exit", (status, signal) => void this.#restart(place, member, began, signal ?? `${status}`));
+    member.beganAt = performance.now();
+    child.once("exit", () => void this.#restart(place, member));
     return ready;
   }
 
-  async #restart(place: number, member: Member, began: number, why: string): Promise<void> {
-    let waitMs = performance.now() - began > STEADY_MS ? AGAIN_MS_MIN : 2 * AGAIN_MS_MIN;
+  /** Until somebody else has its place. */
+  async #restart(place: number, member: Member): Promise<void> {
+    const { signalCode, exitCode } = member.process;
+    const why = signalCode ?? `${exitCode}`;
+    let waitMs = performance.now() - member.beganAt > STEADY_MS ? AGAIN_MS_MIN : 2 * AGAIN_MS_MIN;
     while (!this.#isStopping && this.#members[place] === member) {
       this.#log.error({ place, why }, "a process ended and is started again");
       await new Promise((resolve) => setTimeout(resolve, waitMs));
@@ -167,7 +190,6 @@ class ProcessGroup {
         await this.#begin(place);
         return;
       } catch (error) {
-        this.#members[place] = member;
         waitMs = Math.min(2 * waitMs, AGAIN_MS_MAX);
         this.#log.error({ err: error, place }, "a process could not be started again");
       }
@@ -176,8 +198,12 @@ class ProcessGroup {
 }
 
 async function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
+  if (hasEnded(child)) return;
   const over = once(child, "exit");
   child.kill("SIGTERM");
   await over;
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { identify } from "../../src/embedded/process.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { launch } from "../rig/launched.ts";
 import { scrape } from "../rig/scrape.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -53,6 +54,40 @@ test("two apis serve on one port, one that dies is started again, and SIGTERM en
   expect(all.length).toBe(5);
   expect(all.filter((pid) => identify(pid) !== null)).toEqual([]);
 }, 60_000);
+
+test("a place is filled again whose process dies while its successor cannot start", async () => {
+  const own = await openStage();
+  const sql = connectRecord(own.databaseUrl, "setup", 10_000);
+  const fleet = launch(["api"], own, ["--processes", "2"]);
+  const said = (msg: string) => fleet.lines.filter((line) => line.msg === msg && !line.processes);
+  const pidsOf = (msg: string) => said(msg).map(({ pid }) => pid as number);
+  await expect.poll(() => said("serving").length, { timeout: 20_000 }).toBe(2);
+  const former = pidsOf("starting");
+
+  // whoever starts now finds that the database belongs to another secret
+  const [kept] = await sql<{ digest: Buffer }[]>`select digest from secret_check`;
+  await sql`update secret_check set digest = sha256(digest)`;
+  fleet.signal("SIGHUP");
+  await expect.poll(() => pidsOf("starting").length, { timeout: 10_000 }).toBe(3);
+  const successor = pidsOf("starting")[2] as number;
+  process.kill(successor, "SIGSTOP");
+  for (const pid of former) process.kill(pid, "SIGKILL");
+  await fleet.says("a process ended and is started again"); // the other place, whose turn had not come
+  process.kill(successor, "SIGCONT");
+  await fleet.says(/^a process could not be replaced/);
+  await sql`update secret_check set digest = ${kept?.digest as Buffer}`;
+  await expect.poll(() => said("serving").length, { timeout: 20_000 }).toBe(4);
+
+  // an end amid a replacement leaves nobody behind
+  const begun = pidsOf("starting").length;
+  fleet.signal("SIGHUP");
+  await expect.poll(() => pidsOf("starting").length, { timeout: 10_000 }).toBe(begun + 1);
+  fleet.signal("SIGTERM");
+  expect(await fleet.ended).toBe(0);
+  expect(pidsOf("starting").filter((pid) => identify(pid) !== null)).toEqual([]);
+  await sql.end();
+  await own.close();
+}, 90_000);
 
 test("roles with a port of their own are refused, and a wrong setting ends all with its status", async () => {
   const wrong = launch(["inbound"], stage, ["--processes", "2"]);
