@@ -2,7 +2,7 @@
 import { type Mailbox, parseMailbox } from "../../address.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { MailStream } from "../../rules/stream.ts";
-import { plainArray, texts } from "../db/arrays.ts";
+import { columns, plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 
 const PIECE_CHARS_MAX = 1024 * 1024;
@@ -100,12 +100,23 @@ export function insertEmails(
   now: Date,
 ): Statement {
   const at = now.toISOString();
-  const of = (pick: (email: NewEmail) => string | number | boolean | null): string =>
-    plainArray(accepted.map(({ email }) => pick(email)));
-  const heads = texts(
-    tx,
-    accepted.map(({ email }) => email.head),
-  );
+  const rows = columns<AcceptedEmail>(tx, accepted, {
+    workspace_id: ["uuid", ({ email }) => email.workspaceId],
+    id: ["uuid", ({ email }) => email.id],
+    key_id: ["uuid", ({ email }) => email.keyId],
+    contact_id: ["uuid", ({ email }) => email.contactId ?? null],
+    bulk: ["bool", ({ email }) => email.bulk],
+    stream: ["word", ({ email }) => email.stream],
+    status: ["word", ({ standing }) => standing],
+    head: ["text", ({ email }) => email.head],
+    weight: ["int", ({ email }) => email.weight],
+    bytes: ["int", ({ email }) => email.bytes],
+    scheduled_at: [
+      "timestamptz",
+      ({ email: { scheduledAt } }) => scheduledAt && new Date(scheduledAt).toISOString(),
+    ],
+    bag_id: ["uuid", ({ email }) => bagOf.get(email.id) ?? null],
+  });
   return tx`
     insert into email (workspace_id, id, key_id, contact_id, bulk, stream, status, head, weight, bytes, created_at, updated_at,
                        scheduled_at, delayed_at, history, bag_id)
@@ -113,13 +124,7 @@ export function insertEmails(
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
            case when status = 'waiting' then ${delayed(at)}::text::jsonb end, bag_id
-    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${of((e) => e.keyId)}::uuid[],
-                ${of((e) => e.contactId ?? null)}::uuid[],
-                ${of((e) => e.bulk)}::bool[], ${of((e) => `"${e.stream}"`)}::text[], ${plainArray(accepted.map((one) => one.standing))}::text[], ${heads},
-                ${of((e) => e.weight)}::int[], ${of((e) => e.bytes)}::int[],
-                ${of((e) => (e.scheduledAt === null ? null : new Date(e.scheduledAt).toISOString()))}::timestamptz[],
-                ${of((e) => bagOf.get(e.id) ?? null)}::uuid[])
-      as e(workspace_id, id, key_id, contact_id, bulk, stream, status, head, weight, bytes, scheduled_at, bag_id)`;
+    from (select ${rows}) e`;
 }
 
 export type EmailKey = { workspaceId: string; emailId: string };
@@ -164,13 +169,16 @@ export async function existingEmails(
 }
 
 export function insertBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
-  const of = (pick: (email: NewEmail) => string): string => plainArray(emails.map(pick));
-  const textsOf = (pick: (email: NewEmail) => string | null) => texts(tx, emails.map(pick));
+  const rows = columns<NewEmail>(tx, emails, {
+    workspace_id: ["uuid", ({ workspaceId }) => workspaceId],
+    id: ["uuid", ({ id }) => id],
+    html: ["text", ({ html }) => html],
+    plain: ["text", ({ plain }) => plain],
+    extra: ["text", ({ extra }) => extra],
+  });
   return tx`
     insert into body (workspace_id, id, html, plain, extra)
-    select workspace_id, id, html, plain, extra::json
-    from unnest(${of((e) => e.workspaceId)}::uuid[], ${of((e) => e.id)}::uuid[], ${textsOf((e) => e.html)},
-                ${textsOf((e) => e.plain)}, ${textsOf((e) => e.extra)}) as b(workspace_id, id, html, plain, extra)`;
+    select workspace_id, id, html, plain, extra::json from (select ${rows}) b`;
 }
 
 /** About what its body takes in a statement. */

@@ -12,7 +12,7 @@
 
 import { DAY_MS } from "../../clock.ts";
 import type { Ending, HistoryEntry } from "../../rules/email.ts";
-import { plainArray } from "../db/arrays.ts";
+import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { deleteBags, type HeldBag, lockBags, releaseBags } from "./bagleases.ts";
 import {
@@ -159,8 +159,19 @@ type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[] }
  */
 async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Updated> {
   if (settled.length === 0) return { changed: null, unfinished: [] };
-  const of = (pick: (one: Settled) => string | number | null): string => plainArray(settled.map(pick));
-  const ids = of((s) => s.emailId);
+  const ids = plainArray(settled.map(({ emailId }) => emailId));
+  const rows = columns<Settled>(tx, settled, {
+    workspace_id: ["uuid", ({ bag }) => bag.workspaceId],
+    id: ["uuid", ({ emailId }) => emailId],
+    status: ["word", ({ status }) => status],
+    marks: ["word", ({ marks }) => marks],
+    at_ms: ["float8", ({ at }) => at],
+    attempted_ms: ["float8", ({ attemptedAt }) => attemptedAt],
+    places: ["word", ({ places }) => `{${places}}`],
+    bag_id: ["uuid", ({ bag }) => bag.id],
+    token: ["uuid", ({ bag }) => bag.token],
+    events_text: ["text", ({ events }) => JSON.stringify(events)],
+  });
   const [row] = await tx<{ changed: string[] | null; unfinished: Unfinished[] }[]>`
     with done as (update email e set
       status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
@@ -173,13 +184,8 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
       failed_at = case when s.status = 'failed' then s.at else e.failed_at end,
       history = coalesce(e.history, '[]') ||
         case when e.marks like '%x%' then ${eventsKeptOut(tx)} else s.events end
-    from (select *, to_timestamp(at_ms / 1000) as at, to_timestamp(attempted_ms / 1000) as attempted_at
-      from rows from (
-        unnest(${of((s) => s.bag.workspaceId)}::uuid[], ${ids}::uuid[], ${of((s) => s.status)}::text[],
-          ${of((s) => s.marks)}::text[], ${of((s) => s.at)}::float8[], ${of((s) => s.attemptedAt)}::float8[],
-          ${of((s) => `"{${s.places}}"`)}::text[], ${of((s) => s.bag.id)}::uuid[], ${of((s) => s.bag.token)}::uuid[]),
-        jsonb_array_elements(${JSON.stringify(settled.map((s) => s.events))}::text::jsonb)
-      ) as r(workspace_id, id, status, marks, at_ms, attempted_ms, places, bag_id, token, events)) as s
+    from (select *, to_timestamp(at_ms / 1000) as at, to_timestamp(attempted_ms / 1000) as attempted_at,
+        events_text::jsonb as events from (select ${rows}) r) as s
     where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
       and case
         when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled', 'suppressed')
