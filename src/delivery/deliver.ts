@@ -468,7 +468,9 @@ export class Deliverer {
       this.#fail(bag, email, uncomposed(error));
       return;
     }
-    const signed = await signer.sign(bag.workspaceId, from.domain, message);
+    // each wait takes a turn of the queue of promises, so nothing is waited for that is there
+    const signing = signer.sign(bag.workspaceId, from.domain, message);
+    const signed = signing instanceof Promise ? await signing : signing;
     if (!Buffer.isBuffer(signed)) {
       // it waits rather than goes unsigned
       this.#wait(bag, email, people, signed);
@@ -477,7 +479,8 @@ export class Deliverer {
     const open = openRecipients(people.recipients, email.marks);
     const to = open.map(({ address }) => address);
     const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
-    const wire = await toWireInTurns(signed);
+    const rewriting = toWireInTurns(signed);
+    const wire = rewriting instanceof Promise ? await rewriting : rewriting;
     const sender = senderOf(bag, email);
     const known = returnPaths?.writer(bag.workspaceId, from.domain) ?? null;
     const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;

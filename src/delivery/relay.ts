@@ -105,9 +105,9 @@ export class Relay implements Courier, Roommate {
     this.#pool.wake();
   }
 
-  async send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
+  send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
     const danger = dangerOf(envelope);
-    if (danger) return envelope.to.map(() => danger);
+    if (danger) return Promise.resolve(envelope.to.map(() => danger));
     this.#limited.follow();
     if (this.#options.shaping.isIdle) return this.#pool.send(envelope, message, permit);
     return this.#sendShaped(envelope, message, permit);

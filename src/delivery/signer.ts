@@ -21,7 +21,8 @@ const LOAD_MS_MAX = 5_000;
 
 /** `sealed` tells whether an opened key is still the one in the record. */
 type Opened = SigningKey & { sealed: Buffer };
-type CachedKeys = { since: number; keys: Promise<readonly Opened[]> };
+/** `found`: what `keys` resolved with. */
+type CachedKeys = { since: number; keys: Promise<readonly Opened[]>; found: readonly Opened[] | null };
 
 export type SignerParts = { sql: Sql; sealer: Sealer; refreshMs?: number };
 
@@ -34,31 +35,42 @@ export class Signer {
     this.#parts = { refreshMs: REFRESH_MS, ...parts };
   }
 
-  /** The message as it is when no domain of the sender has a key. Never rejects. */
-  async sign(workspaceId: string, domain: string, message: Buffer): Promise<Buffer | Reply> {
+  /** The message as it is when no domain of the sender has a key: at once when that is known. Never rejects. */
+  sign(workspaceId: string, domain: string, message: Buffer): Buffer | Promise<Buffer | Reply> {
+    const cached = this.#keysOf(workspaceId, domain);
+    return cached.found?.length === 0 ? message : this.#signWith(cached.keys, message);
+  }
+
+  async #signWith(keys: CachedKeys["keys"], message: Buffer): Promise<Buffer | Reply> {
     try {
-      const keys = await this.#keysOf(workspaceId, domain);
-      return keys.length === 0 ? message : await signed(message, keys);
+      const found = await keys;
+      return found.length === 0 ? message : await signed(message, found);
     } catch (error) {
       const trouble = error instanceof UnusableKey ? "KEY_UNUSABLE" : "KEY_UNREAD";
       return troubleOf("session", trouble, `it could not be signed: ${(error as Error).message}`);
     }
   }
 
-  #keysOf(workspaceId: string, domain: string): Promise<readonly Opened[]> {
+  #keysOf(workspaceId: string, domain: string): CachedKeys {
     const name = `${workspaceId} ${domain}`;
     const now = performance.now();
     let kept = this.#kept.get(name);
     if (!kept || now - kept.since > this.#parts.refreshMs) {
-      const asked = { since: now, keys: this.#load(workspaceId, domain, kept) };
-      // the next mail asks again
-      asked.keys.catch(() => this.#kept.get(name) === asked && this.#kept.delete(name));
+      const keys = this.#load(workspaceId, domain, kept);
+      const asked: CachedKeys = { since: now, keys, found: null };
+      keys.then(
+        (found) => {
+          asked.found = found;
+        },
+        // the next mail asks again
+        () => this.#kept.get(name) === asked && this.#kept.delete(name),
+      );
       kept = asked;
     }
     this.#kept.delete(name);
     this.#kept.set(name, kept);
     if (this.#kept.size > KEPT_DOMAINS_MAX) this.#kept.delete(this.#kept.keys().next().value as string);
-    return kept.keys;
+    return kept;
   }
 
   async #load(

@@ -23,9 +23,12 @@ export function toWire(message: Buffer): Buffer {
 /** Results of `toWireInTurns`, which need not be checked again. */
 const ready = new WeakSet<Buffer>();
 
-/** A large message takes too long for one turn of the event loop. */
-export async function toWireInTurns(message: Buffer): Promise<Buffer> {
-  if (message.length <= SLICE_BYTES) return message;
+/** A large message takes too long for one turn of the event loop. A small one is left to `toWire`. */
+export function toWireInTurns(message: Buffer): Buffer | Promise<Buffer> {
+  return message.length <= SLICE_BYTES ? message : inTurns(message);
+}
+
+async function inTurns(message: Buffer): Promise<Buffer> {
   const slices: Buffer[] = [];
   for (let at = 0; at < message.length; ) {
     const end = sliceEnd(message, at);
