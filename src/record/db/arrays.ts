@@ -13,10 +13,10 @@ export function plainArray(elements: readonly (string | number | boolean | null)
   return `{${elements.map((element) => element ?? "null").join()}}`;
 }
 
-type Value = string | number | boolean | null;
+type CellValue = string | number | boolean | null;
 /** `word`: a text of ours, without quotes and backslashes; `text`: any. */
 type ColumnType = "bool" | "float8" | "int" | "text" | "timestamptz" | "uuid" | "word";
-export type Columns<Row> = Record<string, readonly [ColumnType, (row: Row) => Value]>;
+export type Columns<Row> = Record<string, readonly [ColumnType, (row: Row) => CellValue]>;
 
 /**
  * Columns of many rows, as a SELECT list without FROM. What is the same in all rows is one value, anything else an array
@@ -33,7 +33,7 @@ export function columns<Row>(tx: Sql | Tx, rows: readonly Row[], of: Columns<Row
   });
 }
 
-const ONE: Record<ColumnType, (tx: Sql | Tx, value: Value) => Statement> = {
+const ONE: Record<ColumnType, (tx: Sql | Tx, value: CellValue) => Statement> = {
   bool: (tx, value) => tx`${value}::bool`,
   float8: (tx, value) => tx`${value}::float8`,
   int: (tx, value) => tx`${value}::int`,
@@ -43,7 +43,7 @@ const ONE: Record<ColumnType, (tx: Sql | Tx, value: Value) => Statement> = {
   word: (tx, value) => tx`${value}::text`,
 };
 
-const EACH: Record<ColumnType, (tx: Sql | Tx, values: readonly Value[]) => Statement> = {
+const EACH: Record<ColumnType, (tx: Sql | Tx, values: readonly CellValue[]) => Statement> = {
   bool: (tx, values) => tx`unnest(${plainArray(values)}::bool[])`,
   float8: (tx, values) => tx`unnest(${plainArray(values)}::float8[])`,
   int: (tx, values) => tx`unnest(${plainArray(values)}::int[])`,
