@@ -21,14 +21,9 @@ const ABSENT: readonly { path: string; what: string; instead: string }[] = [
     instead: "It sends e-mail and does not receive any.",
   },
   { path: "oauth/grants/*", what: "OAuth is", instead: "Authenticate with an API key." },
-  {
-    path: "contacts/imports",
-    what: "Imports by HTTP are",
-    instead: "Use `postrider contact import`, or add contacts one by one.",
-  },
 ];
 /** Asked of every request: what has none of these words is let through at once. */
-const WORDS = /broadcasts|topics|inboxes|receiving|oauth|imports|api-keys/;
+const WORDS = /broadcasts|topics|inboxes|receiving|oauth|api-keys/;
 const PARTS = ABSENT.map((one) => ({ ...one, segments: one.path.split("/") }));
 
 export function refuseAbsent(path: string): void {

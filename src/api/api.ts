@@ -27,6 +27,7 @@ import { eventRoutes } from "./events.ts";
 import type { Exchange } from "./exchange.ts";
 import { feedbackRoutes } from "./feedback.ts";
 import type { GateParts } from "./gate.ts";
+import { contactImportRoutes, Imports } from "./imports.ts";
 import { JsonParser } from "./jsonthread.ts";
 import { metricRoutes } from "./metrics.ts";
 import { openapi } from "./openapi.ts";
@@ -125,12 +126,14 @@ export function openHandlers(
   const submit = submitBy(sending.submit);
   const links = new Links(parts.serverSecret, publicUrlOf(parts));
   const confirmations = confirmationsBy(parts, sending, links, onFault);
+  const imports = new Imports({ reads: parts.reads, clock: parts.clock, commit: contacts, onFault });
   const router = new Router(
-    routesOf(parts, sending, submit, links, contacts, events, confirmations, onFault),
+    routesOf(parts, sending, submit, links, contacts, events, confirmations, imports, onFault),
   );
   return {
     ...{ sending, links, contacts, confirmations, router },
     async close() {
+      await imports.stop();
       await sending.close();
       await contacts.close();
       await events.close();
@@ -171,6 +174,7 @@ export function routesOf(
   contacts: ContactCommit,
   events: EventCommit,
   confirmations: Confirmations,
+  imports: Imports,
   onFault: (error: unknown) => void,
 ): Route[] {
   const { redis, reads, lists, clock, serverSecret, dns, timeoutMs } = parts;
@@ -199,6 +203,7 @@ export function routesOf(
     ...suppressionRoutes({ reads, clock, hashOf }),
     ...feedbackRoutes({ sql: reads, clock }),
     ...webhookRoutes({ reads, lists, clock, serverSecret, networksAllowed }),
+    ...contactImportRoutes(imports),
     ...contactRoutes({
       commit: contacts,
       reads,

@@ -553,6 +553,7 @@ async function commit(
       case "no audience":
         throw unknownAudience();
       case "no contact":
+      case "known":
       case "not open":
         throw unknownContact();
       case "too much":

@@ -9,10 +9,13 @@ import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
 import { refuseAbsent } from "./absent.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
+import { boundaryOf, type Form, parseForm } from "./form.ts";
 import type { RequestHead } from "./head.ts";
 import { JSON_DEPTH_MAX, type Json, type NotJson } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
 import {
+  NOT_FORM,
+  NOT_FORM_TYPE,
   NOT_JSON,
   NOT_JSON_TYPE,
   type Problem,
@@ -107,6 +110,10 @@ export async function passKnown(
   checkPlan(route, caller);
   const received = await readBody(route, exchange);
   const { size } = received;
+  if (route.takesForm && size > 0) {
+    const form = formOf(exchange, received);
+    return { route, call: { caller, params, query, exchange, ...NO_BODY, form, bodyBytes: size } };
+  }
   const { body, digest } = size === 0 ? NO_BODY : await parseBody(parts, route, caller, exchange, received);
   return { route, call: { caller, params, query, exchange, body, digest, bodyBytes: size } };
 }
@@ -170,8 +177,10 @@ async function readBody(route: Route, exchange: KnownRequest): Promise<Received>
   const bytesMax = route.bodyBytesMax ?? BODY_BYTES_MAX;
   const { contentLength, contentEncoding, contentType } = exchange.head;
   if (contentLength > bytesMax) throw new Refusal(TOO_LARGE);
-  if (contentEncoding !== "" || !/^application\/json *(;|$)/i.test(contentType))
-    throw new Refusal(NOT_JSON_TYPE);
+  const isRead = route.takesForm
+    ? boundaryOf(contentType) !== null
+    : /^application\/json *(;|$)/i.test(contentType);
+  if (contentEncoding !== "" || !isRead) throw new Refusal(route.takesForm ? NOT_FORM_TYPE : NOT_JSON_TYPE);
   return bytesOf(await exchange.body(bytesMax));
 }
 
@@ -185,6 +194,14 @@ function bytesOf(result: BodyResult): Received {
     case "gone":
       throw new Refusal(unavailable("capacity"));
   }
+}
+
+function formOf(exchange: KnownRequest, { chunks }: Received): Form {
+  const bytes = Buffer.concat(chunks);
+  exchange.dropBody();
+  const form = parseForm(boundaryOf(exchange.head.contentType) ?? "", bytes);
+  if (!form) throw new Refusal(NOT_FORM);
+  return form;
 }
 
 async function parseBody(

@@ -62,14 +62,14 @@ const errorSchema: PlainSchema = {
 };
 
 const DESCRIPTIONS: Record<number, string> = {
-  400: "The body is not JSON, or the idempotency key is malformed.",
+  400: "The body is not JSON (or not the form that is asked for), or the idempotency key is malformed.",
   401: "The key is missing, malformed, unknown or revoked.",
   402: "The plan does not include it.",
   403: "The key may not do that, the request came from a web page, or the workspace is suspended.",
   404: "It does not exist, or the key may not see it.",
   409: "The idempotency key belongs to another request.",
   413: "The body is too large.",
-  415: "The body is not `application/json`.",
+  415: "The body is not `application/json`, or not `multipart/form-data` where that is asked for.",
   422: "A field or a parameter is wrong: the message names the first.",
   429: "Too many requests, or the quota is used up: see `Retry-After`.",
   500: "An error of the engine, or the outcome is unknown.",
@@ -135,7 +135,7 @@ function operation(route: Route, schemas: Record<string, PlainSchema>) {
       .replace(/[{}]/g, "")
       .replace(/[/_-](\w)/g, (_, letter: string) => letter.toUpperCase())}`,
     ...(parameters.length > 0 && { parameters }),
-    ...(request && { requestBody: { required: true, content: contentOf(request, schemas) } }),
+    ...(request && { requestBody: { required: true, content: requestOf(route, request, schemas) } }),
     responses: Object.fromEntries([
       ...[success, ...(route.alsoSucceeds ?? [])].map((status) => [
         String(status),
@@ -174,6 +174,11 @@ function refusalsOf({ path, request, plan }: Route): number[] {
 
 function tagOf(path: string): string {
   return path.split("/")[1] ?? "";
+}
+
+function requestOf({ takesForm }: Route, request: TSchema, schemas: Record<string, PlainSchema>) {
+  const content = contentOf(request, schemas);
+  return takesForm ? { "multipart/form-data": content["application/json"] } : content;
 }
 
 function contentOf(schema: TSchema | undefined, schemas: Record<string, PlainSchema>) {

@@ -85,6 +85,17 @@ export const NOT_JSON_TYPE: Problem = {
   ),
   status: 415,
 };
+export const NOT_FORM_TYPE: Problem = {
+  ...problem(
+    "validation_error",
+    "Send `Content-Type: multipart/form-data; boundary=...`, and no `Content-Encoding`.",
+  ),
+  status: 415,
+};
+export const NOT_FORM: Problem = {
+  ...problem("validation_error", "The request body is not valid multipart/form-data."),
+  status: 400,
+};
 /** The outcome is unknown; a repeated request learns it. */
 export const OUTCOME_UNKNOWN: Problem = problem("application_error", "Outcome unknown, try again.");
 export const INTERNAL: Problem = problem(

@@ -6,6 +6,7 @@ import type { TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
 import type { Headers } from "./exchange.ts";
+import type { Form } from "./form.ts";
 import type { RequestHead } from "./head.ts";
 import type { Json } from "./json.ts";
 import type { Reading } from "./jsonwork.ts";
@@ -24,6 +25,8 @@ export type Call = {
   /** The parsed body; undefined when there was none. */
   body: Json | undefined;
   bodyBytes: number;
+  /** The parts of a body that is a form. */
+  form?: Form;
   /** Of the body as it came, for what must be compared byte by byte. */
   digest(): string;
 };
@@ -47,6 +50,8 @@ export type Route = {
   /** Other statuses of the same answer. */
   alsoSucceeds?: readonly number[];
   request?: TSchema;
+  /** The body is `multipart/form-data` instead of JSON. */
+  takesForm?: boolean;
   answer?: TSchema;
   /** Fields that are read besides those of the request. */
   alsoReads?: readonly string[];

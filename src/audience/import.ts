@@ -50,24 +50,36 @@ export type ImportParts = {
   audienceId: string;
   /** Stands in for the confirmation of each contact. */
   consent: GivenConsent | null;
+  /** Contacts that are there already stay as they are. */
+  onlyNew?: boolean;
+  /** Of properties that are no text. */
+  types?: ReadonlyMap<string, PropertyType>;
+  /** Who asked for it. */
+  keyId?: string | null;
   clock: Clock;
 };
 
+export type PropertyType = "number" | "boolean";
 export type Skipped = { record: CsvRecord; reason: string };
 
 /** So far: everything before `end` is committed or skipped; 0 where nothing was read. */
 export type ImportProgress = { imported: number; skipped: number; end: number; line: number };
 
+/** Of those imported, `created` were not there before; `known` were, and stayed as they are. */
+export type ImportStep = ImportProgress & { created: number; known: number };
+
 /** What whoever has the file can put right. */
 export class ImportFault extends Error {}
 
-/** The names of the columns, or what is wrong with them. */
-export function columnsOf(header: CsvRecord): string[] {
+/** The names of the columns, or what is wrong with them. `email`: which of them holds the address. */
+export function columnsOf(header: CsvRecord, email = "email"): string[] {
   const names = (header.fields ?? []).map((name) => name.trim());
   if (names.length > COLUMNS_MAX)
     throw new ImportFault(`the first line names ${names.length} columns; there can be up to ${COLUMNS_MAX}`);
-  if (!names.includes("email"))
-    throw new ImportFault("the first line must name the columns, one of them `email`");
+  if (!names.includes(email))
+    throw new ImportFault(
+      `the first line must name the columns, one of them \`${email.slice(0, COLUMN_CHARS_SHOWN)}\``,
+    );
   const repeated = names.find((name, n) => names.indexOf(name) !== n);
   if (repeated !== undefined)
     throw new ImportFault(`the column \`${repeated.slice(0, COLUMN_CHARS_SHOWN)}\` appears twice`);
@@ -83,14 +95,16 @@ export async function* importContacts(
   columns: readonly string[],
   parts: ImportParts,
   onSkip: (skipped: Skipped) => void,
-): AsyncGenerator<ImportProgress> {
-  const progress: ImportProgress = { imported: 0, skipped: 0, end: 0, line: 0 };
+): AsyncGenerator<ImportStep> {
+  const progress: ImportStep = { imported: 0, created: 0, known: 0, skipped: 0, end: 0, line: 0 };
   const isExported = EXPORTED_COLUMNS.every((name) => columns.includes(name));
   let group = emptyGroup();
   let underWay: Promise<ImportGroup> | null = null;
-  const note = ({ imported, skipped, end, line }: ImportGroup): ImportProgress => {
+  const note = ({ imported, created, known, skipped, end, line }: ImportGroup): ImportStep => {
     for (const one of skipped) onSkip(one);
     progress.imported += imported;
+    progress.created += created;
+    progress.known += known;
     progress.skipped += skipped.length;
     if (end > 0) Object.assign(progress, { end, line });
     return { ...progress };
@@ -119,20 +133,25 @@ type ImportGroup = {
   skipped: Skipped[];
   chars: number;
   imported: number;
+  created: number;
+  known: number;
   /** Where the file goes on after it. */
   end: number;
   line: number;
 };
 
 function emptyGroup(): ImportGroup {
-  return { entries: [], skipped: [], chars: 0, imported: 0, end: 0, line: 0 };
+  return { entries: [], skipped: [], chars: 0, imported: 0, created: 0, known: 0, end: 0, line: 0 };
 }
 
 async function commit(group: ImportGroup, parts: ImportParts): Promise<ImportGroup> {
   const verdicts = await Promise.all(group.entries.map(({ entry }) => parts.commit.submit(entry)));
   for (const [n, verdict] of verdicts.entries()) {
-    const { record } = group.entries[n] as { record: CsvRecord };
-    if (verdict.kind === "changed") group.imported++;
+    const { record, entry } = group.entries[n] as { record: CsvRecord; entry: ContactEntry };
+    if (verdict.kind === "changed") {
+      group.imported++;
+      if (entry.change.kind === "add" && verdict.contact.id === entry.change.id) group.created++;
+    } else if (verdict.kind === "known") group.known++;
     else if (verdict.kind === "too much")
       group.skipped.push({ record, reason: `${verdict.field} ${verdict.message}` });
     else if (verdict.kind === "failed" || verdict.kind === "unknown") throw verdict.error;
@@ -166,24 +185,36 @@ function entryOf(
   const given = new Map(columns.map((name, n) => [name, cell(n)]));
   if (isExported && given.get("status") === "pending" && !parts.consent)
     return "the contact has not confirmed, and --consent does not say where it gave consent";
-  const read = readFields(given, isExported);
+  const read = readFields(given, isExported, parts.types);
   if (typeof read === "string") return read;
   const { clock } = parts;
   const who = { identity: identity(mailbox.address) };
-  const { consent, workspaceId, audienceId } = parts;
+  const { consent, workspaceId, audienceId, keyId = null, onlyNew = false } = parts;
   const optIn = { consent, ...(consent && { doubleOptIn: false }) };
   return {
     workspaceId,
     audienceId,
     who,
-    change: { kind: "add", id: newId(clock.now()), identity: who.identity, email, fields: read, optIn },
-    keyId: null,
+    change: {
+      kind: "add",
+      id: newId(clock.now()),
+      identity: who.identity,
+      email,
+      fields: read,
+      optIn,
+      onlyNew,
+    },
+    keyId,
     given: clock.given(),
     bytes: record.raw.length,
   };
 }
 
-function readFields(given: ReadonlyMap<string, string>, isExported: boolean): ContactFields | string {
+function readFields(
+  given: ReadonlyMap<string, string>,
+  isExported: boolean,
+  types?: ReadonlyMap<string, PropertyType>,
+): ContactFields | string {
   const fields: ContactFields = {};
   const properties: [string, unknown][] = [];
   for (const [name, value] of given) {
@@ -207,10 +238,22 @@ function readFields(given: ReadonlyMap<string, string>, isExported: boolean): Co
         return "properties is not a JSON object that can be stored";
       properties.push(...Object.entries(read));
     } else if (isExported && OF_ITS_AUDIENCE.includes(name)) continue;
-    else if (name !== "") properties.push([name, value]);
+    else if (name !== "") {
+      const type = types?.get(name);
+      const typed = type ? typedValue(value, type) : value;
+      if (typed === null) return `${name} must be a ${type}, but is \`${value.slice(0, 20)}\``;
+      properties.push([name, typed]);
+    }
   }
   if (properties.length > 0) fields.properties = Object.fromEntries(properties);
   return fields;
+}
+
+/** null: it is no such value. */
+function typedValue(text: string, type: PropertyType): number | boolean | null {
+  if (type === "boolean") return /^(true|false)$/i.test(text) ? /^true$/i.test(text) : null;
+  const number = Number(text);
+  return Number.isFinite(number) ? number : null;
 }
 
 /** Tags in one field: with semicolons between, as JSON where that would not come back as it was. */

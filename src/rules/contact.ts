@@ -68,7 +68,16 @@ export type OptIn = {
 export type LinkVisitor = { ipAddress: string | null; userAgent: string | null };
 
 export type ContactChange =
-  | { kind: "add"; id: string; identity: string; email: string; fields: ContactFields; optIn: OptIn }
+  /** `onlyNew`: a contact that is there stays as it is. */
+  | {
+      kind: "add";
+      id: string;
+      identity: string;
+      email: string;
+      fields: ContactFields;
+      optIn: OptIn;
+      onlyNew?: boolean;
+    }
   | { kind: "edit"; fields: ContactFields; optIn: OptIn }
   | { kind: "tag"; add: readonly string[]; remove: readonly string[] }
   | { kind: "archive" }
@@ -97,6 +106,8 @@ export type ChangeContext = {
 export type ChangedContact =
   | { kind: "changed"; contact: Contact; asks: boolean }
   | { kind: "no contact" }
+  /** It was there already, and only a new one was asked for. */
+  | { kind: "known" }
   /** A limit that only the whole contact can break. */
   | { kind: "too much"; field: "properties" | "tags"; message: string }
   /** The link was used, is too old, or was overtaken by another. */
@@ -110,7 +121,10 @@ export function change(
   keep: (held: LockedContact) => void,
 ): ChangedContact {
   if (asked.kind === "add") {
-    if (held && !held.isErased) return addKnown(held, asked, setting);
+    if (held && !held.isErased) {
+      if (asked.onlyNew && !held.contact.archivedAt) return { kind: "known" };
+      return addKnown(held, asked, setting);
+    }
     const added = addNew(asked, setting);
     if (added.result.kind === "changed") keep(added.held);
     return added.result;

@@ -8,7 +8,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PERMISSIONS } from "../../src/admission/permissions.ts";
 import type { Route } from "../../src/api/routes.ts";
-import { isUuid } from "../../src/ids.ts";
+import { isUuid, newId } from "../../src/ids.ts";
+import { insertImport } from "../../src/record/contacts/imports.ts";
 import { type Client, mail, type TestApi, testApi } from "../rig/workspace.ts";
 
 /** One thing of each kind that a workspace holds. */
@@ -29,6 +30,7 @@ type Things = {
   domain: string;
   log: string;
   webhook: string;
+  imported: string;
   /** Of the e-mail. */
   event: string;
 };
@@ -55,6 +57,7 @@ const IDS: Record<string, (things: Things) => string[]> = {
   "audiences {email_or_id}": ({ contact, address }) => [contact, address],
   "segments {email_or_id}": ({ contact, address }) => [contact, address],
   "contacts {email_or_id}": ({ contact, address }) => [contact, address],
+  "contacts {import_id}": ({ imported }) => [imported],
   "contacts {id}": ({ audience }) => [audience],
   "templates {id_or_external_id}": ({ template, externalId }) => [template, externalId],
   "suppressions {id_or_email}": ({ suppression, suppressed }) => [suppression, suppressed],
@@ -96,6 +99,11 @@ const BODIES: Record<string, Bodies> = {
     ...person().map((one) => ({ ...one, segments: [{ id: own.audience }, { id: audience }] })),
     { email: address, audience_id: audience },
   ],
+  "GET /contacts/imports": NONE,
+  "POST /contacts/imports": ({ audience }) => [
+    { file: "email\n", segments: JSON.stringify([{ id: audience }]) },
+  ],
+  "GET /contacts/imports/{import_id}": NONE,
   "GET /contacts/{email_or_id}": NONE,
   "PATCH /contacts/{email_or_id}": () => [{ first_name: "Mallory" }, { unsubscribed: true }],
   "DELETE /contacts/{email_or_id}": NONE,
@@ -352,11 +360,24 @@ function strangerTo(of: Things): Things {
   return Object.fromEntries(Object.entries(of).map(([name, id]) => [name, beside(id)])) as Things;
 }
 
-async function ask(client: Client, { method }: Route, { path, body }: Asked) {
-  const { status, body: answer } = await client.call(method, path.replace("/api/v1", ""), body, {
-    "x-workspace-id": victim.workspace,
-  });
+async function ask(client: Client, { method, takesForm }: Route, { path, body }: Asked) {
+  const { status, body: answer } = await client.call(
+    method,
+    path.replace("/api/v1", ""),
+    takesForm ? formOf(body as Record<string, string>) : body,
+    {
+      "x-workspace-id": victim.workspace,
+      ...(takesForm && { "content-type": "multipart/form-data; boundary=b" }),
+    },
+  );
   return { status, text: JSON.stringify(answer) };
+}
+
+function formOf(fields: Record<string, string>): string {
+  const parts = Object.entries(fields).map(
+    ([name, value]) => `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+  );
+  return `${parts.join("")}--b--`;
 }
 
 /** Without what differs from one answer to the next: ids that were asked for, what was made, and our own requests. */
@@ -409,10 +430,12 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
   const suppressed = `suppressed.${hex}@example.net`;
   const suppression = await made("POST", "/suppressions", { email: suppressed, evidence: mark });
   const webhook = await made("POST", "/webhooks", { endpoint: `https://hooks.example.com/${hex}` });
+  const imported = newId(Date.now());
+  await insertImport(api.sql, { workspaceId: workspace, audienceId: audience, id: imported }, new Date());
   const event = `${email}_10`;
   return {
     ...{ workspace, audience, contact, address, email, attachment, template, externalId },
-    ...{ suppression, suppressed, domain, log, automation, definition, property, webhook, event },
+    ...{ suppression, suppressed, domain, log, automation, definition, property, webhook, imported, event },
   };
 }
 

@@ -57,7 +57,7 @@ test.each(OPERATIONS)(
 function requests(path: string, { parameters = [], requestBody }: Operation) {
   const params = parameters.filter((one) => one.in === "path");
   const query = parameters.filter((one) => one.in === "query");
-  const schema = requestBody?.content["application/json"].schema as Schema | undefined;
+  const schema = requestBody?.content["application/json"]?.schema as Schema | undefined;
   return fc
     .record({
       ids: fc.tuple(...params.map(() => idArbitrary())),

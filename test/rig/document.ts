@@ -10,7 +10,8 @@ type Media = { "application/json": { schema: object } };
 export type Operation = {
   operationId: string;
   parameters?: { name: string; in: "path" | "query"; schema: Record<string, unknown> }[];
-  requestBody?: { content: Media };
+  /** Of a form there is no JSON. */
+  requestBody?: { content: Partial<Media> };
   responses: Record<string, { content: Media } | { $ref: string }>;
 };
 type Described = { matches: RegExp; literals: number; path: string; operations: Record<string, Operation> };
@@ -18,7 +19,7 @@ type Described = { matches: RegExp; literals: number; path: string; operations: 
 /** Routes are only described here: none is called, and what they would use is not there. */
 const NOTHING = {} as never;
 export const DOCUMENT = openapi(
-  routesOf(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
+  routesOf(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
 );
 export const PATHS = DOCUMENT.paths as unknown as Record<string, Record<string, Operation>>;
 

@@ -52,6 +52,7 @@ import {
   eraseSizes,
   eraseStep,
 } from "../../src/record/contacts/erasures.ts";
+import { insertImport, noteImport } from "../../src/record/contacts/imports.ts";
 import type { Sql, Tx } from "../../src/record/db/connect.ts";
 import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/db/ticklease.ts";
 import { applyReports, type Told } from "../../src/record/mail/applyreports.ts";
@@ -284,6 +285,16 @@ export const WRITERS: readonly Writer[] = [
   writer("contacts/audiences.ts deleteAudience", ({ sql }, rows) => {
     const ws = rows.workspace();
     return deleteAudience(sql, ws.id, rows.pick(ws.audiences).id, rows.date);
+  }),
+  writer("contacts/imports.ts insertImport", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    const [{ id: audienceId }, id] = [rows.pick(ws.audiences), newId(rows.now)];
+    return insertImport(sql, { workspaceId: ws.id, audienceId, id }, rows.date);
+  }),
+  writer("contacts/imports.ts noteImport", ({ sql }, rows) => {
+    const { id: workspaceId } = rows.workspace();
+    const counts = { total: 0, created: 0, updated: 0, skipped: 0, failed: 0 };
+    return noteImport(sql, { workspaceId, id: workspaceId }, "completed", counts, rows.date);
   }),
   writer("automations/automations.ts applyAutomation", ({ sql }, rows) => {
     const ws = rows.workspace();

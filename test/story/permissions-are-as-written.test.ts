@@ -6,10 +6,12 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PERMISSIONS, type Permission } from "../../src/admission/permissions.ts";
 import { attachmentId } from "../../src/api/attachments.ts";
+import { newId } from "../../src/ids.ts";
+import { insertImport } from "../../src/record/contacts/imports.ts";
 import { findShownDomain, nameDomain } from "../../src/record/workspaces/domains.ts";
 import { type Client, mail, type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
 
-type Asked = { path: string; body?: unknown };
+type Asked = { path: string; body?: unknown; headers?: Record<string, string> };
 type Row = {
   /** Besides `full`; a refusal names the first. */
   needs: readonly Permission[];
@@ -194,6 +196,24 @@ const CONTACTS: Record<string, Row> = {
     status: 201,
     elsewhere: "not found",
     ask: ({ audience }) => ({ path: "/contacts", body: { email: address(), audience_id: audience } }),
+  },
+  "POST /contacts/imports": {
+    needs: WRITE,
+    status: 201,
+    elsewhere: "not found",
+    ask: ({ audience }) => importing(audience),
+  },
+  "GET /contacts/imports": { needs: READ, status: 200, ask: () => ({ path: "/contacts/imports" }) },
+  "GET /contacts/imports/{import_id}": {
+    needs: READ,
+    status: 200,
+    elsewhere: "not found",
+    async ask({ full, audience: audienceId }) {
+      const id = newId(Date.now());
+      const workspaceId = await workspaceOf(full);
+      await insertImport(api.sql, { workspaceId, audienceId, id }, new Date());
+      return { path: `/contacts/imports/${id}` };
+    },
   },
   "GET /contacts/{email_or_id}": {
     needs: READ,
@@ -548,8 +568,12 @@ test.each(Object.entries({ ...ROUTES, ...MORE }))("%s", async (name, row) => {
   await Promise.all(
     cases.map(async ({ permission, where, audience, visible, client }) => {
       const sender = permission === "emails:send" ? client : ws.client;
-      const { path, body } = await row.ask({ full: ws.client, audience, own: () => scheduled(sender) });
-      const answer = await client.call<Refusal>(name.split(" ")[0] as string, path, body);
+      const { path, body, headers } = await row.ask({
+        full: ws.client,
+        audience,
+        own: () => scheduled(sender),
+      });
+      const answer = await client.call<Refusal>(name.split(" ")[0] as string, path, body, headers);
       const isAllowed = permission === "full" || row.needs.includes(permission);
       const what = `${permission}, ${where}: ${JSON.stringify(answer.body)}`;
       if (!isAllowed) {
@@ -574,6 +598,17 @@ test.each(Object.entries({ ...ROUTES, ...MORE }))("%s", async (name, row) => {
     }),
   );
 });
+
+function importing(audience: string) {
+  const part = (name: string, value: string) =>
+    `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const segments = part("segments", JSON.stringify([{ id: audience }]));
+  return {
+    path: "/contacts/imports",
+    body: `${part("file", `email\n${address()}\n`)}${segments}--b--`,
+    headers: { "content-type": "multipart/form-data; boundary=b" },
+  };
+}
 
 /** One that lacks the route's own permission is told of that first. */
 function refusal(name: string, row: Row, permission: Permission): string {
@@ -609,9 +644,14 @@ async function automation({ full, audience }: World): Promise<string> {
 }
 
 /** Named and keyed by hand: to make one by the API takes a key of 2048 bits. */
+async function workspaceOf({ key }: Client): Promise<string> {
+  const [{ id }] = (await api.sql`
+    select w.id from workspace w where w.handle = ${key.slice(8, 16)}`) as unknown as [{ id: string }];
+  return id;
+}
+
 async function domain({ full }: World): Promise<string> {
-  const [{ id: workspaceId }] = (await api.sql`
-    select w.id from workspace w where w.handle = ${full.key.slice(8, 16)}`) as unknown as [{ id: string }];
+  const workspaceId = await workspaceOf(full);
   const name = `${fresh("domain")}.example.com`;
   await nameDomain(api.sql, workspaceId, name, new Date());
   return (await findShownDomain(api.sql, workspaceId, { domain: name }))?.id ?? "";

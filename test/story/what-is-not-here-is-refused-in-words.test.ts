@@ -22,7 +22,6 @@ test.each([
   ["GET", "/emails/receiving"],
   ["GET", `/emails/receiving/${ID}/attachments/${ID}`],
   ["DELETE", `/oauth/grants/${ID}`],
-  ["POST", "/contacts/imports"],
 ])("%s %s is not part of this engine, and the answer says so", async (method, path) => {
   const { status, body } = await ws.client.call<Refusal>(method, path, method === "GET" ? undefined : {});
   expect(status).toBe(404);

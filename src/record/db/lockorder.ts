@@ -81,6 +81,7 @@ export const LOCK_ORDER = [
   "definition", // each row alone
   "request", // only ever inserted
   "change", // alone
+  "contact_import", // each row alone; old ones are skipped when they are locked
   "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
 
