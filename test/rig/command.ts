@@ -14,10 +14,12 @@ export type CommandLine = {
   json<T>(...args: string[]): Promise<T>;
 };
 
-export function commandLine(options: EngineOptions & { wrongByMs?: number } = {}): CommandLine {
+export function commandLine(
+  options: EngineOptions & { wrongByMs?: number; program?: string } = {},
+): CommandLine {
   const { execArgv, env } = preloads(options);
   function begin(...args: string[]): ChildProcessWithoutNullStreams {
-    return spawn(process.execPath, [...execArgv, POSTRIDER, ...args], {
+    return spawn(process.execPath, [...execArgv, options.program ?? POSTRIDER, ...args], {
       env: { PATH: process.env.PATH, ...env, ...settingsOf(options) },
     });
   }

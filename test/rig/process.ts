@@ -52,10 +52,10 @@ export function preloads({ wrongByMs, watchesLoop }: { wrongByMs?: number; watch
 
 export async function startProcess(
   roles: readonly Role[],
-  options: EngineOptions & { wrongByMs?: number; watchesLoop?: boolean },
+  options: EngineOptions & { wrongByMs?: number; watchesLoop?: boolean; program?: string },
 ): Promise<EngineProcess> {
   const { execArgv, env } = preloads(options);
-  const child = fork(POSTRIDER, ["serve", "--role", roles.join()], {
+  const child = fork(options.program ?? POSTRIDER, ["serve", "--role", roles.join()], {
     execArgv,
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
