@@ -22,10 +22,15 @@ const PARTITION_LOCK = 7_165_002;
 const TABLES = ["email", "email_ending", "body", "outbox", "request", "webhook_attempt"] as const;
 /** By a time, and not by an id. */
 const BY_TIME: readonly string[] = ["outbox", "webhook_attempt"];
+/**
+ * A table that only grows looks the same when it is half as large again: at a tenth, analysing it took 3% of all CPU while
+ * mail came fast.
+ */
 const STORAGE = {
-  email: "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1)",
-  email_ending: "with (fillfactor = 100)",
-  body: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
+  email:
+    "with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.5)",
+  email_ending: "with (fillfactor = 100, autovacuum_analyze_scale_factor = 0.5)",
+  body: "with (autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_analyze_scale_factor = 0.5)",
   outbox: "with (fillfactor = 90)",
   request: "with (fillfactor = 100)",
   webhook_attempt: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
