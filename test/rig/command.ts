@@ -2,7 +2,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { expect } from "vitest";
 import { type EngineOptions, settingsOf } from "./engine.ts";
-import { POSTRIDER, preloads } from "./process.ts";
+import { type Installation, POSTRIDER, preloads } from "./process.ts";
 
 export type Ran = { status: number | null; out: string; err: string };
 
@@ -15,11 +15,11 @@ export type CommandLine = {
 };
 
 export function commandLine(
-  options: EngineOptions & { wrongByMs?: number; program?: string } = {},
+  options: EngineOptions & Installation & { wrongByMs?: number } = {},
 ): CommandLine {
   const { execArgv, env } = preloads(options);
   function begin(...args: string[]): ChildProcessWithoutNullStreams {
-    return spawn(process.execPath, [...execArgv, options.program ?? POSTRIDER, ...args], {
+    return spawn(options.execPath ?? process.execPath, [...execArgv, options.program ?? POSTRIDER, ...args], {
       env: { PATH: process.env.PATH, ...env, ...settingsOf(options) },
     });
   }

@@ -50,13 +50,17 @@ export function preloads({ wrongByMs, watchesLoop }: { wrongByMs?: number; watch
   };
 }
 
+/** Another command line than the built one, and another Node than that of the tests. */
+export type Installation = { program?: string; execPath?: string };
+
 export async function startProcess(
   roles: readonly Role[],
-  options: EngineOptions & { wrongByMs?: number; watchesLoop?: boolean; program?: string },
+  options: EngineOptions & { wrongByMs?: number; watchesLoop?: boolean } & Installation,
 ): Promise<EngineProcess> {
   const { execArgv, env } = preloads(options);
   const child = fork(options.program ?? POSTRIDER, ["serve", "--role", roles.join()], {
     execArgv,
+    ...(options.execPath !== undefined && { execPath: options.execPath }),
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { PATH: process.env.PATH, LOG_LEVEL: "silent", ...env, ...settingsOf(options) },
   });
