@@ -4,6 +4,7 @@
  */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import { REDIS_URL_FORMS, readRedisUrl } from "./rules/redisurl.ts";
 import { nearestOf } from "./rules/spelling.ts";
 
 type Setting<T> = {
@@ -40,7 +41,7 @@ export const SETTINGS = {
   redisUrl: optional(
     redisUrl(
       "REDIS_URL",
-      "Redis or Valkey, for keys, rate limits and the queue; several URLs, comma-separated, name a cluster",
+      "Redis or Valkey, for keys, rate limits and the queue: one server, a cluster, or a master named by Sentinel; see [Redis](operating.md#redis)",
     ),
   ),
   courier: oneOf(
@@ -632,23 +633,9 @@ function address(env: string, reason: string): Setting<string> {
 }
 
 function redisUrl(env: string, reason: string): Setting<string> {
-  const known = ["redis:", "rediss:", "redis-cluster:", "unix:", "redis+unix:"];
-  const isNode = (node: string) => {
-    const text = node.includes("://") ? node : `redis://${node}`;
-    if (!URL.canParse(text)) return false;
-    const { protocol, hostname, pathname } = new URL(text);
-    return known.includes(protocol) && (protocol.includes("unix") ? pathname.length > 1 : hostname !== "");
-  };
-  const read = (value: string) =>
-    value.includes("://") && value.split(",").every(isNode) ? value : undefined;
-  return {
-    env,
-    fallback: "",
-    unit: "",
-    reason,
-    allows: `a URL that starts with ${known.join(" or ")}`,
-    read,
-  };
+  const read = (value: string) => (readRedisUrl(value) === null ? undefined : value);
+  const allows = `a URL such as ${REDIS_URL_FORMS.join(" or ")}`;
+  return { env, fallback: "", unit: "", reason, allows, read };
 }
 
 function list<T>(

@@ -9,7 +9,7 @@ import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { DumpError, type DumpSummary, dump, restore } from "../record/db/dump.ts";
 import { clockTime } from "../record/db/time.ts";
-import { connectRedis } from "../redis/connect.ts";
+import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { CommandError, type OutputOptions, say, settings } from "./context.ts";
 
 const RESTORE_MS_MAX = 86_400_000;
@@ -102,7 +102,8 @@ async function expectEmptyRedis(): Promise<void> {
   const redis = connectRedis(redisUrl, "command", REDIS_MS_MAX);
   redis.on("error", () => {}); // the command says so
   try {
-    if ((await redis.dbsize()) > 0)
+    const sizes = await Promise.all((await mastersOf(redis)).map((master) => master.dbsize()));
+    if (sizes.some((size) => size > 0))
       throw new CommandError(
         "Redis is not empty: its keys and jobs are newer than the backup. Stop all processes and empty it (FLUSHALL).",
       );

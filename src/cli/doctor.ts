@@ -1,7 +1,9 @@
 /** `postrider doctor`: whether this machine and what it reaches can carry the engine, a line each. */
+
 import { Resolver } from "node:dns/promises";
 import { statfs } from "node:fs/promises";
 import { Command } from "commander";
+import { Cluster, type Redis } from "ioredis";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { BUILT_IN, policyFileFault, policyInForce } from "../capacity/inforce.ts";
 import { type Config, homeFolder } from "../config.ts";
@@ -21,8 +23,8 @@ import { majorVersion } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
-import { canWrite, evictionTrouble } from "../redis/canwrite.ts";
-import { connectRedis } from "../redis/connect.ts";
+import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
+import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { readShapingFile } from "../shaping/rulesfile.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
 import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
@@ -231,20 +233,21 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
     connectionError = error;
   });
   try {
-    const info = await inTime(client.info());
-    const version = /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown";
-    const eviction = evictionTrouble(info);
+    const told = await inTime(infoOf(client, "default"));
+    const versions = told.map(
+      (info) => /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown",
+    );
+    const eviction = told.map(evictionTrouble).find((trouble) => trouble !== null) ?? null;
     const trouble = eviction === null ? await canWrite(client) : null;
-    const aheadMs = await aheadOfUs(async () => {
-      const [seconds, micros] = (await client.time()).map(Number) as [number, number];
-      return seconds * 1000 + micros / 1000;
-    });
+    const clocks = await Promise.all((await mastersOf(client)).map(clockOf));
+    const aheadMs = clocks.reduce((worst, one) => (Math.abs(one) > Math.abs(worst) ? one : worst));
     const findings: CheckResult[] = [
       {
         what: "Redis",
-        state: Number.parseFloat(version) >= 6.2 ? "ok" : "warn",
-        detail: `version ${version}; 6.2 or newer is needed`,
+        state: versions.every((version) => Number.parseFloat(version) >= 6.2) ? "ok" : "warn",
+        detail: `version ${[...new Set(versions)].join(", ")}; 6.2 or newer is needed`,
       },
+      ...(client instanceof Cluster ? [await cluster(client)] : []),
       {
         what: "memory policy",
         state: eviction === null ? "ok" : "fail",
@@ -262,6 +265,25 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
   } finally {
     client.disconnect();
   }
+}
+
+function clockOf(master: Redis): Promise<number> {
+  return aheadOfUs(async () => {
+    const [seconds, micros] = (await master.time()).map(Number) as [number, number];
+    return seconds * 1000 + micros / 1000;
+  });
+}
+
+async function cluster(client: Cluster): Promise<CheckResult> {
+  const what = "Redis cluster";
+  const [masters, replicas] = [client.nodes("master").length, client.nodes("slave").length];
+  const info = await inTime(client.cluster("INFO"));
+  const isWhole = info.includes("cluster_state:ok");
+  const detail = `${masters} masters, ${replicas} replicas`;
+  if (!isWhole) return { what, state: "fail", detail: `${detail}; some of its slots are served by nobody` };
+  return replicas > 0
+    ? { what, state: "ok", detail }
+    : { what, state: "warn", detail: `${detail}: nobody takes over when a master is lost` };
 }
 
 async function courier(config: Config): Promise<CheckResult> {

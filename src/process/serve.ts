@@ -54,6 +54,7 @@ import type { DestinationHold } from "../record/mail/destinations.ts";
 import { OverloadState } from "../record/mail/overload.ts";
 import { isWaitedIn, QueueShards } from "../record/mail/queueshards.ts";
 import { keepSecretDigest } from "../record/workspaces/secretcheck.ts";
+import { infoOf } from "../redis/canwrite.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { ReturnPathKey } from "../returnpath.ts";
 import type { Role } from "../rules/roles.ts";
@@ -861,18 +862,21 @@ async function putInLine(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promis
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 
-/** A restarted Redis may hold old keys: recent changes are written to it again. */
+/**
+ * A restarted Redis, or a replica that took over, may hold old keys: recent changes are written to it again. Of a
+ * cluster any of the masters may be another.
+ */
 function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger): { stop(): void } {
-  let known: string | null = null;
+  let known: ReadonlySet<string> | null = null;
   const look = async () => {
-    const info = String(await redis.info("server"));
-    const run = /^run_id:(\S+)/m.exec(info)?.[1] ?? null;
-    if (run === known) return;
-    if (known !== null) {
-      log.warn({ run }, "Redis was restarted or replaced: recent changes are sent to it again");
+    const told = await infoOf(redis, "server");
+    const runs = new Set(told.map((info) => /^run_id:(\S+)/m.exec(info)?.[1] ?? ""));
+    const others = [...runs].filter((run) => known !== null && !known.has(run));
+    if (others.length > 0) {
+      log.warn({ runs: others }, "Redis was restarted or replaced: recent changes are sent to it again");
       await replay();
     }
-    known = run;
+    known = runs;
   };
   const onReady = () =>
     void look().catch((error: unknown) =>

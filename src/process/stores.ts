@@ -12,8 +12,8 @@ import {
 import { isMigrated } from "../record/db/migrate.ts";
 import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
-import { canWrite } from "../redis/canwrite.ts";
-import { connectRedis, type Purpose } from "../redis/connect.ts";
+import { canWrite, infoOf } from "../redis/canwrite.ts";
+import { connected, connectRedis, type Purpose } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { slowStatements } from "./lifelog.ts";
 import { type RecordClock, recordClock } from "./recordclock.ts";
@@ -231,10 +231,14 @@ export class Stores {
     await Promise.race([answer, late]).finally(() => clearTimeout(timer));
   }
 
+  /** Of a cluster, that of the master that uses most. */
   async redisMemory(): Promise<{ used: number; limit: number }> {
-    const info = await (this.#clients[0] as RedisClient).info("memory");
-    const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(info)?.[1] ?? 0);
-    return { used: figure("used_memory"), limit: figure("maxmemory") };
+    const told = await infoOf(this.#clients[0] as RedisClient, "memory");
+    const memories = told.map((info) => {
+      const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(info)?.[1] ?? 0);
+      return { used: figure("used_memory"), limit: figure("maxmemory") };
+    });
+    return memories.reduce((fullest, one) => (one.used > fullest.used ? one : fullest));
   }
 
   /** Whether what a send needs works now. Who asks while others do gets the same answer: anybody may ask. */
@@ -294,12 +298,3 @@ async function named(
 }
 
 class NoAnswer extends Error {}
-
-/** Before that it takes no commands. */
-async function connected(redis: RedisClient): Promise<void> {
-  if (redis.status === "ready") return;
-  await new Promise<void>((resolve, reject) => {
-    redis.once("ready", resolve);
-    redis.once("error", reject);
-  });
-}

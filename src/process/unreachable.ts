@@ -3,6 +3,9 @@
  * to check. A process or command that ends for this reason has its own exit status.
  */
 
+import { type HostPort, readRedisUrl } from "../rules/redisurl.ts";
+
+const POSTGRES_PORT = 5432;
 /** EX_UNAVAILABLE. */
 export const UNREACHABLE_EXIT = 69;
 
@@ -144,16 +147,20 @@ function causesOf(error: unknown): unknown[] {
 
 /** Without user and password. */
 function placeOf({ name, url }: Store): string {
-  const defaultPort = name === "Postgres" ? 5432 : 6379;
-  return url
-    .replace(/^redis-cluster:/, "redis:")
-    .split(",")
-    .map((node) => {
-      const { protocol, hostname, port, pathname, searchParams } = new URL(
-        node.includes("://") ? node : `redis://${node}`,
-      );
-      if (protocol.includes("unix")) return pathname;
-      return searchParams.get("socket") ?? `${hostname}:${port || defaultPort}`;
-    })
-    .join(", ");
+  if (name === "Redis") return placeOfRedis(url);
+  const { hostname, port, searchParams } = new URL(url);
+  return searchParams.get("socket") ?? `${hostname}:${port || POSTGRES_PORT}`;
+}
+
+function placeOfRedis(url: string): string {
+  const place = readRedisUrl(url);
+  if (place === null) return "an unreadable URL";
+  if (place.kind === "socket") return place.path;
+  if (place.kind === "server") return textOf(place);
+  if (place.kind === "cluster") return place.nodes.map(textOf).join(", ");
+  return `${place.master} of ${place.sentinels.map(textOf).join(", ")}`;
+}
+
+function textOf({ host, port }: HostPort): string {
+  return `${host}:${port}`;
 }

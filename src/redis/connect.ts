@@ -1,83 +1,118 @@
 /**
- * Connections to Redis: one server, a unix socket, or a cluster, by the url alone.
+ * Connections to Redis: one server, a unix socket, a cluster, or a master that Sentinel names, by the url alone.
  *
  * The admission client never resends by itself: a script whose reply was lost may have run, and whoever sent it
  * decides what that means. It has no offline queue, so that a Redis that is away is answered at once, and every
- * command has a deadline.
+ * command has a deadline. A connection without any answer is given up: after a failover its other side may be gone.
  */
-import { Cluster, Redis } from "ioredis";
+import { Cluster, type ClusterOptions, Redis } from "ioredis";
+import { readRedisUrl } from "../rules/redisurl.ts";
 import type { RedisClient } from "./scripts.ts";
 
 /** A `command` of the command line ends soon when Redis is away; workers wait for it. */
 export type Purpose = "admission" | "queue" | "worker" | "command";
 
 const COMMAND_RETRIES_MAX = 2;
+/** Of the deadline of a command. */
+const SILENT_TIMEOUTS_MAX = 2;
+const TOPOLOGY_EVERY_MS = 5_000;
 
 export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
+  const place = readRedisUrl(url);
+  if (place === null) throw new Error("the URL of Redis cannot be read");
+  const options = optionsOf(purpose, timeoutMs);
+  switch (place.kind) {
+    case "server":
+      return new Redis(url, options);
+    case "socket":
+      return new Redis({ ...options, ...place.login, path: place.path });
+    case "cluster": {
+      const { nodes, isTls, login } = place;
+      return new Cluster(nodes, {
+        ...clusterOptionsOf(purpose, timeoutMs),
+        redisOptions: { ...options, ...login, ...(isTls && { tls: {} }) },
+        // certificates are for names: those are not to become addresses
+        ...(isTls && { dnsLookup: (host, found) => found(null, host) }),
+      });
+    }
+    case "sentinel": {
+      const { sentinels, isTls, master, db, login, sentinelLogin } = place;
+      return new Redis({
+        ...options,
+        ...login,
+        sentinels,
+        name: master,
+        db,
+        ...(sentinelLogin.username && { sentinelUsername: sentinelLogin.username }),
+        ...(sentinelLogin.password && { sentinelPassword: sentinelLogin.password }),
+        sentinelCommandTimeout: timeoutMs,
+        failoverDetector: true,
+        ...(isTls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
+      });
+    }
+  }
+}
+
+/** The servers that take changes: the masters of a cluster, or the one server. */
+export async function mastersOf(client: RedisClient): Promise<Redis[]> {
+  if (!(client instanceof Cluster)) return [client];
+  await connected(client); // before that nobody knows them
+  return client.nodes("master");
+}
+
+/** Resolves when the client takes commands, and fails with its next attempt to connect. */
+export async function connected(client: RedisClient): Promise<void> {
+  if (client.status === "ready") return;
+  await new Promise<void>((resolve, reject) => {
+    client.once("ready", resolve);
+    client.once("error", reject);
+  });
+}
+
+function optionsOf(purpose: Purpose, timeoutMs: number) {
   const common = {
     protocol: 2 as const,
     connectTimeout: timeoutMs,
     keepAlive: 30_000,
     retryStrategy: (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 5), 1_000),
+    // what was a master is none any more: another connection finds the one that is; nothing is sent again
+    reconnectOnError: (error: Error) => error.message.includes("READONLY"),
   };
-  const options =
-    purpose === "worker" || purpose === "command"
-      ? {
-          ...common,
-          enableOfflineQueue: true,
-          maxRetriesPerRequest: purpose === "worker" ? null : COMMAND_RETRIES_MAX,
-        }
-      : {
-          ...common,
-          enableOfflineQueue: false,
-          autoResendUnfulfilledCommands: false,
-          maxRetriesPerRequest: 0,
-          commandTimeout: timeoutMs,
-        };
-  const nodes = clusterNodes(url);
-  if (nodes) {
-    return new Cluster(nodes, {
-      redisOptions: { ...options, ...credentialsOf(url) },
-      enableOfflineQueue: options.enableOfflineQueue,
-      slotsRefreshTimeout: timeoutMs,
-      // a failover takes longer than the default 16 redirections allow
-      maxRedirections: 64,
-      retryDelayOnFailover: 200,
-      retryDelayOnClusterDown: 200,
-    });
-  }
-  const socket = socketOf(url);
-  return socket ? new Redis({ ...options, ...socket }) : new Redis(url, options);
+  return purpose === "worker" || purpose === "command"
+    ? {
+        ...common,
+        enableOfflineQueue: true,
+        maxRetriesPerRequest: purpose === "worker" ? null : COMMAND_RETRIES_MAX,
+      }
+    : {
+        ...common,
+        enableOfflineQueue: false,
+        autoResendUnfulfilledCommands: false,
+        maxRetriesPerRequest: 0,
+        commandTimeout: timeoutMs,
+        socketTimeout: SILENT_TIMEOUTS_MAX * timeoutMs,
+      };
 }
 
-/** `redis-cluster://a:7401,b:7402`, or several urls with commas between. */
-function clusterNodes(url: string): { host: string; port: number }[] | null {
-  const isCluster = url.startsWith("redis-cluster://");
-  if (!isCluster && !url.includes(",")) return null;
-  return url
-    .replace(/^redis-cluster:\/\//, "")
-    .split(",")
-    .map((node) => {
-      const { hostname, port } = new URL(node.includes("://") ? node : `redis://${node}`);
-      return { host: hostname, port: Number(port || 6379) };
-    });
-}
-
-/** Of the first node that names any: the nodes of a cluster have the same users. */
-function credentialsOf(url: string): { username?: string; password?: string } {
-  const [, user = "", password] = /\/\/([^:@/,]*):([^@/,]*)@/.exec(url) ?? [];
-  if (password === undefined) return {};
-  return { password: decodeURIComponent(password), ...(user && { username: decodeURIComponent(user) }) };
-}
-
-/** `unix:///folder/redis.sock?password=P`, since a url without a host has no place for a password before it. */
-function socketOf(url: string): { path: string; username?: string; password?: string } | null {
-  if (!/^(?:redis\+)?unix:/.test(url)) return null;
-  const { pathname, searchParams } = new URL(url);
-  const [username, password] = [searchParams.get("username"), searchParams.get("password")];
-  return {
-    path: decodeURIComponent(pathname),
-    ...(username !== null && { username }),
-    ...(password !== null && { password }),
+function clusterOptionsOf(purpose: Purpose, timeoutMs: number): ClusterOptions {
+  const common: ClusterOptions = {
+    slotsRefreshTimeout: timeoutMs,
+    slotsRefreshInterval: TOPOLOGY_EVERY_MS,
   };
+  return purpose === "worker" || purpose === "command"
+    ? {
+        ...common,
+        enableOfflineQueue: true,
+        // a failover takes longer than the default 16 redirections allow
+        maxRedirections: 64,
+        retryDelayOnFailover: 200,
+        retryDelayOnClusterDown: 200,
+      }
+    : {
+        ...common,
+        enableOfflineQueue: false,
+        // a command whose connection was lost may have run; one that nobody serves now is answered now
+        retryDelayOnFailover: 0,
+        retryDelayOnClusterDown: 0,
+      };
 }

@@ -37,3 +37,35 @@ test.each([
     ...(password !== undefined && { password }),
   }).toEqual(expected);
 });
+
+test("with TLS the nodes of a cluster keep their names", () => {
+  const options = optionsOf("rediss-cluster://u:p@redis-1.example:1,redis-2.example:2");
+  expect(options.redisOptions).toMatchObject({ tls: {}, username: "u", password: "p" });
+  const found: unknown[] = [];
+  (options.dnsLookup as (host: string, done: (...answer: unknown[]) => void) => void)(
+    "redis-1.example",
+    (...answer) => found.push(answer),
+  );
+  expect(found).toEqual([[null, "redis-1.example"]]);
+});
+
+test("Sentinel is asked for the master by its name", () => {
+  const url = "redis+sentinel://u:p%2Fq@a.example,b.example:26380/shop/3?sentinel_password=s";
+  expect(optionsOf(url)).toMatchObject({
+    sentinels: [
+      { host: "a.example", port: 26379 },
+      { host: "b.example", port: 26380 },
+    ],
+    name: "shop",
+    db: 3,
+    username: "u",
+    password: "p/q",
+    sentinelPassword: "s",
+  });
+  expect(optionsOf("rediss+sentinel://[::1]:1/shop")).toMatchObject({
+    sentinels: [{ host: "::1", port: 1 }],
+    tls: {},
+    sentinelTLS: {},
+    enableTLSForSentinelMode: true,
+  });
+});

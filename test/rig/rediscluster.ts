@@ -1,0 +1,189 @@
+/**
+ * A Redis cluster of a test's own on the loopback: three masters with a replica each, which notice within a second that
+ * a node is gone. Nodes can be killed and started again, and slots moved, while it is used.
+ */
+import { spawnSync } from "node:child_process";
+import { randomInt, randomUUID } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
+import { services } from "./services.ts";
+
+const PORT_MIN = 20_000;
+const PORT_MAX = 32_000;
+const NODE_TIMEOUT_MS = 1_000;
+const MASTERS = 3;
+const SLOTS = 16_384;
+const LOOK_EVERY_MS = 50;
+const READY_MS_MAX = 30_000;
+
+/** What a test says that is skipped; null: it runs. */
+export const missingRedis: string | null =
+  spawnSync("redis-server", ["--version"]).status === 0 ? null : "redis-server is not on this machine";
+
+export type ClusterNode = {
+  readonly port: number;
+  /** To ask it as a node. */
+  readonly client: Redis;
+  /** As a power cut would. */
+  kill(): Promise<void>;
+  /** After a kill: it joins again, with nothing but its place. */
+  restart(): Promise<void>;
+};
+
+export type OwnCluster = {
+  url: string;
+  nodes: readonly ClusterNode[];
+  masterOf(slot: number): Promise<ClusterNode>;
+  slotOf(key: string): Promise<number>;
+  /** As an operator would, key by key, while it is used. */
+  moveSlot(slot: number, from: ClusterNode, to: ClusterNode): Promise<void>;
+  /** The replica of this master takes over, as an operator asks for before maintenance. */
+  handOver(master: ClusterNode): Promise<void>;
+  /** Resolves when every slot has a master and every replica has its data. */
+  whole(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export async function ownCluster(): Promise<OwnCluster> {
+  const folder = join(services().folder, `cluster-${randomUUID().slice(0, 8)}`);
+  const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, () => startNode(folder)));
+  const running = () => nodes.filter((node) => node.isRunning());
+  const idOf = async (node: ClusterNode) => String(await node.client.cluster("MYID"));
+  const masters = nodes.slice(0, MASTERS);
+  const [first] = nodes as [Node];
+  const share = Math.ceil(SLOTS / MASTERS);
+  for (const [n, node] of masters.entries())
+    await node.client.call("CLUSTER", "ADDSLOTSRANGE", n * share, Math.min(SLOTS, (n + 1) * share) - 1);
+  for (const [n, node] of nodes.entries()) {
+    await node.client.call("CLUSTER", "SET-CONFIG-EPOCH", n + 1);
+    if (n > 0) await first.client.call("CLUSTER", "MEET", "127.0.0.1", node.port, node.busPort);
+  }
+  await until("the nodes know each other", async () => {
+    const infos = await Promise.all(nodes.map((node) => node.client.cluster("INFO")));
+    return infos.every((info) => String(info).includes(`cluster_known_nodes:${nodes.length}`));
+  });
+  for (const [n, node] of nodes.slice(MASTERS).entries())
+    await node.client.call("CLUSTER", "REPLICATE", await idOf(masters[n] as ClusterNode));
+
+  const cluster: OwnCluster = {
+    url: `redis-cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`,
+    nodes,
+    async masterOf(slot) {
+      for (const node of running()) {
+        const ranges = (await node.client.call("CLUSTER", "SLOTS")) as [number, number, [string, number]][];
+        const range = ranges.find(([from, to]) => from <= slot && slot <= to);
+        const owner = nodes.find(({ port }) => port === range?.[2][1]);
+        if (owner) return owner;
+      }
+      throw new Error(`nobody knows the master of slot ${slot}`);
+    },
+    slotOf: async (key) => Number(await (running()[0] as Node).client.cluster("KEYSLOT", key)),
+    async moveSlot(slot, from, to) {
+      const [source, target] = await Promise.all([idOf(from), idOf(to)]);
+      await to.client.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source);
+      await from.client.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target);
+      for (;;) {
+        const keys = (await from.client.call("CLUSTER", "GETKEYSINSLOT", slot, 10)) as string[];
+        if (keys.length === 0) break;
+        await from.client.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", ...keys);
+      }
+      for (const node of [to, from, ...running()]) {
+        const { role } = roleOf(await node.client.info("replication"));
+        if (role === "master") await node.client.call("CLUSTER", "SETSLOT", slot, "NODE", target);
+      }
+    },
+    async handOver(master) {
+      const id = await idOf(master);
+      const replicas = (await master.client.call("CLUSTER", "REPLICAS", id)) as string[];
+      const replica = nodes.find(({ port }) => replicas.some((line) => line.includes(`:${port}@`)));
+      if (!replica) throw new Error("this master has no replica");
+      await replica.client.call("CLUSTER", "FAILOVER");
+      await until("the replica has taken over", async () => {
+        const { role } = roleOf(await replica.client.info("replication"));
+        return role === "master";
+      });
+    },
+    whole: () =>
+      until("the cluster is whole", async () => {
+        for (const node of running()) {
+          const { role, isLinked } = roleOf(await node.client.info("replication"));
+          if (role === "slave" && !isLinked) return false;
+          const info = String(await node.client.cluster("INFO"));
+          if (!info.includes("cluster_state:ok") || !info.includes(`cluster_slots_ok:${SLOTS}`)) return false;
+        }
+        return true;
+      }),
+    async stop() {
+      for (const { client } of nodes) client.disconnect();
+      await Promise.all(nodes.map((node) => node.end()));
+    },
+  };
+  await cluster.whole();
+  return cluster;
+}
+
+type Node = ClusterNode & { busPort: number; isRunning(): boolean; end(): Promise<void> };
+
+async function startNode(folder: string): Promise<Node> {
+  const [port, busPort] = [randomInt(PORT_MIN, PORT_MAX), randomInt(PORT_MIN, PORT_MAX)];
+  const own = join(folder, String(port));
+  mkdirSync(own, { recursive: true });
+  let daemon: Daemon | null = await start();
+  const client = new Redis({
+    ...{ host: "127.0.0.1", port, protocol: 2 },
+    retryStrategy: () => LOOK_EVERY_MS,
+    maxRetriesPerRequest: null,
+  });
+  client.on("error", () => {}); // it is killed on purpose
+  return {
+    port,
+    busPort,
+    client,
+    isRunning: () => daemon !== null,
+    async kill() {
+      if (daemon === null) return;
+      const killed = daemon;
+      daemon = null;
+      process.kill(killed.pid, "SIGKILL");
+      await killed.ended;
+    },
+    async restart() {
+      daemon = await start();
+    },
+    async end() {
+      await daemon?.stop();
+    },
+  };
+
+  function start(): Promise<Daemon> {
+    const settings = {
+      ...{ bind: "127.0.0.1", port, "cluster-port": busPort, dir: own, save: "", appendonly: "no" },
+      ...{ "cluster-enabled": "yes", "cluster-node-timeout": NODE_TIMEOUT_MS },
+      // a replica takes over however old its data are, and new ones get theirs at once
+      ...{ "cluster-replica-validity-factor": 0, "repl-diskless-sync-delay": 0 },
+    };
+    return startDaemon({
+      name: "Redis",
+      program: "redis-server",
+      args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
+      env: {},
+      isReady: (line) => line.includes("eady to accept connections"),
+      gently: "SIGTERM",
+      atOnce: "SIGKILL",
+    });
+  }
+}
+
+function roleOf(info: string): { role: string; isLinked: boolean } {
+  return { role: /^role:(\w+)/m.exec(info)?.[1] ?? "", isLinked: /^master_link_status:up/m.test(info) };
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + READY_MS_MAX;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`after ${READY_MS_MAX} ms it is not true that ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+  }
+}
