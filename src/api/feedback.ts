@@ -93,6 +93,7 @@ function readItem(item: Json, n: number, workspaceId: string, now: number): NewR
     workspaceId,
     emailId,
     place: null,
+    network: null,
     raw: Buffer.from(JSON.stringify(said)),
   };
 }

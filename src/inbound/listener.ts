@@ -7,6 +7,7 @@ import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { NewReport } from "../record/mail/reports.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
+import { networkOf } from "../rules/visitor.ts";
 import type { Certificate } from "../smtp/certificate.ts";
 import { Flood } from "../smtp/flood.ts";
 import { SmtpListener } from "../smtp/listener.ts";
@@ -101,6 +102,7 @@ export class ReportListener {
   #addressee(address: string, remote: string): ReportTarget<To> {
     const { paths, clock, feedbackAddresses, tlsReportAddresses } = this.#parts;
     const lower = address.toLowerCase();
+    const network = networkOf(remote);
     const source = feedbackAddresses.includes(lower)
       ? "feedback_address"
       : tlsReportAddresses.includes(lower)
@@ -110,7 +112,7 @@ export class ReportListener {
       if (!this.#complaints.takes(remote) || !this.#allComplaints.takes("all"))
         return { kind: "refused", reply: "451 4.7.1 too many reports, try again later" };
       const nobody = { handle: null, workspaceId: null, emailId: null, place: null };
-      return { kind: "taken", to: { source, ...nobody } };
+      return { kind: "taken", to: { source, ...nobody, network } };
     }
     const read = paths.read(address.slice(0, Math.max(0, address.lastIndexOf("@"))), clock.now());
     if (read.kind === "expired") return { kind: "refused", reply: "550 5.1.6 this return path has expired" };
@@ -119,7 +121,10 @@ export class ReportListener {
     const { handle, emailId, place } = read.copy;
     if (!this.#reports.takes(`${emailId} ${place}`))
       return { kind: "refused", reply: "450 4.7.1 too many reports about this mail" };
-    return { kind: "taken", to: { source: "return_path", handle, workspaceId: null, emailId, place } };
+    return {
+      kind: "taken",
+      to: { source: "return_path", handle, workspaceId: null, emailId, place, network },
+    };
   }
 
   #keep(to: readonly To[], raw: Buffer): Promise<void> {

@@ -164,7 +164,9 @@ export class ReportWorker {
       read.push({ report, heard: readTlsMail(report.raw) });
       await turn();
     }
-    const all = read.flatMap(({ heard }) => (typeof heard === "string" ? [] : heard));
+    const all = read.flatMap(({ heard, report: { network } }) =>
+      typeof heard === "string" ? [] : heard.map((one) => ({ ...one, network: network ?? "" })),
+    );
     const names = [...new Set(all.flatMap(({ domain }) => namesAbove(domain)))];
     const owned = new Set(names.length > 0 ? (await ownersOf(tx, names)).map(({ domain }) => domain) : []);
     const { bounceDomain, clock } = this.#parts;

@@ -10,3 +10,10 @@ export function ownerOf(address: string): string {
   const all = [...groups, ...Array<string>(Math.max(0, skipped)).fill("0"), ...(tail ?? "").split(":")];
   return `${all.slice(0, 4).join(":")}::/64`;
 }
+
+/** Of an address, as wide as one who is given addresses has them: a /24 of IPv4, a /48 of IPv6. */
+export function networkOf(address: string): string {
+  const owner = ownerOf(address);
+  if (owner.includes(":")) return `${owner.split(":").slice(0, 3).join(":")}::/48`;
+  return `${owner.split(".").slice(0, 3).join(".")}.0/24`;
+}

@@ -739,7 +739,7 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("mail/reports.ts insertReports", ({ sql }, rows) => {
     const { workspaceId, id: emailId } = anEmail(rows);
-    const nobody = { source: "api" as const, handle: null, raw: Buffer.from("{}") };
+    const nobody = { source: "api" as const, handle: null, network: null, raw: Buffer.from("{}") };
     return insertReports(sql, [{ ...nobody, id: newId(rows.now), workspaceId, emailId, place: 0 }]);
   }),
   {
@@ -788,7 +788,9 @@ export const WRITERS: readonly Writer[] = [
     dropOldTlsSessions(sql, TLS_SESSIONS.day + 1, MOST),
   ),
   writer("transport/tlsreports.ts insertTlsReports", ({ sql }, rows) => {
-    const heard = rows.some(POLICY_DOMAINS).map((domain) => ({ ...HEARD_TLS_REPORT, domain }));
+    const heard = rows
+      .some(POLICY_DOMAINS)
+      .map((domain) => ({ ...HEARD_TLS_REPORT, network: "192.0.2.0/24", domain }));
     return sql.begin((tx) => insertTlsReports(tx, heard, rows.date));
   }),
   writer("transport/tlsreports.ts dropOldTlsReports", ({ sql }, rows) =>

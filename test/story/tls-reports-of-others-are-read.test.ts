@@ -170,11 +170,15 @@ test("strangers who send many crowd out nobody", async () => {
     (await loop.engine.sql<{ organization: string }[]>`select organization from tls_report_in`).map(
       (row) => row.organization,
     );
+  const strangers = (organization: string, network: string) => loop.engine.sql`
+    insert into tls_report_in (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures,
+      network, received_at)
+    select gen_random_uuid(), domain, ${organization} || n / 2, n::text, begins_at, ends_at, policy, succeeded, failed,
+      failures, ${network}, now()
+    from (select * from tls_report_in limit 1) t, generate_series(1, 200) n`;
   await resultOf(of("Known", "yesterday"));
   await loop.engine.sql`update tls_report_in set received_at = now() - interval '2 days'`;
-  await loop.engine.sql`
-    insert into tls_report_in select gen_random_uuid(), domain, 'Stranger ' || n / 2, n::text, begins_at, ends_at, policy,
-      succeeded, failed, failures, now() from tls_report_in, generate_series(1, 200) n`;
+  await strangers("Stranger ", "192.0.2.0/24");
   await resultOf(of("Known", "today"));
   await resultOf(of("Known", "today, too"));
   await resultOf(of("Another", "first"));
@@ -182,6 +186,27 @@ test("strangers who send many crowd out nobody", async () => {
   expect(kept.filter((name) => name === "Known")).toHaveLength(3);
   expect(kept).toContain("Another");
   expect(kept).toHaveLength(201);
+});
+
+test("who forges the name of a known organization crowds out only their own", async () => {
+  const of = (id: string) =>
+    mailOf(zipped(report("ours.test", { "organization-name": "Known", "report-id": id })));
+  await resultOf(of("yesterday"));
+  const forge = (ids: number, days: number) => loop.engine.sql`
+    insert into tls_report_in (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures,
+      network, received_at)
+    select gen_random_uuid(), domain, 'Known', ${`${days} `} || n, begins_at, ends_at, policy, succeeded, failed, failures,
+      '192.0.2.0/24', now() - make_interval(days => ${days})
+    from (select * from tls_report_in limit 1) t, generate_series(1, ${ids}) n`;
+  await loop.engine.sql`update tls_report_in set received_at = now() - interval '2 days'`;
+  // patient enough to be known themselves
+  await forge(1, 2);
+  await forge(200, 0);
+  for (const id of ["a", "b", "c"]) await resultOf(of(id));
+  const rows = await loop.engine.sql<{ network: string }[]>`
+    select network from tls_report_in where received_at > now() - interval '1 day'`;
+  expect(rows).toHaveLength(200);
+  expect(rows.filter(({ network }) => network === "127.0.0.0/24")).toHaveLength(3);
 });
 
 test.each([

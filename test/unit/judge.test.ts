@@ -11,6 +11,7 @@ function report(raw: string, more: Partial<DueReport> = {}): DueReport {
     workspaceId: "01234567-89ab-7def-8123-456789abcde1",
     emailId: "01234567-89ab-7def-8123-456789abcde2",
     place: 0,
+    network: null,
     raw: Buffer.from(raw),
     tries: 0,
     receivedAt: new Date(0),

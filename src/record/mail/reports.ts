@@ -14,6 +14,8 @@ export type NewReport = {
   workspaceId: string | null;
   emailId: string | null;
   place: number | null;
+  /** Of whoever handed it in by SMTP. */
+  network: string | null;
   raw: Buffer;
 };
 
@@ -22,21 +24,25 @@ export type DueReport = Omit<NewReport, "handle"> & { tries: number; receivedAt:
 export async function insertReports(sql: Sql, reports: readonly NewReport[]): Promise<void> {
   const of = (pick: (report: NewReport) => string | number | null): string => plainArray(reports.map(pick));
   await sql`
-    insert into report (id, source, handle, workspace_id, email_id, place, raw)
-    select id, source, handle, workspace_id, email_id, place, decode(raw, 'base64')
+    insert into report (id, source, handle, workspace_id, email_id, place, network, raw)
+    select id, source, handle, workspace_id, email_id, place, network, decode(raw, 'base64')
     from unnest(${of((r) => r.id)}::uuid[], ${of((r) => r.source)}::text[], ${of((r) => r.handle)}::text[],
                 ${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.emailId)}::uuid[], ${of((r) => r.place)}::smallint[],
                 ${texts(
                   sql,
+                  reports.map((r) => r.network),
+                )},
+                ${texts(
+                  sql,
                   reports.map((r) => r.raw.toString("base64")),
-                )}) as r(id, source, handle, workspace_id, email_id, place, raw)`;
+                )}) as r(id, source, handle, workspace_id, email_id, place, network, raw)`;
 }
 
 /** The next that are due, the longest overdue first, locked until the end of the transaction. */
 export async function takeReports(tx: Tx, most: number): Promise<DueReport[]> {
   return tx<DueReport[]>`
-    select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place, r.raw,
-           r.tries, r.received_at as "receivedAt"
+    select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place, r.network,
+           r.raw, r.tries, r.received_at as "receivedAt"
     from (select * from report where due_at <= now() order by due_at, id limit ${most} for update skip locked) as r
     left join workspace w on w.handle = r.handle`;
 }

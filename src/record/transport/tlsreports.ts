@@ -14,48 +14,57 @@ export type HeardTlsReport = {
   failures: { result: string; host: string | null; sessions: number; why: string | null }[];
 };
 
+/** `network`: from which it came. */
+type ReceivedTlsReport = HeardTlsReport & { network: string };
+
 /** Of one domain on one day. */
 const REPORTS_OF_A_DAY_MAX = 200;
 const LISTED_MAX = 1_000;
 
 /**
- * Those that are known are not written again. Anybody may send as many as they like under any name: where a domain has its
- * fill of a day, one of an organization that reported before goes before one of a stranger, and then one of whoever has
- * fewer before one of whoever has most.
+ * Those that are known are not written again. Anybody may send as many as they like under any name, but not from the
+ * networks of another: where a domain has its fill of a day, one of an organization that reported from this network before
+ * goes before one of a stranger, and then one from a network with fewer before one from that with most.
  */
 export async function insertTlsReports(
   tx: Tx | Sql,
-  heard: readonly HeardTlsReport[],
+  heard: readonly ReceivedTlsReport[],
   now: Date,
 ): Promise<void> {
   for (const one of [...heard].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))) {
     await makeRoom(tx, one, now);
     await tx`
       insert into tls_report_in
-        (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures, received_at)
+        (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures, network, received_at)
       select ${newId(now.getTime())}, ${one.domain}, ${one.organization}, ${one.reportId}, ${one.beginsAt}, ${one.endsAt},
-             ${one.policy}, ${one.succeeded}, ${one.failed}, ${JSON.stringify(one.failures)}::text::jsonb, ${now}
+             ${one.policy}, ${one.succeeded}, ${one.failed}, ${JSON.stringify(one.failures)}::text::jsonb,
+             ${one.network}, ${now}
       where (select count(*) from tls_report_in
         where domain = ${one.domain} and received_at > ${now}::timestamptz - interval '1 day') < ${REPORTS_OF_A_DAY_MAX}
       on conflict do nothing`;
   }
 }
 
-async function makeRoom(tx: Tx | Sql, { domain, organization }: HeardTlsReport, now: Date): Promise<void> {
-  const isKnown = (name: Statement) => tx`exists (select from tls_report_in known
-    where known.domain = ${domain} and known.organization = ${name} and known.received_at <= ${now}::timestamptz - interval '1 day')`;
+async function makeRoom(
+  tx: Tx | Sql,
+  { domain, organization, network }: ReceivedTlsReport,
+  now: Date,
+): Promise<void> {
+  const isKnown = (name: Statement, from: Statement) => tx`exists (select from tls_report_in known
+    where known.domain = ${domain} and known.organization = ${name} and known.network = ${from}
+      and known.received_at <= ${now}::timestamptz - interval '1 day')`;
+  const isThisKnown = isKnown(tx`${organization}`, tx`${network}`);
   await tx`
     with today as materialized (
-      select id, organization, count(*) over (partition by organization) as reports
+      select id, organization, network, count(*) over (partition by network) as reports
       from tls_report_in where domain = ${domain} and received_at > ${now}::timestamptz - interval '1 day'
     ), ranked as (
-      select id, reports, ${isKnown(tx`today.organization`)} as is_known from today
+      select id, reports, ${isKnown(tx`today.organization`, tx`today.network`)} as is_known from today
       where (select count(*) from today) >= ${REPORTS_OF_A_DAY_MAX}
     ), spare as (
       select id from ranked
-      where (not is_known and ${isKnown(tx`${organization}`)})
-        or (is_known <= ${isKnown(tx`${organization}`)}
-          and reports > 1 + (select count(*) from today where organization = ${organization}))
+      where (not is_known and ${isThisKnown})
+        or (is_known <= ${isThisKnown} and reports > 1 + (select count(*) from today where network = ${network}))
       order by is_known, reports desc, id desc limit 1
     )
     delete from tls_report_in where id in (select id from tls_report_in
