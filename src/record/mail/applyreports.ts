@@ -9,13 +9,12 @@
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
-import { readAttempt } from "../../rules/connection.ts";
 import { type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
-import { type MailStream, nameOfStream } from "../../rules/stream.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
 import type { HashOf } from "./barred.ts";
-import { addPartTallies, isCounted, PartTallies } from "./parttallies.ts";
+import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
 import { insertSuppressions, type NewSuppression, unsubscribeComplainers } from "./suppressions.ts";
@@ -301,11 +300,7 @@ function countPart(
   name: keyof Counts | null,
 ): void {
   if (name === null || name === "softBounced") return;
-  const entry = email.history?.findLast(
-    ({ recipient, type, attempt }) => recipient === address && type === "delivered" && attempt !== undefined,
-  );
-  const { provider, from } = readAttempt(entry?.attempt ?? "");
-  const part = { stream: nameOfStream(email), provider: provider ?? "", source: from ?? "" };
+  const part = partOfAttempt(email, attemptThat("delivered", email.history, address));
   if (!isCounted(part)) return;
   const isLate = name === "hardBounced";
   parts.add(email.workspaceId, dayOf(email), part, { [name]: 1, ...(isLate && { lateBounced: 1 }) });

@@ -2,7 +2,9 @@
  * Counts of mail by stream, provider and source address, beside those of the workspace and in the same transaction. Only
  * mail of another stream than `transactional`, or to a known provider, has any.
  */
-import { TRANSACTIONAL } from "../../rules/stream.ts";
+import { readAttempt } from "../../rules/connection.ts";
+import type { HistoryEntry } from "../../rules/email.ts";
+import { type MailStream, nameOfStream, TRANSACTIONAL } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
 
@@ -23,6 +25,24 @@ export type PartTally = PartCounts & MailPart & { workspaceId: string; day: numb
 
 export function isCounted({ stream, provider }: MailPart): boolean {
   return stream !== TRANSACTIONAL || provider !== "";
+}
+
+/** The attempt at this recipient that ended so; null: it did not. */
+export function attemptThat(
+  type: "delivered" | "bounced",
+  history: readonly HistoryEntry[] | null,
+  address: string | null,
+): string | null {
+  const entry = history?.findLast(
+    (one) => one.recipient === address && one.type === type && one.attempt !== undefined,
+  );
+  return entry?.attempt ?? null;
+}
+
+/** As which part an e-mail was counted that left in this attempt. */
+export function partOfAttempt(email: MailStream, attempt: string | null): MailPart {
+  const { provider, from } = readAttempt(attempt ?? "");
+  return { stream: nameOfStream(email), provider: provider ?? "", source: from ?? "" };
 }
 
 /** Adds up what is counted of the same part on the same day. */

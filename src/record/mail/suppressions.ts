@@ -6,9 +6,14 @@
  * once, on the day it was counted.
  */
 
+import { parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
+import type { HistoryEntry } from "../../rules/email.ts";
+import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import type { Page } from "./read.ts";
+import { addSources, type CountedSource } from "./sources.ts";
 
 export const SUPPRESSION_REASONS = ["bounce", "complaint", "manual"] as const;
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
@@ -198,9 +203,7 @@ export async function undoSuppressions(
   const ids = keys.flatMap((key) => ("id" in key ? [key.id] : []));
   const hashes = keys.flatMap((key) => ("hash" in key ? [key.hash] : []));
   return sql.begin(async (tx) => {
-    const undone = await tx<
-      { id: string; hash: string; reason: SuppressionReason; countedDay: number | null }[]
-    >`
+    const undone = await tx<Undone[]>`
       with held as materialized (
         select id from suppressed_address
         where workspace_id = ${workspaceId} and undone_at is null
@@ -209,27 +212,69 @@ export async function undoSuppressions(
       )
       update suppressed_address s set undone_at = ${now} from held
       where s.workspace_id = ${workspaceId} and s.id = held.id
-      returning s.id, encode(s.address_hash, 'hex') as hash, s.reason, s.counted_day as "countedDay"`;
-    const counted = undone.filter(({ countedDay }) => countedDay !== null);
+      returning s.id, encode(s.address_hash, 'hex') as hash, s.email, s.email_id as "emailId", s.reason,
+        s.counted_day as "countedDay"`;
+    const counted = undone.filter(isCountedOnce);
     if (counted.length > 0) await uncount(tx, workspaceId, counted);
     return undone.map(({ id, hash }) => ({ id, hash }));
   });
 }
 
-async function uncount(
-  tx: Tx,
-  workspaceId: string,
-  counted: readonly { reason: SuppressionReason; countedDay: number | null }[],
-): Promise<void> {
+type Undone = Pick<Suppression, "id" | "email" | "emailId" | "reason"> & {
+  hash: string;
+  countedDay: number | null;
+};
+type UndoneCount = Undone & { countedDay: number };
+
+function isCountedOnce(one: Undone): one is UndoneCount {
+  return one.countedDay !== null;
+}
+
+/** Takes it back wherever it was counted. Of an e-mail that is kept no longer, only from the counts of the workspace. */
+async function uncount(tx: Tx, workspaceId: string, counted: readonly UndoneCount[]): Promise<void> {
+  const emails = await emailsOf(tx, workspaceId, counted);
+  const parts = new PartTallies();
+  const sources: CountedSource[] = [];
+  const late = counted.map((one): boolean => {
+    const { email: address, emailId, reason, countedDay: day } = one;
+    const email = emails.get(emailId ?? "");
+    const source = address === null ? undefined : parseMailbox(address)?.domain;
+    if (reason === "complaint" && source !== undefined)
+      sources.push({ workspaceId, day, source, complained: -1, fblDelivered: 0 });
+    if (!email) return false;
+    const atOnce = reason === "bounce" ? attemptThat("bounced", email.history, address) : null;
+    const isLate = reason === "bounce" && atOnce === null;
+    const part = partOfAttempt(email, atOnce ?? attemptThat("delivered", email.history, address));
+    const counts =
+      reason === "complaint" ? { complained: -1 } : { hardBounced: -1, ...(isLate && { lateBounced: -1 }) };
+    if (isCounted(part)) parts.add(workspaceId, day, part, counts);
+    return isLate;
+  });
   await tx`
-    insert into tally as t (workspace_id, day, worker, hard_bounced, complained)
+    insert into tally as t (workspace_id, day, worker, hard_bounced, late_bounced, complained)
     select ${workspaceId}, day, ${UNDOING_WORKER}, -count(*) filter (where reason = 'bounce'),
-           -count(*) filter (where reason = 'complaint')
-    from unnest(${counted.map(({ countedDay }) => countedDay)}::int[], ${counted.map(({ reason }) => reason)}::text[])
-      as u(day, reason)
+           -count(*) filter (where is_late = 1), -count(*) filter (where reason = 'complaint')
+    from unnest(${counted.map(({ countedDay }) => countedDay)}::int[], ${counted.map(({ reason }) => reason)}::text[],
+                ${late.map(Number)}::int[]) as u(day, reason, is_late)
     group by day order by day
     on conflict (workspace_id, day, worker) do update set
-      hard_bounced = t.hard_bounced + excluded.hard_bounced, complained = t.complained + excluded.complained`;
+      hard_bounced = t.hard_bounced + excluded.hard_bounced, late_bounced = t.late_bounced + excluded.late_bounced,
+      complained = t.complained + excluded.complained`;
+  if (parts.all.length > 0) await addPartTallies(tx, UNDOING_WORKER, parts.all);
+  if (sources.length > 0) await addSources(tx, UNDOING_WORKER, sources);
+}
+
+type CountedEmail = MailStream & { id: string; history: HistoryEntry[] | null };
+
+async function emailsOf(
+  tx: Tx,
+  workspaceId: string,
+  counted: readonly UndoneCount[],
+): Promise<Map<string, CountedEmail>> {
+  const ids = counted.flatMap(({ emailId }) => emailId ?? []);
+  const rows = await tx<CountedEmail[]>`
+    select id, bulk, stream, history from email where workspace_id = ${workspaceId} and id = any(${ids}::uuid[])`;
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /** Of erased people only the hash stays. Whoever calls holds the erasure. */
