@@ -2,6 +2,7 @@
  * Settings: one table of what the environment may say. Everything is read here, once, at the start; all problems are
  * named together, each with its variable and what that allows. No other file reads the environment.
  */
+import { accessSync, constants } from "node:fs";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { REDIS_URL_FORMS, readRedisUrl } from "./rules/redisurl.ts";
@@ -16,20 +17,20 @@ type Setting<T> = {
   /** What the variable allows, in words: said when it holds something else. */
   allows: string;
   read(text: string): T | undefined;
+  /** What is wrong with a value of the right form, behind its name; null: nothing. */
+  fault?(text: string): string | null;
 };
 
 export const SETTINGS = {
   databaseUrl: optional(
-    url(
+    postgresUrl(
       "DATABASE_URL",
-      ["postgres:", "postgresql:"],
       "Postgres, which keeps everything durable; `?socket=/folder` uses its unix socket",
     ),
   ),
   readDatabaseUrl: optional(
-    url(
+    postgresUrl(
       "READ_DATABASE_URL",
-      ["postgres:", "postgresql:"],
       "a streaming standby of DATABASE_URL, which answers lists and views of the console while it is at most 5 s behind; default: the primary answers all",
     ),
   ),
@@ -459,8 +460,11 @@ export function loadConfig(env: Env = process.env): Config {
     const given = env[setting.env];
     const written = given === undefined || given === "" ? setting.fallback : given;
     const value = written === null ? null : setting.read(written);
+    const { fault }: Setting<unknown> = setting;
+    const wrong = value === undefined || written === null ? null : fault?.(written);
     if (value === undefined)
       problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}.`);
+    else if (wrong) problems.push(`${setting.env} ${wrong}.`);
     config[name] = value;
   }
   for (const name of ["databaseUrl", "readDatabaseUrl"] as const)
@@ -495,10 +499,21 @@ function misspelt(env: Env): string[] {
       OF_KUBERNETES.test(name)
     )
       return [];
-    const meant = nearestOf(name, COMPARED);
+    const meant = meantBy(name);
     if (meant !== null) return [`${name} is no setting. Did you mean ${meant}?`];
     return OURS.test(name) ? [`${name} is no setting. docs/settings.md has all of them.`] : [];
   });
+}
+
+/** With letters wrong, words in another order, or our name in front of it. */
+function meantBy(name: string): string | null {
+  const bare = name.replace(OURS, "");
+  if (bare !== name && KNOWN.includes(bare)) return bare;
+  return nearestOf(name, COMPARED) ?? COMPARED.find((one) => sortedWords(one) === sortedWords(name)) ?? null;
+}
+
+function sortedWords(name: string): string {
+  return name.split("_").sort().join("_");
 }
 
 /** The table of docs/settings.md. */
@@ -625,6 +640,30 @@ function url(env: string, protocols: readonly string[], reason: string): Setting
     allows: `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(" or ")} and names a host`,
     read,
   };
+}
+
+const TLS_MODES = ["disable", "require", "verify-ca", "verify-full"];
+
+function postgresUrl(env: string, reason: string): Setting<string> {
+  const fault = (text: string): string | null => {
+    const { searchParams } = new URL(text);
+    const [mode, authority] = [searchParams.get("sslmode"), searchParams.get("sslrootcert")];
+    if (mode !== null && !TLS_MODES.includes(mode))
+      return `has the sslmode ${mode}; it must be ${TLS_MODES.slice(0, -1).join(", ")} or ${TLS_MODES.at(-1)}`;
+    return authority === null || authority === "system" || isReadable(authority)
+      ? null
+      : `names the sslrootcert ${authority}, which cannot be read`;
+  };
+  return { ...url(env, ["postgres:", "postgresql:"], reason), fault };
+}
+
+function isReadable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function address(env: string, reason: string): Setting<string> {

@@ -40,12 +40,20 @@ export function readSmarthost(
       port: Number(url.port) || (url.protocol === "smtps:" ? 465 : user === "" ? 25 : 587),
       tls: url.protocol === "smtps:" ? "implicit" : smtpTls,
       verifyCertificate: smtpTlsVerify,
-      ca: ca === null ? null : readFileSync(ca, "utf8"),
+      ca: ca === null ? null : readAuthority(ca),
       credentials: user === "" ? null : { user, password: decodeURIComponent(url.password) },
       // an address literal where the machine has no full name (RFC 5321, 4.1.4)
       helo: ehloName ?? ownName() ?? "[127.0.0.1]",
     },
   };
+}
+
+function readAuthority(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    throw new Error(`?ca of SMTP_URL names ${path}, which cannot be read.`);
+  }
 }
 
 function readPool(text: string | null): number {

@@ -33,6 +33,7 @@ import { type ReceiverParts, receiversFor } from "../delivery/receivers.ts";
 import { relayCourier } from "../delivery/relay.ts";
 import { ReturnPaths } from "../delivery/returnpaths.ts";
 import { Signer } from "../delivery/signer.ts";
+import { readSmarthost } from "../delivery/smarthost.ts";
 import { Sealer } from "../domain/key.ts";
 import { Owners } from "../domain/owners.ts";
 import type { DomainDns } from "../domain/records.ts";
@@ -130,6 +131,7 @@ export async function serve(
   const { databaseUrl, redisUrl, secret } = required(config, roles);
   const { readDatabaseUrl } = config;
   expectMetricsToken(config);
+  if (roles.includes("deliver")) expectSmarthost(config);
   expectPublicNames(config, roles);
   const budget = new BodyBudget(config.bodyBytesInFlightMax);
   const front = new Front(config, budget, () => stores.missing);
@@ -378,11 +380,19 @@ async function startConsoleRole(
   } catch (error) {
     await door.close();
     await intake.close();
-    throw new StartError(
-      `The console cannot listen on ${host}, port ${consolePort}: ${error instanceof Error ? error.message : error}. ` +
-        "Set HOST or CONSOLE_PORT.",
+    throw notOpened(
+      `The console cannot listen on ${host}, port ${consolePort}`,
+      error,
+      "Set HOST or CONSOLE_PORT.",
     );
   }
+}
+
+/** A port that others have, or a setting such as a certificate. */
+function notOpened(what: string, error: unknown, remedy: string): Error {
+  const words = `${what}: ${error instanceof Error ? error.message : error}. ${remedy}`;
+  const isOfPort = (error as NodeJS.ErrnoException).syscall === "listen";
+  return isOfPort ? new StartError(words) : new ConfigError(words);
 }
 
 /** Only `npm start` keeps one, and only where it catches the mail. */
@@ -424,10 +434,10 @@ async function startSubmissionRole(
   } catch (error) {
     await door.close();
     await intake.close();
-    throw new StartError(
-      `Mail cannot be taken over SMTP on ${submissionHost}, ports ${submissionPort ?? "none"} and ${submissionTlsPort ?? "none"}: ` +
-        `${error instanceof Error ? error.message : error}. ` +
-        "Set SUBMISSION_HOST, SUBMISSION_PORT, SUBMISSION_TLS_PORT, SUBMISSION_TLS_CERT or SUBMISSION_TLS_KEY.",
+    throw notOpened(
+      `Mail cannot be taken over SMTP on ${submissionHost}, ports ${submissionPort ?? "none"} and ${submissionTlsPort ?? "none"}`,
+      error,
+      "Set SUBMISSION_HOST, SUBMISSION_PORT, SUBMISSION_TLS_PORT, SUBMISSION_TLS_CERT or SUBMISSION_TLS_KEY.",
     );
   }
 }
@@ -469,23 +479,39 @@ async function openPolicy(
   return policy;
 }
 
-/** Nobody sends to the internet by accident: `direct` must be set, and SMTP_URL must not. */
 function openCourier(config: Config, shaping: Shaping, parts: ReceiverParts): Courier {
-  const { courier, smtpUrl } = config;
-  if (courier === "direct") {
-    if (smtpUrl !== null)
-      throw new StartError("COURIER=direct needs no smarthost, but SMTP_URL is set. Unset one of them.");
-    try {
-      return directCourier(config, shaping, parts);
-    } catch (error) {
-      throw new StartError(error instanceof Error ? error.message : String(error));
-    }
-  }
-  if (smtpUrl === null)
-    throw new StartError(
+  const smarthost = smarthostOf(config);
+  return asSettings(() =>
+    smarthost === null
+      ? directCourier(config, shaping, parts)
+      : relayCourier(smarthost, config, shaping, parts.onFault),
+  );
+}
+
+/** null: mail goes to its receivers. Nobody does that by accident: `direct` must be set, and SMTP_URL must not. */
+function smarthostOf({ courier, smtpUrl }: Config): string | null {
+  if (courier === "relay" && smtpUrl === null)
+    throw new ConfigError(
       "SMTP_URL is not set. Set it to the smarthost that takes the mail, or set COURIER=direct to send to the MX hosts of the recipients.",
     );
-  return relayCourier(smtpUrl, config, shaping, parts.onFault);
+  if (courier === "direct" && smtpUrl !== null)
+    throw new ConfigError("COURIER=direct needs no smarthost, but SMTP_URL is set. Unset one of them.");
+  return smtpUrl;
+}
+
+/** What is wrong with it is said before the stores are waited for. */
+function expectSmarthost(config: Config): void {
+  const smarthost = smarthostOf(config);
+  if (smarthost !== null) asSettings(() => readSmarthost(smarthost, config));
+}
+
+/** What it throws is about settings. */
+function asSettings<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new ConfigError(error instanceof Error ? error.message : String(error));
+  }
 }
 
 /** A file that cannot be used never keeps mail from being delivered. */
@@ -823,9 +849,10 @@ async function startInboundRole(
   } catch (error) {
     brake.stop();
     const { inboundHost, inboundPort } = config;
-    throw new StartError(
-      `Reports cannot be taken on ${inboundHost}, port ${inboundPort}: ${error instanceof Error ? error.message : error}. ` +
-        "Set INBOUND_HOST, INBOUND_PORT, INBOUND_TLS_CERT or INBOUND_TLS_KEY.",
+    throw notOpened(
+      `Reports cannot be taken on ${inboundHost}, port ${inboundPort}`,
+      error,
+      "Set INBOUND_HOST, INBOUND_PORT, INBOUND_TLS_CERT or INBOUND_TLS_KEY.",
     );
   }
 }
@@ -917,7 +944,7 @@ function expectPublicNames({ host, publicUrl, mailFrom }: Config, roles: readonl
 
 function expectMetricsToken({ host, metricsPort, metricsToken }: Config): void {
   if (metricsPort !== null && metricsToken === null && !isLoopback(host))
-    throw new StartError(
+    throw new ConfigError(
       `METRICS_TOKEN is not set, and metrics would be open to everyone who reaches ${host}. Set it to a secret of at least ` +
         "16 characters that Prometheus sends as a bearer token, or unset METRICS_PORT.",
     );
@@ -931,7 +958,7 @@ function required(config: Config, roles: readonly Role[]) {
     secret === null && roles.some((role) => SIGNING.includes(role)) && "POSTRIDER_SECRET",
   ].filter(Boolean);
   if (databaseUrl === null || redisUrl === null || missing.length > 0)
-    throw new StartError(
+    throw new ConfigError(
       `${missing.join(" and ")} must be set. For development, \`npm start\` brings its own Postgres and Redis.`,
     );
   return { databaseUrl, redisUrl, secret: secret ?? "" };

@@ -108,14 +108,14 @@ test("a second start in the same home, and the first goes on", async () => {
 test("a smarthost url that the worker cannot read", async () => {
   const home = freshHome();
   const root = start(home, { ...given(), SMTP_URL: "smtp://relay.example?pool=none" });
-  expect(await root.ended).toBe(1);
+  expect(await root.ended).toBe(78);
   expect(root.said().err).toBe("?pool of SMTP_URL must be a whole number from 1 to 1000.\n");
   expect(existsSync(join(home, "processes.json"))).toBe(false);
 });
 
 test("sending to the receivers' own hosts when there is a smarthost", async () => {
   const root = start(freshHome(), { ...given(), COURIER: "direct" });
-  expect(await root.ended).toBe(1);
+  expect(await root.ended).toBe(78);
   expect(root.said().err).toMatch(/^COURIER=direct needs no smarthost, but SMTP_URL is set/);
 });
 

@@ -1,0 +1,76 @@
+/** A setting that cannot hold ends a process with status 78, in words that name it, before any store is waited for. */
+import { expect, test } from "vitest";
+import { commandLine } from "../rig/command.ts";
+import { services } from "../rig/services.ts";
+
+/** Nobody listens there: who waits for it never ends. */
+const NOWHERE = { databaseUrl: "postgres://127.0.0.1:1/none", redisUrl: "redis://127.0.0.1:1" };
+
+test.each<[role: string, settings: Record<string, string>, said: RegExp]>([
+  ["api", { DATABASE_URL: "" }, /^DATABASE_URL must be set\./],
+  ["api", { POSTRIDER_SECRET: "" }, /^POSTRIDER_SECRET must be set\./],
+  ["api", { DATABASE_URL: "postgres:wrong@host" }, /^DATABASE_URL must be a URL .* names a host/],
+  ["api", { READ_DATABASE_URL: "postgres:wrong@host" }, /^READ_DATABASE_URL must be a URL .* names a host/],
+  [
+    "api",
+    { READ_DATABASE_URL: "postgres://h/d?sslmode=prefer" },
+    /^READ_DATABASE_URL has the sslmode prefer; it must be disable, require, verify-ca or verify-full\./,
+  ],
+  [
+    "api",
+    { DATABASE_URL: "postgres://h/d?sslrootcert=/nowhere/ca.pem" },
+    /^DATABASE_URL names the sslrootcert \/nowhere\/ca\.pem, which cannot be read\./,
+  ],
+  ["api", { REDIS_URL: "redis:wrong@host" }, /^REDIS_URL must be a URL/],
+  ["deliver", { SMTP_URL: "" }, /^SMTP_URL is not set\./],
+  ["deliver", { SMTP_URL: "smtp:wrong@host" }, /^SMTP_URL must be a URL .* names a host/],
+  [
+    "deliver",
+    { SMTP_URL: "smtp://h?pool=many" },
+    /^\?pool of SMTP_URL must be a whole number from 1 to 1000\./,
+  ],
+  [
+    "deliver",
+    { SMTP_URL: "smtp://h?ca=/nowhere" },
+    /^\?ca of SMTP_URL names \/nowhere, which cannot be read\./,
+  ],
+  ["deliver", { SMTP_URL: "smtp://h", COURIER: "direct" }, /^COURIER=direct needs no smarthost/],
+  ["api", { HOST: "0.0.0.0" }, /^PUBLIC_URL and MAIL_FROM must be set, since HOST is 0\.0\.0\.0/],
+  ["keeper", { HOST: "0.0.0.0", METRICS_PORT: "0" }, /^METRICS_TOKEN is not set/],
+  [
+    "api",
+    { POSTRIDER_DATABASE_URL: "x" },
+    /^POSTRIDER_DATABASE_URL is no setting\. Did you mean DATABASE_URL\?/,
+  ],
+  ["api", { DATABASE_READ_URL: "x" }, /^DATABASE_READ_URL is no setting\. Did you mean READ_DATABASE_URL\?/],
+  ["api", { RETENTION_DAY: "3" }, /^RETENTION_DAY is no setting\. Did you mean RETENTION_DAYS\?/],
+])("%s with %o", async (role, settings, said) => {
+  const { postrider } = commandLine({ ...NOWHERE, settings });
+  const { status, err } = await postrider("serve", "--role", role);
+  expect(err).toMatch(said);
+  expect(err.trimEnd().split("\n")).toHaveLength(1);
+  expect(status).toBe(78);
+});
+
+test.each([
+  [
+    "inbound",
+    { BOUNCE_DOMAIN: "b.example", INBOUND_PORT: "0", INBOUND_TLS_CERT: "/nowhere" },
+    "INBOUND_TLS_CERT",
+  ],
+  ["submission", { SUBMISSION_PORT: "0", SUBMISSION_TLS_CERT: "/nowhere" }, "SUBMISSION_TLS_CERT"],
+])("a certificate of %s that cannot be read", async (role, settings, named) => {
+  const { postrider } = commandLine({ ...services(), settings });
+  const { status, err } = await postrider("serve", "--role", role);
+  expect(err).toContain(named);
+  expect(status).toBe(78);
+});
+
+test("a command says the same, and a wrong word in its place is another matter", async () => {
+  const wrong = commandLine({ ...NOWHERE, settings: { DATABASE_URL: "postgres:wrong@host" } });
+  for (const args of [["doctor"], ["queue"], ["migrate"]])
+    expect((await wrong.postrider(...args)).status).toBe(78);
+  const { postrider } = commandLine(NOWHERE);
+  expect((await postrider("serve", "--rol", "api")).status).toBe(2);
+  expect((await postrider("sevre")).status).toBe(2);
+});
