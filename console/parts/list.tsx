@@ -150,6 +150,47 @@ function merged<T extends { id: string }>(before: Loaded<T>, { data, next_cursor
   };
 }
 
+/** Of rows that are all here. */
+export type RowFilter<T> = Filter & { holds(row: T, value: string): boolean };
+
+/** What somebody writes, in any case, somewhere in these. */
+export function isIn(value: string, ...texts: readonly (string | null | undefined)[]): boolean {
+  return texts.some((text) => text?.toLowerCase().includes(value.toLowerCase()));
+}
+
+/** A list that is here as a whole: filters in the URL, as those of a longer one. */
+export function ShortList<T>({
+  label,
+  filters,
+  rows,
+  columns,
+  keyOf,
+}: {
+  label: string;
+  filters: readonly RowFilter<T>[];
+  rows: readonly T[];
+  columns: readonly Column<T>[];
+  keyOf(row: T): string;
+}) {
+  const { query } = usePlace();
+  const shown = rows.filter((row) =>
+    filters.every(({ name, holds }) => {
+      const value = query.get(name);
+      return !value || holds(row, value);
+    }),
+  );
+  return (
+    <div class="list">
+      <Filters filters={filters} query={query} />
+      {shown.length > 0 ? (
+        <Table label={label} columns={columns} rows={shown} keyOf={keyOf} />
+      ) : (
+        <Unmatched filters={filters} label={label} />
+      )}
+    </div>
+  );
+}
+
 function Filters({ filters, query }: { filters: readonly Filter[]; query: URLSearchParams }) {
   return (
     <search class="filters">

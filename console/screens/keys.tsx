@@ -3,7 +3,8 @@ import { call, withQuery } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Code, Copy, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Check, Choice, Confirm, Dialog, Field, Form, Text, textOf } from "../parts/form.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
@@ -65,8 +66,9 @@ export function KeysScreen() {
         </div>
       )}
       {shown.length > 0 && (
-        <Table
+        <ShortList
           label="API keys"
+          filters={filtersFor(data?.permissions ?? [])}
           columns={columnsFor(data?.may_manage ?? false, setRevoking)}
           rows={shown}
           keyOf={({ id }) => id}
@@ -80,6 +82,18 @@ export function KeysScreen() {
       {revoking && <Revoke of={revoking} onDone={reload} onClose={() => setRevoking(null)} />}
     </Screen>
   );
+}
+
+function filtersFor(permissions: readonly string[]): RowFilter<Key>[] {
+  return [
+    { name: "name", label: "Name or key", holds: ({ name, shown }, value) => isIn(value, name, shown) },
+    {
+      name: "permission",
+      label: "Permission",
+      options: permissions,
+      holds: (key, value) => key.permissions.includes(value),
+    },
+  ];
 }
 
 function columnsFor(mayManage: boolean, revoke: (key: Key) => void): Column<Key>[] {

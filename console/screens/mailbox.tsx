@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import { useGet } from "../hooks.ts";
 import { Card, Code, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import { Preview } from "../parts/preview.tsx";
-import { Table } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { bytes } from "../words.ts";
 import { FirstEmail } from "./emails.tsx";
@@ -26,6 +26,12 @@ type Caught = CaughtItem & {
   raw: string;
 };
 
+const FILTERS: readonly RowFilter<CaughtItem>[] = [
+  { name: "to", label: "Recipient", holds: ({ envelope }, value) => isIn(value, ...envelope.to) },
+  { name: "from", label: "Sender", holds: ({ from }, value) => isIn(value, from?.address, from?.name) },
+  { name: "subject", label: "Subject", holds: ({ subject }, value) => isIn(value, subject) },
+];
+
 export function MailboxScreen() {
   const { data, error } = useGet<{ data: CaughtItem[] }>("mailbox");
   return (
@@ -34,8 +40,9 @@ export function MailboxScreen() {
       {!data && !error && <Skeleton />}
       {data && data.data.length === 0 && <FirstEmail />}
       {data && data.data.length > 0 && (
-        <Table
-          label="Caught mail"
+        <ShortList
+          label="caught mail"
+          filters={FILTERS}
           rows={data.data}
           keyOf={({ id }) => id}
           columns={[

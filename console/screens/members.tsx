@@ -3,19 +3,30 @@ import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Copy, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
 import { useConsole } from "../session.ts";
 import { capital } from "../words.ts";
 
 type Member = { id: string; email: string; role: string; has_totp: boolean; is_you: boolean };
 type Invitation = { id: string; email: string; role: string; created_at: string; expires_at: string };
 type Members = { data: Member[]; invitations: Invitation[]; may_manage: boolean };
-type Link = { email: string; link: string };
+type Link = { email: string; link: string | null };
 
 const ROLES = [
   { value: "member", name: "Member: sends mail, changes templates and contacts" },
   { value: "admin", name: "Admin: also keys, webhooks and members" },
   { value: "owner", name: "Owner: also other owners" },
+];
+
+const FILTERS: readonly RowFilter<Member>[] = [
+  { name: "email", label: "Address", holds: ({ email }, value) => isIn(value, email) },
+  {
+    name: "role",
+    label: "With role",
+    options: ROLES.map(({ value }) => value),
+    holds: ({ role }, value) => role === value,
+  },
 ];
 
 export function MembersScreen() {
@@ -38,8 +49,9 @@ export function MembersScreen() {
       {!data && !error && <Skeleton />}
       {data && !data.may_manage && <p class="banner">Only owners and admins invite and remove members.</p>}
       {data && (
-        <Table
-          label="Members"
+        <ShortList
+          label="members"
+          filters={FILTERS}
           rows={data.data}
           keyOf={({ id }) => id}
           columns={columnsFor(data.may_manage, isOwner, setLeaving, reload)}
@@ -152,27 +164,40 @@ function Invite({
   onClose(): void;
 }) {
   const [made, setMade] = useState<Link | null>(null);
-  if (made)
+  const link = made?.link;
+  if (made && link)
     return (
-      <Dialog title="Send this link" onClose={onClose}>
-        <p>It works for seven days, and only for {made.email}. It is not shown again.</p>
+      <Dialog title="The invitation is on its way" onClose={onClose}>
+        <p>
+          This link was mailed to {made.email}, and works for seven days. It is shown here since mail of this
+          engine goes to the mailbox.
+        </p>
         <Field label="Link">
           {(id) => (
             <input
               id={id}
               class="secret"
               readOnly
-              value={made.link}
+              value={link}
               onFocus={({ currentTarget }) => currentTarget.select()}
             />
           )}
         </Field>
         <div class="buttons">
-          <Copy name="Copy the link" text={made.link} />
+          <Copy name="Copy the link" text={link} />
           <button type="button" class="primary" onClick={onClose}>
             Done
           </button>
         </div>
+      </Dialog>
+    );
+  if (made)
+    return (
+      <Dialog title="The invitation is on its way" onClose={onClose}>
+        <p>A link was mailed to {made.email}. It works for seven days.</p>
+        <button type="button" class="primary" onClick={onClose}>
+          Done
+        </button>
       </Dialog>
     );
   const invite = async (fields: FormData) => {
@@ -183,7 +208,7 @@ function Invite({
   };
   return (
     <Dialog title="Invite" onClose={onClose}>
-      <Form button="Make a link" onSubmit={invite}>
+      <Form button="Send the invitation" onSubmit={invite}>
         <Text label="Email" name="email" type="email" />
         <Choice
           label="Role"

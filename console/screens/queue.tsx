@@ -3,7 +3,8 @@ import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
 import { count } from "../words.ts";
@@ -33,6 +34,11 @@ type Queue = {
 };
 type Asked = { what: "suspend" | "bounce" | "cancel"; destination: string } | null;
 
+const FILTERS: readonly RowFilter<Destination>[] = [
+  { name: "domain", label: "Destination", holds: ({ domain }, value) => isIn(value, domain) },
+  { name: "reply", label: "Last reply", holds: ({ last_reply }, value) => isIn(value, last_reply) },
+];
+
 export function QueueScreen() {
   const { data, error, reload } = useGet<Queue>("queue");
   const { session } = useConsole();
@@ -56,8 +62,9 @@ export function QueueScreen() {
         <Holds holds={data.holds} isOperator={session.is_operator} onDone={reload} />
       )}
       {data && data.destinations.length > 0 && (
-        <Table
-          label="Destinations"
+        <ShortList
+          label="destinations"
+          filters={FILTERS}
           columns={columnsFor(session.is_operator, ask, reload)}
           rows={data.destinations}
           keyOf={({ domain }) => domain ?? ""}
