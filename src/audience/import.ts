@@ -73,7 +73,11 @@ export class ImportFault extends Error {}
 
 /** The names of the columns, or what is wrong with them. `email`: which of them holds the address. */
 export function columnsOf(header: CsvRecord, email = "email"): string[] {
-  const names = (header.fields ?? []).map((name) => name.trim());
+  if (header.fields === null)
+    throw new ImportFault(
+      "the first line cannot be read: it is over 64 KB, its quotes do not match, or it is not UTF-8",
+    );
+  const names = header.fields.map((name) => name.trim());
   if (names.length > COLUMNS_MAX)
     throw new ImportFault(`the first line names ${names.length} columns; there can be up to ${COLUMNS_MAX}`);
   if (!names.includes(email))
