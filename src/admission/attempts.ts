@@ -7,6 +7,7 @@ import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
 import { Unavailable } from "./unavailable.ts";
 
+type Remembered = { name: string; spanMs: number };
 export type AttemptLimit = { name: string; most: number; spanMs: number };
 
 const attemptScript = loadScript("attempt", ["attempts"], ["most", "span_ms"]);
@@ -32,6 +33,15 @@ export class Attempts {
     await this.#answer(this.#redis.del(keyOf(limit, by)));
   }
 
+  /** For so long. Lost with Redis: then it is as if it had not been. */
+  async remember(what: Remembered, by: string): Promise<void> {
+    await this.#answer(this.#redis.set(keyOf(what, by), "1", "PX", what.spanMs));
+  }
+
+  async remembers(what: Remembered, by: string): Promise<boolean> {
+    return (await this.#answer(this.#redis.exists(keyOf(what, by)))) === 1;
+  }
+
   async #answer<T>(call: Promise<T>): Promise<T> {
     try {
       return await call;
@@ -42,6 +52,6 @@ export class Attempts {
 }
 
 /** Neither the length nor the letters of what strangers write reach Redis. */
-function keyOf({ name }: AttemptLimit, by: string): string {
+function keyOf({ name }: Remembered, by: string): string {
   return keyspace.attempts(`${name}:${createHash("sha256").update(by).digest("base64url")}`);
 }

@@ -162,6 +162,7 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
     ...keyCalls({ sql, keyring }),
     ...memberCalls({
       ...{ sql, sessions, hashing, consoleUrl: () => place.url },
+      ...{ write: door.writeOwn, mailFrom: parts.mailFrom, isDevelopment: signIn.isDevelopment },
       countGuess: (request) => countGuess(signIn, request),
       begin: (request, account, now) => begin(signIn, request, account, now),
     }),

@@ -14,6 +14,8 @@ import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 /** Attachments are taken along up to so many bytes. */
 const ATTACHED_BYTES_MAX = 10 * 1024 * 1024;
+/** Contents are in memory as they are, in base64, and in the message or the body made of them. */
+const COPIES = 4;
 
 export type EmailCallParts = {
   sql: Sql;
@@ -40,7 +42,7 @@ async function raw({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Pro
   const from = parseMailbox(email.head.from);
   if (!from) throw deny("not_found", "The e-mail has no sender that could be written down.");
   const { to, cc, reply_to, shown, subject } = email.head;
-  const attachments = await attachmentsOf(sql, visit.workspace.id, email);
+  const attachments = await attachmentsOf(sql, visit, email);
   const message = await compose({
     messageId: messageIdOf(email.id, from),
     date: email.sentAt ?? email.createdAt,
@@ -77,7 +79,7 @@ async function again(parts: EmailCallParts, visit: VisitOf<KnownWorkspace>): Pro
   const email = await emailOf(parts.sql, visit);
   expectBody(email);
   const { from, to, cc, bcc, reply_to, subject } = email.head;
-  const attachments = await attachmentsOf(parts.sql, visit.workspace.id, email);
+  const attachments = await attachmentsOf(parts.sql, visit, email);
   const answer = await parts.send(visit, {
     ...{ from, to, cc, bcc, reply_to, subject, stream: nameOfStream(email) },
     ...(email.html !== null && { html: email.html }),
@@ -108,15 +110,18 @@ function given({ filename, content, contentType, contentId }: AttachedContent) {
 
 async function attachmentsOf(
   sql: Sql,
-  workspaceId: string,
-  { extra }: WholeEmail,
+  { request, workspace }: VisitOf<KnownWorkspace>,
+  { extra, html, plain }: WholeEmail,
 ): Promise<AttachedContent[]> {
   const refs = extra?.attachments ?? [];
-  if (refs.reduce((sum, { bytes }) => sum + bytes, 0) > ATTACHED_BYTES_MAX)
+  const attached = refs.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (attached > ATTACHED_BYTES_MAX)
     throw deny("validation_error", "The attachments are too large for the console: over 10 MB.");
+  if (!request.takeRoom(COPIES * (attached + (html?.length ?? 0) + (plain?.length ?? 0))))
+    throw deny("service_unavailable", "There is no room for this e-mail now. Try again in 1 second.");
   return Promise.all(
     refs.map(async ({ filename, hash, content_type, content_id }) => {
-      const content = await loadAttachment(sql, workspaceId, hash);
+      const content = await loadAttachment(sql, workspace.id, hash);
       if (!content) throw deny("not_found", `The attachment ${filename} is no longer kept.`);
       return { filename, content, contentType: content_type, contentId: content_id };
     }),

@@ -1,4 +1,7 @@
-/** The people of a workspace: their roles, and invitations by a link that is shown once. */
+/**
+ * The people of a workspace: their roles, and invitations. The link of an invitation goes by mail to the address alone: who
+ * has it has shown that the address is theirs, and gets an account with it.
+ */
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import { DAY_MS } from "../clock.ts";
@@ -29,6 +32,7 @@ import {
   workspaceCall,
 } from "./calls.ts";
 import type { Hashing } from "./hashing.ts";
+import { mailPrivately, type OwnMailParts } from "./ownmail.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import { newToken, type ProvenAccount, type Sessions, tokenHash } from "./sessions.ts";
@@ -45,11 +49,13 @@ const Token = Type.String({ maxLength: 100 });
 const Shown = Type.Object({ token: Token }, closed);
 const Accepted = Type.Object({ token: Token, password: Type.Optional(PasswordText) }, closed);
 
-export type MemberParts = {
+export type MemberParts = OwnMailParts & {
   sql: Sql;
   sessions: Sessions;
   hashing: Hashing;
   consoleUrl(): string;
+  /** Mail goes to the mailbox of this machine: the link may be shown as well. */
+  isDevelopment: boolean;
   /** Links are guessed no faster than passwords. */
   countGuess(request: ConsoleRequest): Promise<void>;
   /** Signs an account in, and answers with its session. */
@@ -111,6 +117,8 @@ async function invite(parts: MemberParts, visit: VisitOf<KnownWorkspace>): Promi
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null)
     throw deny("validation_error", "The `email` field must be an address: `a@x.com`.");
+  if (workspace.isSuspended)
+    throw deny("workspace_suspended", "This workspace is suspended: no invitation can be mailed.");
   const members = await listMembers(parts.sql, workspace.id);
   if (members.some((one) => isSameAddress(one.email, mailbox.address)))
     throw deny("validation_error", `${mailbox.address} is a member already.`);
@@ -123,15 +131,29 @@ async function invite(parts: MemberParts, visit: VisitOf<KnownWorkspace>): Promi
   if (kept === "not allowed") throw onlyOwners();
   if (kept === "too many")
     throw deny("validation_error", `There are ${INVITATIONS_MAX} open invitations. Withdraw some first.`);
+  const link = `${parts.consoleUrl()}/invite#${token}`;
+  const text = invitationText(session.email, role, link);
+  await mailPrivately(parts, workspace, { to: invitation.email, subject: "Your invitation", text }, now);
   const shown = { id: invitation.id, email: invitation.email, role };
   return {
     status: 201,
     body: {
       ...{ object: "invitation", ...shown, expires_at: expiryOf(new Date(now)) },
-      link: `${parts.consoleUrl()}/invite#${token}`,
+      link: parts.isDevelopment ? link : null,
     },
     detail: shown,
   };
+}
+
+function invitationText(inviter: string, role: PersonRole, link: string): string {
+  return `Hello,
+
+${inviter} invites you as ${role} to the console of their e-mail workspace. To join, open this link within seven days:
+
+${link}
+
+If you do not know who that is, ignore this e-mail.
+`;
 }
 
 /** `role` null: removes the member. Everybody may leave. */

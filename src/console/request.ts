@@ -111,6 +111,13 @@ export class ConsoleRequest {
     });
   }
 
+  /** Memory for what the answer is made of; false: there is none. Held, as the body is, until the answer has left. */
+  takeRoom(bytes: number): boolean {
+    if (!this.#options.room.take(this.owner, bytes)) return false;
+    this.#bytesHeld += bytes;
+    return true;
+  }
+
   /** The body was read by whoever asked for it, or nobody needs it any more. */
   dropBody(): void {
     if (this.#bytesHeld > 0) this.#options.room.give(this.owner, this.#bytesHeld);

@@ -18,6 +18,8 @@ const IN_FLIGHT_MAX = 200;
 const IN_FLIGHT_EACH_MAX = 50;
 const CONNECTIONS_EACH_MAX = 250;
 const DRAIN_MS_MAX = 2_000;
+/** Of a reader, amid an answer. */
+const SILENCE_MS_MAX = 60_000;
 
 /** Everything from our own origin, nothing inline. Frames are mail that is looked at: their own answer closes them in. */
 const PAGE_POLICY = [
@@ -134,7 +136,8 @@ async function handle(
     const isRead = request.method === "GET";
     send(response, error instanceof ConsoleRefusal ? error.answer : parts.failure(error, isRead));
   } finally {
-    request.dropBody();
+    if (response.closed) request.dropBody();
+    else response.once("close", () => request.dropBody());
     message.resume();
   }
 }
@@ -154,6 +157,8 @@ function send(response: ServerResponse, { status, body, headers = {} }: ConsoleA
   const isText = typeof body === "string" || Buffer.isBuffer(body);
   const bytes = isText ? body : JSON.stringify(body);
   const typed = { "Content-Type": "application/json; charset=utf-8", ...headers };
+  // what waits for a reader who has stopped reading is held for nobody
+  response.setTimeout(SILENCE_MS_MAX, () => response.destroy());
   response.writeHead(status, headersOf(typed)).end(status === 304 ? undefined : bytes);
 }
 

@@ -2,7 +2,7 @@
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import type { AttemptLimit, Attempts } from "../admission/attempts.ts";
-import { HOUR_MS } from "../clock.ts";
+import { DAY_MS, HOUR_MS } from "../clock.ts";
 import { newId } from "../ids.ts";
 import {
   type AccountOfPerson,
@@ -18,10 +18,6 @@ import {
 import { insertChange } from "../record/accounts/changes.ts";
 import { endSessions, listMemberships } from "../record/accounts/sessions.ts";
 import type { Sql } from "../record/db/connect.ts";
-import type { Extra } from "../record/mail/emails.ts";
-import type { Head } from "../rules/email.ts";
-import { TRANSACTIONAL_STREAM } from "../rules/stream.ts";
-import type { SubmitOwn } from "../submit.ts";
 import type { SecretSealer } from "../webhooks/secret.ts";
 import {
   accountCall,
@@ -32,6 +28,7 @@ import {
   type VisitOf,
 } from "./calls.ts";
 import type { Hashing } from "./hashing.ts";
+import { mailPrivately, type OwnMailParts } from "./ownmail.ts";
 import { type ConsoleAnswer, type ConsoleRefusal, deny, tooManyAttempts } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import { type ConsoleSession, newToken, type ProvenAccount, type Sessions, tokenHash } from "./sessions.ts";
@@ -40,6 +37,8 @@ import { newTotpSecret, stepOfCode, totpUri } from "./totp.ts";
 const QUARTER_MS = HOUR_MS / 4;
 const SIGN_IN_OF_ACCOUNT_FROM_NETWORK: AttemptLimit = { name: "pair", most: 10, spanMs: QUARTER_MS };
 const SIGN_IN_OF_ACCOUNT: AttemptLimit = { name: "account", most: 50, spanMs: QUARTER_MS };
+/** Strangers elsewhere do not lock out an owner who comes from where they signed in before. */
+const KNOWN_NETWORK = { name: "known", spanMs: 90 * DAY_MS };
 const SIGN_IN_FROM_NETWORK: AttemptLimit = { name: "network", most: 100, spanMs: QUARTER_MS };
 const RESET_OF_ACCOUNT: AttemptLimit = { name: "reset", most: 3, spanMs: HOUR_MS };
 const RESET_FROM_NETWORK: AttemptLimit = { name: "resets", most: 20, spanMs: HOUR_MS };
@@ -76,16 +75,12 @@ const TotpOff = Type.Object({ password: GivenPassword, code: CodeText }, closed)
 /** The key of the demo workspace, and the handle of that workspace: only its members see the key. */
 export type DemoKey = { key: string; handle: string };
 
-export type SignInParts = {
+export type SignInParts = OwnMailParts & {
   sql: Sql;
   sessions: Sessions;
   attempts: Attempts;
   hashing: Hashing;
   sealer: SecretSealer;
-  /** Writes mail of the engine's own accord. */
-  write: SubmitOwn;
-  /** The operator's sender. */
-  mailFrom: string;
   /** Where the console is: links in mail start with it. */
   consoleUrl(): string;
   /** Where the API is. */
@@ -128,7 +123,9 @@ async function signIn(parts: SignInParts, { request, body, now }: Visit): Promis
   await countSignIn(parts, request, found?.email ?? email);
   const account = await checkedAccount(parts, found, password);
   if (account.totpSecret !== null) await expectCode(parts, account, code, now);
-  await parts.attempts.forget(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, account.email));
+  const pair = pairOf(request, account.email);
+  await parts.attempts.forget(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pair);
+  await parts.attempts.remember(KNOWN_NETWORK, pair);
   return begin(parts, request, account, now);
 }
 
@@ -169,11 +166,13 @@ function passwordReplaced(): ConsoleRefusal {
 
 /** By the address as the account has it: Postgres and JavaScript take different letters for the same. */
 async function countSignIn({ attempts }: SignInParts, request: ConsoleRequest, email: string): Promise<void> {
+  const pair = pairOf(request, email);
   // in this order: attempts that are refused must not use up what the account has for its owner
-  const wait =
-    (await attempts.count(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pairOf(request, email))) ??
-    (await attempts.count(SIGN_IN_OF_ACCOUNT, email.toLowerCase()));
+  const wait = await attempts.count(SIGN_IN_OF_ACCOUNT_FROM_NETWORK, pair);
   if (wait !== null) throw tooManyAttempts(wait);
+  if (await attempts.remembers(KNOWN_NETWORK, pair)) return;
+  const waitOfAccount = await attempts.count(SIGN_IN_OF_ACCOUNT, email.toLowerCase());
+  if (waitOfAccount !== null) throw tooManyAttempts(waitOfAccount);
 }
 
 function pairOf({ visitor }: ConsoleRequest, email: string): string {
@@ -287,31 +286,13 @@ async function mailReset(parts: SignInParts, email: string, now: number): Promis
   if (!workspace) return;
   const token = newToken();
   await keepReset(parts.sql, account.id, tokenHash(token), new Date(now));
-  const head: Head = {
-    from: parts.mailFrom,
-    to: [account.email],
-    cc: [],
-    bcc: [],
-    reply_to: [],
-    subject: "A new password for the console",
-  };
-  const headText = JSON.stringify(head);
-  // who may read the workspace's mail must not become who asked for the link
-  const extra: Extra = { private: true };
-  const plain = resetText(`${parts.consoleUrl()}/reset#${token}`);
-  const mail = {
-    ...{
-      workspaceId: workspace.id,
-      id: newId(now),
-      keyId: null,
-      ...TRANSACTIONAL_STREAM,
-      head: headText,
-      weight: 1,
-    },
-    ...{ bytes: headText.length + plain.length, html: null, plain, scheduledAt: null },
-    extra: JSON.stringify(extra),
-  };
-  await parts.write({ workspaceId: workspace.id, handle: workspace.handle, bulk: false, emails: [mail] });
+  const text = resetText(`${parts.consoleUrl()}/reset#${token}`);
+  await mailPrivately(
+    parts,
+    workspace,
+    { to: account.email, subject: "A new password for the console", text },
+    now,
+  );
 }
 
 function resetText(link: string): string {

@@ -1,8 +1,12 @@
 /** Strangers try passwords, send slowly and write odd paths. Who belongs here still comes in. */
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Attempts } from "../../src/admission/attempts.ts";
+import { connectRedis } from "../../src/redis/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { Browser, PASSWORD, person, signedIn } from "../rig/people.ts";
+import { services } from "../rig/services.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
 const ELSEWHERE = { "x-forwarded-for": "192.0.2.1" };
@@ -32,6 +36,23 @@ test(
   },
   PASSWORDS_MS_MAX,
 );
+
+test("strangers in many places keep no owner out who comes from where they were before", async () => {
+  const { email } = await person(engine.sql, workspace.id);
+  const home = { "x-forwarded-for": "198.51.100.20" };
+  const owner = new Browser(engine.consoleUrl);
+  expect((await owner.post("session", { email, password: PASSWORD }, home)).status).toBe(200);
+  const redis = connectRedis(services().redisUrl, "admission", 2_000);
+  await once(redis, "ready");
+  // as many attempts as the account has, without the work of checking passwords
+  const ofAccount = { name: "account", most: 50, spanMs: 900_000 };
+  for (let n = 0; n < ofAccount.most; n++) await new Attempts(redis).count(ofAccount, email);
+  redis.disconnect();
+  const signIn = (headers: Record<string, string>) =>
+    new Browser(engine.consoleUrl).post("session", { email, password: PASSWORD }, headers);
+  expect((await signIn(ELSEWHERE)).status).toBe(429);
+  expect((await signIn(home)).status).toBe(200);
+});
 
 test(
   "an account has one name, whatever letters of other alphabets stand in it",

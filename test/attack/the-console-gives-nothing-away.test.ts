@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { codeAt } from "../../src/console/totp.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { Browser, PASSWORD, person, signedIn } from "../rig/people.ts";
+import { Browser, mailedInvitation, PASSWORD, person, signedIn } from "../rig/people.ts";
 import { ownRedis } from "../rig/services.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -159,8 +159,8 @@ test("a role that was taken away is gone with the next call", async () => {
   const { id, email } = await person(engine.sql, own.id, "admin");
   const admin = new Browser(engine.consoleUrl);
   await admin.signIn(email);
-  const { link } = (await admin.post<{ link: string }>("members", { email: "x@example.com", role: "admin" }))
-    .body;
+  await admin.post("members", { email: "x@example.com", role: "admin" });
+  const link = await mailedInvitation(engine.sql, own.id, "x@example.com");
   expect((await admin.post("keys", { preset: "full" })).status).toBe(201);
   await owner.call("PATCH", `members/${id}`, { role: "member" });
   expect((await admin.post("keys", { preset: "full" })).status).toBe(403);
@@ -205,8 +205,8 @@ test("an invitation is for its address alone", async () => {
   const elsewhere = await engine.workspace();
   const invited = await person(engine.sql, elsewhere.id);
   const thief = await signedIn(engine.consoleUrl, engine.sql, elsewhere.id);
-  const { link } = (await owner.post<{ link: string }>("members", { email: invited.email, role: "owner" }))
-    .body;
+  await owner.post("members", { email: invited.email, role: "owner" });
+  const link = await mailedInvitation(engine.sql, own.id, invited.email);
   const token = link.split("#")[1];
   expect((await thief.post("invitation/accept", { token })).status).toBe(403);
   const nobody = new Browser(engine.consoleUrl);
@@ -215,6 +215,29 @@ test("an invitation is for its address alone", async () => {
   const guest = new Browser(engine.consoleUrl);
   await guest.signIn(invited.email);
   expect((await guest.post("invitation/accept", { token })).status).toBe(200);
+});
+
+test("who invites gets no account for the address: the link is only in the mail", async () => {
+  const own = await engine.workspace();
+  const owner = await signedIn(engine.consoleUrl, engine.sql, own.id);
+  const victim = "somebody.else@example.org";
+  const { body } = await owner.post<{ id: string; link: string | null }>("members", {
+    email: victim,
+    role: "member",
+  });
+  expect(body.link).toBeNull();
+  const link = await mailedInvitation(engine.sql, own.id, victim);
+  const secret = link.split("#")[1] as string;
+  const [sent] = await engine.sql<{ id: string }[]>`
+    select id from email where workspace_id = ${own.id} order by id desc limit 1`;
+  const seen = [
+    await own.client.get(`/emails/${sent?.id}`),
+    await owner.get(`emails/${sent?.id}/raw`),
+    await owner.get(`emails/${sent?.id}/html`),
+    await owner.get("members"),
+    await owner.get("audit"),
+  ];
+  for (const one of seen) expect(JSON.stringify(one.body)).not.toContain(secret);
 });
 
 test("no path leads out of the folder of the page, and no address leads elsewhere", async () => {

@@ -116,3 +116,13 @@ export function hear(stream: Response): { text: string } {
   read().catch(() => {}); // the test has stopped listening
   return heard;
 }
+
+/** The link of the last invitation that was mailed to the address. */
+export async function mailedInvitation(sql: Sql, workspaceId: string, address: string): Promise<string> {
+  const [row] = await sql<{ plain: string }[]>`
+    select b.plain from email e join body b on b.workspace_id = e.workspace_id and b.id = e.id
+    where e.workspace_id = ${workspaceId} and e.head -> 'to' ->> 0 = ${address} order by e.id desc limit 1`;
+  const link = /^\S+\/console\/invite#\S+$/m.exec(row?.plain ?? "")?.[0];
+  if (link === undefined) throw new Error(`no invitation was mailed to ${address}`);
+  return link;
+}

@@ -1,7 +1,8 @@
-/** An owner invites by link; the one who is invited makes an account, and signs out everywhere. */
+/** An owner invites by mail; the one who is invited makes an account, and signs out everywhere. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CHROMIUM_PATH } from "../rig/chromium.ts";
 import { type ConsoleScene, openConsole } from "../rig/page.ts";
+import { mailedInvitation } from "../rig/people.ts";
 
 const HAS_CHROMIUM = CHROMIUM_PATH !== null;
 let scene: ConsoleScene;
@@ -18,8 +19,9 @@ test.runIf(HAS_CHROMIUM)(
     await page.goto(`${engine.consoleUrl}/console/members`);
     await page.getByRole("button", { name: "Invite" }).click();
     await page.getByLabel("Email").fill("grace@example.net");
-    await page.getByRole("button", { name: "Make a link" }).click();
-    const link = await page.getByRole("textbox", { name: "Link" }).inputValue();
+    await page.getByRole("button", { name: "Send the invitation" }).click();
+    await page.getByText("A link was mailed to grace@example.net").waitFor();
+    const link = await mailedInvitation(engine.sql, workspace.id, "grace@example.net");
     await page.getByRole("button", { name: "Done" }).click();
     await page.getByText("grace@example.net").waitFor();
 

@@ -1,0 +1,32 @@
+/** Mail that the engine writes to people of the console, about what only they may see. */
+import { newId } from "../ids.ts";
+import type { Extra } from "../record/mail/emails.ts";
+import type { Head } from "../rules/email.ts";
+import { TRANSACTIONAL_STREAM } from "../rules/stream.ts";
+import type { SubmitOwn } from "../submit.ts";
+
+export type OwnMailParts = {
+  /** Writes mail of the engine's own accord. */
+  write: SubmitOwn;
+  /** The operator's sender. */
+  mailFrom: string;
+};
+
+/** `workspace`: whose quota it uses, and among whose e-mails it is, without its contents. */
+export async function mailPrivately(
+  { write, mailFrom }: OwnMailParts,
+  workspace: { id: string; handle: string },
+  { to, subject, text }: { to: string; subject: string; text: string },
+  now: number,
+): Promise<void> {
+  const head: Head = { from: mailFrom, to: [to], cc: [], bcc: [], reply_to: [], subject };
+  const headText = JSON.stringify(head);
+  // who may read the workspace's mail must not become who was sent the link
+  const extra: Extra = { private: true };
+  const mail = {
+    ...{ workspaceId: workspace.id, id: newId(now), keyId: null, ...TRANSACTIONAL_STREAM, head: headText },
+    ...{ weight: 1, bytes: headText.length + text.length, html: null, plain: text, scheduledAt: null },
+    extra: JSON.stringify(extra),
+  };
+  await write({ workspaceId: workspace.id, handle: workspace.handle, bulk: false, emails: [mail] });
+}
