@@ -17,7 +17,7 @@ type Setting<T> = {
   /** What the variable allows, in words: said when it holds something else. */
   allows: string;
   read(text: string): T | undefined;
-  /** What is wrong with a value of the right form, behind its name; null: nothing. */
+  /** What it must be, more exactly than `allows` says it; null: nothing is wrong, or `read` finds it. */
   fault?(text: string): string | null;
 };
 
@@ -459,12 +459,12 @@ export function loadConfig(env: Env = process.env): Config {
   for (const [name, setting] of Object.entries(SETTINGS)) {
     const given = env[setting.env];
     const written = given === undefined || given === "" ? setting.fallback : given;
-    const value = written === null ? null : setting.read(written);
-    const { fault }: Setting<unknown> = setting;
-    const wrong = value === undefined || written === null ? null : fault?.(written);
-    if (value === undefined)
+    const { read, fault }: Setting<unknown> = setting;
+    const wrong = (written !== null && fault?.(written)) || null;
+    const value = written === null || wrong !== null ? null : read(written);
+    if (wrong !== null) problems.push(`${setting.env} must be ${wrong}.`);
+    else if (value === undefined)
       problems.push(`${setting.env} must be ${setting.allows}, but is ${shown(setting.env, written)}.`);
-    else if (wrong) problems.push(`${setting.env} ${wrong}.`);
     config[name] = value;
   }
   for (const name of ["databaseUrl", "readDatabaseUrl"] as const)
@@ -639,20 +639,40 @@ function url(env: string, protocols: readonly string[], reason: string): Setting
     reason,
     allows: `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(" or ")} and names a host`,
     read,
+    fault: badlyEncoded,
   };
+}
+
+/** A password as it is: what follows one of these letters would be taken for host, port or path. */
+function badlyEncoded(text: string): string | null {
+  const [, rest] = text.split("://");
+  if (rest === undefined) return null;
+  if (text.includes("#")) return "a URL without `#`: write %23 for it";
+  try {
+    decodeURIComponent(text);
+  } catch {
+    return "a URL in which each `%` begins an encoded letter: write %25 for the sign itself";
+  }
+  if (text.startsWith("http")) return null; // a path may hold any letter
+  const place = /^[^/?]*/.exec(rest)?.[0] ?? "";
+  return !place.includes("@") && /^[/?][^=@]*@/.test(rest.slice(place.length))
+    ? "a URL whose user and password have no `/` and no `?`: write %2F and %3F for them"
+    : null;
 }
 
 const TLS_MODES = ["disable", "require", "verify-ca", "verify-full"];
 
 function postgresUrl(env: string, reason: string): Setting<string> {
   const fault = (text: string): string | null => {
+    const wrong = badlyEncoded(text);
+    if (wrong !== null || !URL.canParse(text)) return wrong;
     const { searchParams } = new URL(text);
     const [mode, authority] = [searchParams.get("sslmode"), searchParams.get("sslrootcert")];
     if (mode !== null && !TLS_MODES.includes(mode))
-      return `has the sslmode ${mode}; it must be ${TLS_MODES.slice(0, -1).join(", ")} or ${TLS_MODES.at(-1)}`;
+      return `a URL whose sslmode is ${TLS_MODES.slice(0, -1).join(", ")} or ${TLS_MODES.at(-1)}, but it is ${mode}`;
     return authority === null || authority === "system" || isReadable(authority)
       ? null
-      : `names the sslrootcert ${authority}, which cannot be read`;
+      : `a URL whose sslrootcert can be read, but ${authority} cannot`;
   };
   return { ...url(env, ["postgres:", "postgresql:"], reason), fault };
 }
@@ -674,7 +694,7 @@ function address(env: string, reason: string): Setting<string> {
 function redisUrl(env: string, reason: string): Setting<string> {
   const read = (value: string) => (readRedisUrl(value) === null ? undefined : value);
   const allows = `a URL such as ${REDIS_URL_FORMS.join(" or ")}`;
-  return { env, fallback: "", unit: "", reason, allows, read };
+  return { env, fallback: "", unit: "", reason, allows, read, fault: badlyEncoded };
 }
 
 function list<T>(

@@ -14,12 +14,12 @@ test.each<[role: string, settings: Record<string, string>, said: RegExp]>([
   [
     "api",
     { READ_DATABASE_URL: "postgres://h/d?sslmode=prefer" },
-    /^READ_DATABASE_URL has the sslmode prefer; it must be disable, require, verify-ca or verify-full\./,
+    /^READ_DATABASE_URL must be a URL whose sslmode is disable, .* or verify-full, but it is prefer\./,
   ],
   [
     "api",
     { DATABASE_URL: "postgres://h/d?sslrootcert=/nowhere/ca.pem" },
-    /^DATABASE_URL names the sslrootcert \/nowhere\/ca\.pem, which cannot be read\./,
+    /^DATABASE_URL must be a URL whose sslrootcert can be read, but \/nowhere\/ca\.pem cannot\./,
   ],
   ["api", { REDIS_URL: "redis:wrong@host" }, /^REDIS_URL must be a URL/],
   ["deliver", { SMTP_URL: "" }, /^SMTP_URL is not set\./],

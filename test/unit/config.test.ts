@@ -57,8 +57,26 @@ test("no message repeats a secret or a password", () => {
 });
 
 test.each([
+  ["DATABASE_URL", "postgres://user:123#4@db/postrider", "write %23"],
+  ["DATABASE_URL", "postgres://user:12?34@db/postrider", "write %2F and %3F"],
+  ["READ_DATABASE_URL", "postgres://user:12/34@db/postrider", "write %2F and %3F"],
+  ["DATABASE_URL", "postgres://user:12%34%@db/postrider", "write %25"],
+  ["SMTP_URL", "smtp://user:12%zz34@relay", "write %25"],
+  ["REDIS_URL", "redis://:12#34@r", "write %23"],
+  ["REDIS_URL", "redis+sentinel://:12%34%@a,b/name", "write %25"],
+])("a password that is not encoded is no host: %s=%s", (env, value, remedy) => {
+  const [problem = "", ...more] = problemsOf({ [env]: value });
+  expect(more).toEqual([]);
+  expect(problem).toMatch(new RegExp(`^${env} must be a URL .*${remedy}`));
+  expect(problem).not.toMatch(/12|34/);
+});
+
+test.each([
   ["postgres://u:p@db:5432/postrider?socket=/run/postgresql", "DATABASE_URL", true],
   ["postgresql://db/postrider", "DATABASE_URL", true],
+  ["postgres://u:p%23%2F%3F%25@db/postrider", "DATABASE_URL", true],
+  ["postgres://db/postrider?socket=/run/a@b", "DATABASE_URL", true],
+  ["https://mail.example.com/@us", "PUBLIC_URL", true],
   ["db:5432", "DATABASE_URL", false],
   ["redis://r", "REDIS_URL", true],
   ["rediss://:password@r:6380/2", "REDIS_URL", true],
