@@ -72,7 +72,8 @@ export class BagWorkers {
       worker.lookedAt();
       if (!(await isNeglected(shard)) || this.#shards[shard] !== worker) continue;
       REPLACED.add(1);
-      onReplaced(shard);
+      // of an outage that one replacement does not end, one line in the log is enough
+      if (worker.hasTaken) onReplaced(shard);
       this.#shards[shard] = new ShardWorker(shard, this.#parts);
       this.#leave(worker);
     }
@@ -93,6 +94,8 @@ class ShardWorker {
   readonly #redis: RedisClient;
   readonly #worker: Worker<BagJob>;
   #inHand = 0;
+  /** Whether it has ever taken a bag. */
+  hasTaken = false;
   /** When it last took a bag, or was looked at, or had no room for one. */
   #quietSince = performance.now();
 
@@ -138,6 +141,7 @@ class ShardWorker {
   }
 
   async #handle(bag: BagRef): Promise<void> {
+    this.hasTaken = true;
     this.#inHand++;
     this.#quietSince = performance.now();
     try {

@@ -3,23 +3,35 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shardOf } from "../../src/rules/shards.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
-import { sendInsistently } from "../rig/insistent.ts";
-import { missingRedis, type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
+import { insist } from "../rig/insistent.ts";
+import { type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
+import { missingRedis, until } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
-import { settled } from "../rig/settled.ts";
+import { runsEnded, settled } from "../rig/settled.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const SHARDS = 3;
+const AMPLE_CAPS = { cap_hour: 1_000_000, cap_day: 1_000_000 };
 const BACK_MS_MAX = 10_000;
 const SETTLED_MS_MAX = 60_000;
+
+type Shop = TestWorkspace & {
+  /** Of its contact. */
+  email: string;
+  event: unknown;
+  /** How many were accepted. */
+  events: number;
+  /** Of e-mails that were accepted. */
+  ids: string[];
+};
 
 describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
   let cluster: OwnCluster;
   let database: OwnDatabase;
   let sink: Sink;
   let engines: Engine[];
-  let workspaces: TestWorkspace[];
+  let shops: Shop[];
   beforeAll(async () => {
     [cluster, database, sink] = await Promise.all([ownCluster(), ownDatabase(), openSink()]);
     const options = {
@@ -30,13 +42,13 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
     };
     await commandLine(options).json("queue", "shards", String(SHARDS));
     engines = await Promise.all([
-      startEngine(["api", "deliver", "keeper"], options),
-      startEngine(["api", "deliver", "keeper"], options),
+      startEngine(["api", "deliver", "keeper", "automate"], options),
+      startEngine(["api", "deliver", "keeper", "automate"], options),
     ]);
-    workspaces = [];
+    shops = [];
     // somebody in each shard
-    while (new Set(workspaces.map(({ id }) => shardOf(id, SHARDS))).size < SHARDS || workspaces.length < 6)
-      workspaces.push(await (engines[0] as Engine).workspace());
+    while (new Set(shops.map(({ id }) => shardOf(id, SHARDS))).size < SHARDS || shops.length < 6)
+      shops.push(await makeShop());
   });
   afterAll(async () => {
     await Promise.all(engines.map((engine) => engine.stop()));
@@ -45,21 +57,45 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
 
   let keys = 0;
   /** null: there is no quota for it. */
-  const send = (ws: TestWorkspace) =>
-    sendInsistently(
+  const post = <T>(ws: Pick<TestWorkspace, "client">, path: string, body: unknown) =>
+    insist<T>(
       engines.map(({ url }) => url),
       ws.client.key,
-      `send ${++keys}`,
-      mail(),
+      path,
+      body,
+      `request ${++keys}`,
     );
+  const send = async (ws: TestWorkspace) => (await post<{ id: string }>(ws, "/emails", mail()))?.id ?? null;
 
-  /** What the workspaces send while something happens. */
-  async function underLoad(happens: () => Promise<void>): Promise<Map<TestWorkspace, string[]>> {
+  /** A workspace that writes to its contact at each of its events. */
+  async function makeShop(): Promise<Shop> {
+    const ws = await (engines[0] as Engine).workspace("pro", AMPLE_CAPS);
+    const { id: audienceId } = (await ws.client.post<{ id: string }>("/audiences", { name: "Shop" })).body;
+    const email = `${ws.handle}@people.example`;
+    await ws.client.post(`/audiences/${audienceId}/contacts`, { email });
+    const step = { send: { from: "shop@example.com", subject: "Welcome", html: "<p>Hello</p>" } };
+    const trigger = { audience_id: audienceId, event: "signup", entry: "every", status: "enabled" };
+    await ws.client.post("/automations", { name: "Welcome", ...trigger, steps: [step] });
+    return { ...ws, email, event: { audience_id: audienceId, email, name: "signup" }, events: 0, ids: [] };
+  }
+
+  /** Mail of every kind, one after the other. */
+  async function sendAllKinds(shop: Shop): Promise<void> {
+    shop.ids.push((await send(shop)) as string);
+    const batch = await post<{ data: { id: string }[] }>(shop, "/emails/batch", [mail(), mail(), mail()]);
+    shop.ids.push(...(batch?.data ?? []).map(({ id }) => id));
+    const scheduled = mail({ scheduled_at: new Date(Date.now() + 1_000).toISOString() });
+    shop.ids.push((await post<{ id: string }>(shop, "/emails", scheduled))?.id as string);
+    await post(shop, "/events", shop.event);
+    shop.events++;
+  }
+
+  /** What the shops send while something happens. */
+  async function underLoad(happens: () => Promise<void>): Promise<void> {
     let isSending = true;
-    const sent = new Map<TestWorkspace, string[]>(workspaces.map((ws) => [ws, []]));
     const load = Promise.all(
-      workspaces.map(async (ws) => {
-        while (isSending) sent.get(ws)?.push((await send(ws)) as string);
+      shops.map(async (shop) => {
+        while (isSending) await sendAllKinds(shop);
       }),
     );
     try {
@@ -68,38 +104,43 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
       isSending = false;
     }
     await load;
-    return sent;
   }
 
-  /** How long until mail of each workspace is accepted and delivered. */
+  /** How long until mail of each shop is accepted and delivered. */
   async function backAfter(): Promise<number> {
     const began = performance.now();
-    const probes = await Promise.all(workspaces.map(send));
-    await sink.ledger.received(probes.length, ({ messageId }) =>
-      probes.includes(messageId.split("@")[0] as string),
+    const probes = await Promise.all(shops.map(send));
+    await sink.ledger.received(
+      probes.length,
+      ({ messageId }) => probes.includes(messageId.split("@")[0] as string),
+      SETTLED_MS_MAX,
     );
     return performance.now() - began;
   }
 
-  async function expectAllOnce(sent: ReadonlyMap<TestWorkspace, readonly string[]>): Promise<void> {
+  async function expectAllOnce(): Promise<void> {
     const { sql } = engines[0] as Engine;
-    for (const { id } of workspaces)
+    for (const { id, ids, email, events } of shops) {
+      await runsEnded(sql, id, SETTLED_MS_MAX);
       expect(Object.keys(await settled(sql, id, SETTLED_MS_MAX))).toEqual(["delivered"]);
-    for (const id of [...sent.values()].flat()) expect(sink.ledger.count(`${id}@example.com`), id).toBe(1);
+      for (const one of ids) expect(sink.ledger.count(`${one}@example.com`), one).toBe(1);
+      expect(sink.ledger.mails.filter(({ to }) => to.includes(email))).toHaveLength(events);
+    }
   }
 
   test("a master is killed: all goes on within 10 s, nothing is lost or doubled", async () => {
     const slot = await cluster.slotOf("{bags-0}");
-    const sent = await underLoad(async () => {
-      await sink.ledger.received(100);
+    await underLoad(async () => {
+      await sink.ledger.received(100, undefined, SETTLED_MS_MAX);
       const master = await cluster.masterOf(slot);
       await master.kill();
+      await until("a replica has taken over", async () => (await cluster.masterOf(slot)) !== master);
       expect(await backAfter()).toBeLessThan(BACK_MS_MAX);
       await master.restart();
       await cluster.whole();
       await backAfter();
     });
-    await expectAllOnce(sent);
+    await expectAllOnce();
   }, 120_000);
 
   test("quota and cap are exact while a master is killed", async () => {
@@ -122,9 +163,9 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
   }, 120_000);
 
   test("a master hands over to its replica, and slots move, under load", async () => {
-    const [ws] = workspaces as [TestWorkspace];
+    const [ws] = shops as [Shop];
     const slots = await Promise.all(["{bags-1}", `{${ws.handle}}`].map((key) => cluster.slotOf(key)));
-    const sent = await underLoad(async () => {
+    await underLoad(async () => {
       for (const slot of slots) {
         const from = await cluster.masterOf(slot);
         const others = await Promise.all([0, 6_000, 12_000].map((other) => cluster.masterOf(other)));
@@ -134,6 +175,6 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
       await cluster.handOver(await cluster.masterOf(await cluster.slotOf("{bags-2}")));
       expect(await backAfter()).toBeLessThan(BACK_MS_MAX);
     });
-    await expectAllOnce(sent);
+    await expectAllOnce();
   }, 120_000);
 });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
-import { missingRedis, type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
+import { type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
+import { missingRedis } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
 import { openSink, type Sink } from "../rig/sink.ts";

@@ -2,25 +2,17 @@
  * A Redis cluster of a test's own on the loopback: three masters with a replica each, which notice within a second that
  * a node is gone. Nodes can be killed and started again, and slots moved, while it is used.
  */
-import { spawnSync } from "node:child_process";
-import { randomInt, randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
+import type { Daemon } from "../../src/embedded/daemon.ts";
+import { killRedisServer, somePort, startRedisServer, until } from "./redisserver.ts";
 import { services } from "./services.ts";
 
-const PORT_MIN = 20_000;
-const PORT_MAX = 32_000;
 const NODE_TIMEOUT_MS = 1_000;
 const MASTERS = 3;
 const SLOTS = 16_384;
-const LOOK_EVERY_MS = 50;
-const READY_MS_MAX = 30_000;
-
-/** What a test says that is skipped; null: it runs. */
-export const missingRedis: string | null =
-  spawnSync("redis-server", ["--version"]).status === 0 ? null : "redis-server is not on this machine";
+const RECONNECT_MS = 50;
 
 export type ClusterNode = {
   readonly port: number;
@@ -127,13 +119,12 @@ export async function ownCluster(): Promise<OwnCluster> {
 type Node = ClusterNode & { busPort: number; isRunning(): boolean; end(): Promise<void> };
 
 async function startNode(folder: string): Promise<Node> {
-  const [port, busPort] = [randomInt(PORT_MIN, PORT_MAX), randomInt(PORT_MIN, PORT_MAX)];
+  const [port, busPort] = [somePort(), somePort()];
   const own = join(folder, String(port));
-  mkdirSync(own, { recursive: true });
   let daemon: Daemon | null = await start();
   const client = new Redis({
     ...{ host: "127.0.0.1", port, protocol: 2 },
-    retryStrategy: () => LOOK_EVERY_MS,
+    retryStrategy: () => RECONNECT_MS,
     maxRetriesPerRequest: null,
   });
   client.on("error", () => {}); // it is killed on purpose
@@ -146,8 +137,7 @@ async function startNode(folder: string): Promise<Node> {
       if (daemon === null) return;
       const killed = daemon;
       daemon = null;
-      process.kill(killed.pid, "SIGKILL");
-      await killed.ended;
+      await killRedisServer(killed);
     },
     async restart() {
       daemon = await start();
@@ -158,32 +148,19 @@ async function startNode(folder: string): Promise<Node> {
   };
 
   function start(): Promise<Daemon> {
-    const settings = {
-      ...{ bind: "127.0.0.1", port, "cluster-port": busPort, dir: own, save: "", appendonly: "no" },
-      ...{ "cluster-enabled": "yes", "cluster-node-timeout": NODE_TIMEOUT_MS },
+    return startRedisServer(own, [
+      `port ${port}`,
+      `cluster-port ${busPort}`,
+      "cluster-enabled yes",
+      `cluster-node-timeout ${NODE_TIMEOUT_MS}`,
+      'save ""',
       // a replica takes over however old its data are, and new ones get theirs at once
-      ...{ "cluster-replica-validity-factor": 0, "repl-diskless-sync-delay": 0 },
-    };
-    return startDaemon({
-      name: "Redis",
-      program: "redis-server",
-      args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
-      env: {},
-      isReady: (line) => line.includes("eady to accept connections"),
-      gently: "SIGTERM",
-      atOnce: "SIGKILL",
-    });
+      "cluster-replica-validity-factor 0",
+      "repl-diskless-sync-delay 0",
+    ]);
   }
 }
 
 function roleOf(info: string): { role: string; isLinked: boolean } {
   return { role: /^role:(\w+)/m.exec(info)?.[1] ?? "", isLinked: /^master_link_status:up/m.test(info) };
-}
-
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + READY_MS_MAX;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`after ${READY_MS_MAX} ms it is not true that ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-  }
 }
