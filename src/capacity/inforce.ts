@@ -114,6 +114,7 @@ export class PolicyInForce {
   readonly #parts: PolicyInForceParts;
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> | null = null;
+  #isStopped = false;
   #known: VersionedPolicy = { version: BUILT_IN, policy: DEFAULT_POLICY };
   #feedback: ReadonlySet<string> = new Set(DEFAULT_POLICY.feedback_domains);
   /** The highest version that was read, used or not. */
@@ -128,7 +129,10 @@ export class PolicyInForce {
 
   /** A store that does not answer now is asked again: the built-in policy says meanwhile who reports complaints. */
   async open(): Promise<void> {
-    const look = () => this.#look().catch(this.#parts.onFault);
+    const look = () =>
+      this.#look().catch((error: unknown) => {
+        if (!this.#isStopped) this.#parts.onFault(error);
+      });
     await look();
     this.#timer = setInterval(() => void look(), LOOK_EVERY_MS);
   }
@@ -154,9 +158,10 @@ export class PolicyInForce {
     return this.#feedback.has(domain);
   }
 
-  async stop(): Promise<void> {
+  /** What is being read is not waited for: Postgres may be silent. */
+  stop(): void {
     if (this.#timer) clearInterval(this.#timer);
-    await this.#looking?.catch(() => {});
+    this.#isStopped = true;
   }
 
   #look(): Promise<void> {

@@ -1,0 +1,101 @@
+/** What every role needs that takes mail from callers. */
+import type { Logger } from "pino";
+import { Keyring } from "../../admission/keyring.ts";
+import { applyOrSay } from "../../automation/apply.ts";
+import { atMost } from "../../clock.ts";
+import type { Config } from "../../config.ts";
+import { BagQueue } from "../../queue/bagqueue.ts";
+import type { Sql } from "../../record/db/connect.ts";
+import { type Bag, firstRow, noteEpoch } from "../../record/mail/bags.ts";
+import { OverloadState } from "../../record/mail/overload.ts";
+import { infoOf } from "../../redis/canwrite.ts";
+import type { RedisClient } from "../../redis/scripts.ts";
+import { tellShortage } from "../lifelog.ts";
+import { domainDns, GOODBYE_MS, operatorSender, type RoleParts } from "./parts.ts";
+
+const RUN_CHECK_MS = 1_000;
+
+export async function openIntake({ config, serverSecret, stores, shards, clock, log }: RoleParts) {
+  const redis = await stores.redis("admission");
+  const reads = stores.sql("reads");
+  const line = new BagQueue(await stores.redis("queue"));
+  const hints = stores.sql("hints");
+  const onBags = (bags: Bag[]) =>
+    putInLine(line, hints, bags).catch((error: unknown) =>
+      log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
+    );
+  const brake = new OverloadState(
+    reads,
+    (error) => log.warn({ err: error }, "the state of disk and backlog could not be read"),
+    tellShortage(log),
+  );
+  const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
+  const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
+  return {
+    parts: {
+      redis,
+      connectCommits: () => stores.sql("commits"),
+      reads,
+      clock,
+      serverSecret,
+      requireVerifiedDomains: config.requireVerifiedDomains,
+      timeoutMs: config.storeTimeoutMs,
+      brake: () => brake.shortage,
+      shards: () => shards.open,
+      onBags,
+    },
+    async close() {
+      watch.stop();
+      brake.stop();
+      await atMost(GOODBYE_MS, line.close());
+    },
+  };
+}
+
+/** What the handlers of the API take from the settings. */
+export function handlersOf(config: Config) {
+  const { publicUrl, webhookNetworksAllowed, host, port } = config;
+  return {
+    applyDocument: applyOrSay,
+    dns: domainDns(config),
+    mailFrom: operatorSender(config),
+    ...{ publicUrl, webhookNetworksAllowed, host, port },
+  };
+}
+
+/** Queues bags that were just committed; if this fails, the keeper finds them. */
+export async function putInLine(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
+  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
+    if (queued.length > 0) await noteEpoch(sql, queued, epoch);
+}
+
+/**
+ * A restarted Redis, or a replica that took over, may hold old keys: recent changes are written to it again. Of a
+ * cluster any of the masters may be another.
+ */
+function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger): { stop(): void } {
+  let known: ReadonlySet<string> | null = null;
+  const look = async () => {
+    const told = await infoOf(redis, "server");
+    const runs = new Set(told.map((info) => /^run_id:(\S+)/m.exec(info)?.[1] ?? ""));
+    const others = [...runs].filter((run) => known !== null && !known.has(run));
+    if (others.length > 0) {
+      log.warn({ runs: others }, "Redis was restarted or replaced: recent changes are sent to it again");
+      await replay();
+    }
+    known = runs;
+  };
+  const onReady = () =>
+    void look().catch((error: unknown) =>
+      log.warn({ err: error }, "Redis could not be asked whether it was restarted"),
+    );
+  redis.on("ready", onReady);
+  const timer = setInterval(onReady, RUN_CHECK_MS);
+  onReady();
+  return {
+    stop: () => {
+      clearInterval(timer);
+      redis.off("ready", onReady);
+    },
+  };
+}

@@ -1,0 +1,22 @@
+/** Works off what receivers report, wherever it came in. */
+import { addressHasher } from "../../audience/links.ts";
+import { workspaceMarker } from "../../ids.ts";
+import { ReportWorker } from "../../inbound/work.ts";
+import { ReturnPathKey } from "../../returnpath.ts";
+import { KEEPER_STOP_MS, type RoleParts, workerName } from "./parts.ts";
+
+export function startReportWorker({ config, serverSecret, stores, clock, onFault }: RoleParts) {
+  const worker = new ReportWorker({
+    sql: stores.sql("reports"),
+    paths: new ReturnPathKey(serverSecret),
+    markOf: workspaceMarker(serverSecret),
+    clock,
+    worker: workerName(),
+    bounceDomain: config.bounceDomain,
+    hashOf: addressHasher(serverSecret),
+    timeoutMs: config.storeTimeoutMs,
+    onFault,
+  });
+  worker.start();
+  return { wake: () => worker.wake(), stop: () => worker.stop(KEEPER_STOP_MS) };
+}
