@@ -12,7 +12,7 @@ import type { Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 import { type Rows, type Unsent, writing } from "./statement.ts";
 
-export const LAG_MS_MAX = 5_000;
+const LAG_MS_MAX = 5_000;
 /** A standby that was too far behind is used again when it has caught up, not at every other look. */
 const LAG_MS_AGAIN = 2_500;
 const LOOK_MS = 500;
@@ -47,8 +47,6 @@ type LookedAt = { system: string; database: string; isStandby: boolean; lsn: num
 
 export class Replica {
   readonly #parts: ReplicaParts;
-  readonly #ofPrimary: Sql;
-  readonly #ofStandby: Sql;
   /** The primary, as it was seen last. */
   #own: LookedAt | null = null;
   /** Told by the primary and not known to be replayed, the oldest first. */
@@ -66,15 +64,6 @@ export class Replica {
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
-    const { begin, reserve, end } = parts.primary;
-    this.#ofPrimary = Object.assign(
-      writing((statement) => this.#askPrimary(statement)),
-      { begin, reserve, end },
-    );
-    this.#ofStandby = Object.assign(
-      writing((statement) => this.#ask(statement)),
-      { begin, reserve, end },
-    );
     this.#unfollow = [
       LAG.follow(() => Math.min(this.#lagMs(), DAY_MS) / 1_000),
       USABLE.follow(() => Number(this.#isUsable)),
@@ -95,23 +84,19 @@ export class Replica {
 
   /** For the statements of one answer: none of them reads what is older than what one before it has read. */
   reads(): Sql {
-    return this.#isUsable ? this.#ofStandby : this.#ofPrimary;
+    let isLeft = !this.#isUsable;
+    const ask = async (statement: Unsent): Promise<Rows> => {
+      const rows = isLeft ? null : await this.#askStandby(statement);
+      isLeft ||= rows === null;
+      return rows ?? this.#askPrimary(statement);
+    };
+    const { begin, reserve, end } = this.#parts.primary;
+    return Object.assign(writing(ask), { begin, reserve, end });
   }
 
-  async #ask(statement: Unsent): Promise<Rows> {
-    if (!this.#isUsable) return this.#askPrimary(statement);
-    const rows = await this.#askStandby(statement).catch((error: unknown) => {
-      // what takes too long there would take as long here, and hold up others
-      if (isRefusal(error) && error.code === TOO_SLOW) throw error;
-      return null;
-    });
-    if (rows === null) return this.#askPrimary(statement);
-    READS.add(1, "replica");
-    return rows;
-  }
-
-  /** null: it is no longer to be used. */
+  /** null: the primary has to be asked. */
   async #askStandby(statement: Unsent): Promise<Rows | null> {
+    if (!this.#isUsable) return null;
     let leave = () => {};
     const isLeft = new Promise<null>((resolve) => {
       leave = () => resolve(null);
@@ -119,7 +104,17 @@ export class Replica {
     this.#underWay.add(leave);
     const answer = this.#parts.standby`${statement}`.execute();
     answer.catch(() => {}); // nobody may be waiting any more
-    return Promise.race([answer, isLeft]).finally(() => this.#underWay.delete(leave));
+    try {
+      const rows = await Promise.race([answer, isLeft]);
+      if (rows !== null) READS.add(1, "replica");
+      return rows;
+    } catch (error) {
+      // what takes too long there would take as long here, and hold up others
+      if (isRefusal(error) && error.code === TOO_SLOW) throw error;
+      return null;
+    } finally {
+      this.#underWay.delete(leave);
+    }
   }
 
   #askPrimary(statement: Unsent): Promise<Rows> {
