@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Keyring } from "../src/admission/keyring.ts";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../src/domain/key.ts";
-import { NODE_FLAGS } from "../src/embedded/child.ts";
+import { nodeFlags } from "../src/embedded/child.ts";
 import { freePort } from "../src/embedded/port.ts";
 import { type Postgres, startPostgres } from "../src/embedded/postgres.ts";
 import { type RedisServer, startRedis } from "../src/embedded/redis.ts";
@@ -106,7 +106,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
   async function start(name: string, args: string[], more: Record<string, string>): Promise<Role> {
     signal.throwIfAborted();
     const port = await freePort();
-    const child = spawn(process.execPath, [...NODE_FLAGS, ...args], {
+    const child = spawn(process.execPath, args, {
       env: { ...env, PORT: String(port), ...more },
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       detached: true, // Ctrl-C is ours to pass on
@@ -136,10 +136,11 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     endings,
     role: (name, more = {}) => {
       const script = fileURLToPath(new URL("../dist/cli/postrider.js", import.meta.url));
-      return start(name, [...profiling(circumstances.profiles, name), script, "serve", "--role", name], more);
+      const flags = [...nodeFlags([name]), ...profiling(circumstances.profiles, name)];
+      return start(name, [...flags, script, "serve", "--role", name], more);
     },
     program: (name, script, more = {}) =>
-      start(name, [fileURLToPath(new URL(script, import.meta.url))], more),
+      start(name, [...nodeFlags(["deliver"]), fileURLToPath(new URL(script, import.meta.url))], more),
     async workspace(limits = {}) {
       const { id, handle } = await keyring.createWorkspace("bench", "pro", { ...AMPLE, ...limits });
       const wanted = { name: "bench", permissions: ["full" as const], audienceIds: null };

@@ -8,7 +8,7 @@ import { once } from "node:events";
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { NODE_FLAGS } from "../../src/embedded/child.ts";
+import { nodeFlags } from "../../src/embedded/child.ts";
 import { freePort } from "../../src/embedded/port.ts";
 import type { Bench } from "../machine.ts";
 import { endChild } from "../sink.ts";
@@ -57,7 +57,7 @@ export const haraka: Peer = {
     }
     copyFileSync(DEFAULTS, join(folder, "config/connection.ini"));
     // its workers inherit the flags
-    const child = spawn(process.execPath, [...NODE_FLAGS, PROGRAM, "-c", folder], {
+    const child = spawn(process.execPath, [...nodeFlags(["deliver"]), PROGRAM, "-c", folder], {
       stdio: "ignore",
       detached: true,
     });

@@ -4,13 +4,18 @@
  */
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
+import type { Role } from "../rules/roles.ts";
 import type { ChildReport } from "./parent.ts";
 
 /**
- * What every process of ours runs with. Half of the requests and mails of a moment outlive a young generation of 16 MB, and
- * are then copied twice: with 32 MB all of `deliver` takes 6% less CPU; with 64 MB, no less.
+ * What a process of these roles runs with. Half of the requests and mails of a moment outlive a young generation of 16 MB,
+ * and are then copied twice: with 32 MB all of `deliver` takes 6% less CPU; with 64 MB, no less. Elsewhere it would only be
+ * memory that stays taken.
  */
-export const NODE_FLAGS: readonly string[] = ["--enable-source-maps", "--max-semi-space-size=32"];
+export function nodeFlags(roles: readonly Role[]): string[] {
+  const isBusy = roles.includes("api") || roles.includes("deliver");
+  return ["--enable-source-maps", ...(isBusy ? ["--max-semi-space-size=32"] : [])];
+}
 
 /** Why a start failed, in a line for the user, and the status that the process ends with. */
 export class ChildStartError extends Error {
@@ -27,6 +32,7 @@ export type ChildOptions = {
   name: string;
   script: string;
   args: readonly string[];
+  roles: readonly Role[];
   env: Record<string, string>;
   logFile: string;
   say(line: string): void;
@@ -41,9 +47,9 @@ export type Child = {
   end(msMax: number): Promise<void>;
 };
 
-export function startChild({ name, script, args, env, logFile, say }: ChildOptions): Child {
+export function startChild({ name, script, args, roles, env, logFile, say }: ChildOptions): Child {
   const log = openSync(logFile, "a", 0o600);
-  const child = spawn(process.execPath, [...NODE_FLAGS, script, ...args], {
+  const child = spawn(process.execPath, [...nodeFlags(roles), script, ...args], {
     stdio: ["ignore", log, log, "ipc"],
     detached: true,
     env,

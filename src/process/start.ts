@@ -256,14 +256,21 @@ class Root {
   }
 
   #spawnRoles(roles: readonly Role[]): Child {
-    return this.#spawn(nameOf(roles), "../cli/postrider.js", ["serve", "--role", roles.join()], this.#env);
+    const args = ["serve", "--role", roles.join()];
+    return this.#spawn(nameOf(roles), "../cli/postrider.js", args, this.#env, roles);
   }
 
-  #spawn(name: string, script: string, args: string[], env: Record<string, string>): Child {
+  #spawn(
+    name: string,
+    script: string,
+    args: string[],
+    env: Record<string, string>,
+    roles: readonly Role[] = [],
+  ): Child {
     if (this.#isStopping) throw new ChildStartError("Postrider is stopping.");
     const logFile = this.#home.logFile(name);
     const path = fileURLToPath(new URL(script, import.meta.url));
-    const child = startChild({ name, script: path, args, env, logFile, say });
+    const child = startChild({ name, script: path, args, roles, env, logFile, say });
     this.#children.set(name, child);
     this.#home.note(name, child.pid);
     child.started.then(
