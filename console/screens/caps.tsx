@@ -316,6 +316,22 @@ type PolicyAnswer = {
   version: string;
   policy: Record<string, unknown>;
   default_policy: Record<string, unknown>;
+  shadow: ShadowAnswer | null;
+};
+type StepCounts = Record<"freezes" | "pauses" | "shrinks", number>;
+type ShadowStep = {
+  at: string;
+  day_before: number;
+  day_after: number;
+  level_before: string;
+  level: string;
+  reason: string;
+};
+type ShadowAnswer = {
+  policy: Record<string, unknown>;
+  since: string;
+  steps: { shadow: StepCounts; in_force: StepCounts };
+  changes: ShadowStep[];
 };
 type Replayed = { day: string; capDay: number; used: number; actual: number; over: number };
 
@@ -361,6 +377,7 @@ function Policy() {
       ) : (
         <Diff before={shipped} after={inForce} />
       )}
+      {data.shadow && <Shadow inForce={inForce} shadow={data.shadow} />}
       <Form button="Replay the recorded days" onSubmit={replay}>
         <Area
           label="Another policy"
@@ -372,6 +389,52 @@ function Policy() {
       </Form>
       {replayed && <Chart title="Recipients per day" {...chart} />}
     </div>
+  );
+}
+
+/** What is judged on the same evidence and changes nothing. */
+function Shadow({ inForce, shadow }: { inForce: string; shadow: ShadowAnswer }) {
+  const { since, steps, changes } = shadow;
+  return (
+    <Card title="The shadow policy">
+      <p>
+        Judged beside the policy in force since <Time at={since} />, without effect. What each did to this
+        workspace since:
+      </p>
+      <Table
+        label="Steps of both policies"
+        rows={[
+          { name: "In force", ...steps.in_force },
+          { name: "Shadow", ...steps.shadow },
+        ]}
+        keyOf={({ name }) => name}
+        columns={[
+          { name: "Policy", cell: ({ name }) => name },
+          { name: "Freezes", numeric: true, cell: ({ freezes }) => count(freezes) },
+          { name: "Pauses", numeric: true, cell: ({ pauses }) => count(pauses) },
+          { name: "Shrinks", numeric: true, cell: ({ shrinks }) => count(shrinks) },
+        ]}
+      />
+      {changes.length > 0 && (
+        <Table
+          label="What the shadow policy would have done"
+          rows={changes}
+          keyOf={({ at, reason }) => at + reason}
+          columns={[
+            { name: "When", cell: ({ at }) => <Time at={at} /> },
+            {
+              name: "Cap a day",
+              numeric: true,
+              cell: ({ day_before, day_after }) => `${count(day_before)} to ${count(day_after)}`,
+            },
+            { name: "Level", wide: true, cell: ({ level_before, level }) => `${level_before} to ${level}` },
+            { name: "Reason", shrinks: true, cell: ({ reason }) => reason },
+          ]}
+        />
+      )}
+      <h4>What differs from the policy in force</h4>
+      <Diff before={inForce} after={JSON.stringify(shadow.policy, null, 2)} />
+    </Card>
   );
 }
 

@@ -18,6 +18,7 @@ import {
 } from "../capacity/policy.ts";
 import { replayWorkspace } from "../capacity/replayed.ts";
 import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
+import { shadowInForce } from "../capacity/shadow.ts";
 import type { Setup } from "../capacity/study.ts";
 import { whyCap } from "../capacity/why.ts";
 import { checkScenario } from "../capacity/workload.ts";
@@ -26,6 +27,7 @@ import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { dailyCounts, findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
+import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
 import {
@@ -92,7 +94,7 @@ export function capCalls(parts: CapParts): ConsoleCall[] {
       ...{ ...shared, method: "POST", path: "caps/replay", body: Replayed, changesNothing: true },
       handle: (visit) => replayed(parts, visit),
     }),
-    workspaceCall({ ...shared, method: "GET", path: "caps/policy", handle: () => policy(parts) }),
+    workspaceCall({ ...shared, method: "GET", path: "caps/policy", handle: (visit) => policy(parts, visit) }),
     workspaceCall({
       ...{ ...shared, method: "GET", path: "caps/scenarios" },
       handle: () => wholeList(scenarioNames().map((name) => ({ name, scenario: scenarioOf(name) }))),
@@ -177,10 +179,30 @@ async function replayed({ lists, heard }: CapParts, visit: VisitOf<KnownWorkspac
   return wholeList(replayed.days);
 }
 
-async function policy({ sql }: CapParts): Promise<ConsoleAnswer> {
-  const { policy, version } = await policyInForce(sql);
-  const body = { object: "policy", version: String(version), policy, default_policy: DEFAULT_POLICY };
+async function policy({ sql }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const [{ policy, version }, shadow] = await Promise.all([policyInForce(sql), shadowOf(sql, visit)]);
+  const body = { object: "policy", version: String(version), policy, default_policy: DEFAULT_POLICY, shadow };
   return { status: 200, body };
+}
+
+/** The policy that is tried beside it, and what each of them did to this workspace since; null: there is none. */
+async function shadowOf(sql: Sql, { workspace: { id }, now }: VisitOf<KnownWorkspace>) {
+  const shadow = await shadowInForce(sql);
+  if (!shadow) return null;
+  const [steps, inForce, changes] = await Promise.all([
+    countShadowSteps(sql, id),
+    countSteps(sql, id, shadow.since, new Date(now)),
+    listShadowChanges(sql, id, HISTORY_SHOWN),
+  ]);
+  return {
+    policy: shadow.policy,
+    since: shadow.since.toISOString(),
+    steps: { shadow: steps, in_force: inForce },
+    changes: changes.map(({ at, dayBefore, dayAfter, levelBefore, level, reason }) => ({
+      ...{ at: at.toISOString(), day_before: dayBefore, day_after: dayAfter },
+      ...{ level_before: levelBefore, level, reason },
+    })),
+  };
 }
 
 async function simulate(

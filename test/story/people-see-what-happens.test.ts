@@ -77,7 +77,8 @@ test("caps say where they stand and why, and another policy can be tried", async
   const caps = await browser.get<{ forecast: unknown[]; policy_version: string }>("caps");
   expect(caps.body).toMatchObject({ object: "caps", level: "normal", hears_reports: false, history: [] });
   expect(caps.body.forecast).toHaveLength(14);
-  const { body } = await browser.get<{ policy: object; default_policy: object }>("caps/policy");
+  const { body } = await browser.get<{ policy: object; default_policy: object; shadow: null }>("caps/policy");
+  expect(body.shadow).toBeNull();
   expect(body.policy).toEqual(body.default_policy);
   expect((await browser.post("caps/replay", { policy: body.policy })).status).toBe(200);
   expect((await browser.post("caps/replay", { policy: { growth: "much" } })).status).toBe(422);
