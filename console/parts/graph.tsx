@@ -26,7 +26,7 @@ export function Graph({ event, steps, done }: { event: string; steps: readonly S
             <code>{event}</code>
           </div>
         </li>
-        <Steps steps={steps} at="steps" done={done} />
+        <Steps steps={steps} at="" done={done} />
       </ol>
     </section>
   );
@@ -36,7 +36,7 @@ function Steps({ steps, at, done }: { steps: readonly Step[]; at: string; done?:
   return (
     <>
       {steps.map((step, n) => {
-        const place = `${at}[${n}]`;
+        const place = `${at}${n}`;
         const did = done?.get(place);
         const branches = branchesOf(step, place);
         return (
@@ -84,18 +84,18 @@ function wordsOf({ wait, send, tag, split }: Step): string {
   return split === undefined ? "" : "by percentage";
 }
 
-/** The places are those that runs name their steps by. */
+/** The places are those that runs name their steps by: `3.a.0` is the first step of branch `a` of the fourth. */
 function branchesOf({ split }: Step, place: string): Branch[] {
   if (split === undefined) return [];
   if (Array.isArray(split))
     return split.map((branch, n) => ({
       label: branch.else === undefined ? `if ${sayFilters(branch.if)}` : "else",
-      at: `${place}[${n}]`,
+      at: `${place}.${n}.`,
       steps: branch.else ?? branch.then ?? [],
     }));
   return Object.entries(split.percent).map(([label, share]) => ({
     label: `${label}: ${share}%`,
-    at: `${place}.${label}`,
+    at: `${place}.${label}.`,
     steps: (split[label] as Step[] | undefined) ?? [],
   }));
 }

@@ -1,15 +1,15 @@
 import { useMemo, useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { call, withQuery } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Editor } from "../parts/editor.tsx";
-import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
 import { Graph, type Step } from "../parts/graph.tsx";
 import { List } from "../parts/list.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
-import { plain } from "../words.ts";
+import { count, plain } from "../words.ts";
 
 type AutomationItem = {
   id: string;
@@ -181,9 +181,7 @@ export function AutomationScreen({ id }: { id: string }) {
           <Tabs label="Automation" tabs={TABS} chosen={chosen} onChoose={(tab) => refine({ tab })} />
           {chosen === "graph" && (
             <div class="columns">
-              <Card>
-                <Graph event={data.event} steps={data.document.steps} />
-              </Card>
+              <Flow automation={data} version={query.get("version")} />
               <Terms {...data} />
             </div>
           )}
@@ -208,6 +206,68 @@ export function AutomationScreen({ id }: { id: string }) {
       )}
     </Screen>
   );
+}
+
+type FlowAnswer = {
+  version: number;
+  document: Document;
+  runs_counted_max: number;
+  places: { step: string; done: number; skipped: number; standing: number }[];
+  versions: { version: number; created_at: string; runs: number; is_current: boolean }[];
+};
+
+/** The steps of one version, with what its runs did. */
+function Flow({ automation: { id, event, version: current }, version }: FlowProps) {
+  const { data, error } = useGet<FlowAnswer>(withQuery(`automations/${id}/flow`, { version }));
+  const done = useMemo(
+    () =>
+      new Map(
+        data?.places.map(({ step, ...counts }) => [step, { status: "done", words: placeWords(counts) }]),
+      ),
+    [data],
+  );
+  if (!data) return <Card>{error ? <Refusal error={error} /> : <Skeleton />}</Card>;
+  const choose = (chosen: string) => refine({ version: chosen === String(current) ? null : chosen });
+  return (
+    <Card>
+      <Field label="Version">
+        {(field) => (
+          <select
+            id={field}
+            value={String(data.version)}
+            onChange={({ currentTarget }) => choose(currentTarget.value)}
+          >
+            {data.versions.map(({ version: one, runs, is_current }) => (
+              <option key={one} value={String(one)}>
+                {one}
+                {is_current ? ", which new runs take" : ""}: {count(runs)} runs
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <Graph event={data.document.event ?? event} steps={data.document.steps} done={done} />
+      <p class="muted small-text">Counts are of the newest {count(data.runs_counted_max)} runs.</p>
+    </Card>
+  );
+}
+
+type FlowProps = { automation: Automation; version: string | null };
+
+function placeWords({
+  done,
+  skipped,
+  standing,
+}: {
+  done: number;
+  skipped: number;
+  standing: number;
+}): string {
+  return [
+    ...(done > 0 ? [`${count(done)} done`] : []),
+    ...(skipped > 0 ? [`${count(skipped)} skipped`] : []),
+    ...(standing > 0 ? [`${count(standing)} here now`] : []),
+  ].join(", ");
 }
 
 function Terms({ event, entry, filters, version, audience_id, updated_at }: Automation) {

@@ -12,6 +12,7 @@ import type { SubmitOwn } from "../submit.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { type ApiDoor, answerOfApi, sendFor } from "./apicalls.ts";
 import { auditCalls } from "./audit.ts";
+import { automationCalls } from "./automations.ts";
 import { Calls, type ConsoleCall } from "./calls.ts";
 import { capCalls } from "./caps.ts";
 import { contactCalls } from "./contacts.ts";
@@ -172,6 +173,7 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
     ...queueCalls({ sql, lists, figures }),
     ...emailCalls({ sql, send: (visit, body) => sendFor(door, visit, body) }),
     ...templateCalls({ sql, frames }),
+    ...automationCalls({ sql }),
     ...contactCalls({ sql, commit: door.contacts, clock, onFault: parts.onFault }),
     ...mailboxCalls(parts.mailboxUrl),
     ...operatorCalls({ sql, lists, keyring, figures }),

@@ -18,6 +18,7 @@ type Ids = {
   invitation: string;
   template: string;
   contact: string;
+  automation: string;
 };
 
 const MARK = "none of your business";
@@ -36,6 +37,7 @@ const IDS: Record<string, keyof Ids> = {
   "emails/{id}/again": "email",
   "templates/{id}/versions": "template",
   "contacts/{id}/consent": "contact",
+  "automations/{id}/flow": "automation",
 };
 
 /** A body that the call takes. */
@@ -224,7 +226,11 @@ async function fill({ client, id, keyId }: TestWorkspace): Promise<Ids> {
   });
   const invited = await owner.post<{ id: string }>("members", { email: "guest@example.com", role: "member" });
   const member = await person(engine.sql, id, "member");
+  const automation = await client.post<{ id: string }>("/automations", {
+    ...{ name: MARK, audience_id: victimAudience, event: "signed.up", steps: [] },
+  });
   return {
+    automation: automation.body.id,
     email,
     key: keyId,
     template,

@@ -44,10 +44,20 @@ test.runIf(HAS_CHROMIUM)(
     });
     const document = { name: "Welcome", audience_id: audience.id, event: "signed.up", entry: "once", steps };
     const { body } = await workspace.client.post<{ id: string }>("/automations", document);
+    const email = "ann@example.net";
+    await workspace.client.post(`/audiences/${audience.id}/contacts`, { email });
+    await workspace.client.post("/events", { audience_id: audience.id, email, name: "signed.up" });
+    const [run] = await engine.sql<{ id: string }[]>`
+      insert into run_step (workspace_id, run_id, seq, position, kind, result, began_at, ended_at)
+      select workspace_id, id, 1, '1.0.0', 'tag', 'done', now(), now() from run where workspace_id = ${workspace.id}
+      returning run_id as id`;
     const page = await chromium.pageOf(engine, workspace.id, "member");
+    await page.goto(`${engine.consoleUrl}/console/automations/${body.id}/runs/${run?.id}`);
+    const tag = page.locator(".step", { hasText: "+ greeted" });
+    await expect.poll(() => tag.getAttribute("class")).toContain("done");
     await page.goto(`${engine.consoleUrl}/console/automations/${body.id}`);
     const graph = page.getByRole("region", { name: "Steps" });
-    for (const words of ["signed.up", "2h", 'if tags contains "vip"', "+ greeted"])
+    for (const words of ["1 here now", "1 done", "signed.up", "2h", 'if tags contains "vip"', "+ greeted"])
       await graph.getByText(words).waitFor();
     await page.getByRole("tab", { name: "Document" }).click();
     const editor = page.getByLabel("Document of the automation");
@@ -58,6 +68,9 @@ test.runIf(HAS_CHROMIUM)(
     await page.getByRole("button", { name: "Save as the next version" }).click();
     await page.getByRole("tab", { name: "Graph" }).click();
     await graph.getByText("3h").waitFor();
+    await page.getByLabel("Version").selectOption("1");
+    await graph.getByText("2h").waitFor();
+    expect(page.url()).toContain("version=1");
   },
   120_000,
 );

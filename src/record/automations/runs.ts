@@ -380,6 +380,47 @@ export async function countSteps(
     group by 1, 2, 3 order by 1, 2, 3`;
 }
 
+export type PlaceCount = { position: string; done: number; skipped: number; standing: number };
+export type VersionRuns = { version: number; createdAt: Date; runs: number };
+
+/** Of an automation with many runs only the newest `most` are counted: what each place of a version did, and who stands there. */
+export async function countPlaces(
+  sql: Sql,
+  workspaceId: string,
+  automationId: string,
+  version: number,
+  most: number,
+): Promise<PlaceCount[]> {
+  return sql<PlaceCount[]>`
+    with newest as materialized (${newestRuns(sql, workspaceId, automationId, most)}), counted as (
+      select s.position, (s.result <> 'skipped')::int as done, (s.result = 'skipped')::int as skipped, 0 as standing
+      from newest n join run_step s on s.workspace_id = ${workspaceId} and s.run_id = n.id where n.version = ${version}
+      union all
+      select position, 0, 0, 1 from newest where version = ${version} and state = 'active'
+    )
+    select position, sum(done)::int as done, sum(skipped)::int as skipped, sum(standing)::int as standing
+    from counted group by position order by position`;
+}
+
+/** The newest first. */
+export async function listVersionRuns(
+  sql: Sql,
+  workspaceId: string,
+  automationId: string,
+  most: { runs: number; versions: number },
+): Promise<VersionRuns[]> {
+  return sql<VersionRuns[]>`
+    with newest as materialized (${newestRuns(sql, workspaceId, automationId, most.runs)})
+    select v.version, v.created_at as "createdAt", (select count(*)::int from newest n where n.version = v.version) as runs
+    from automation_version v where v.workspace_id = ${workspaceId} and v.automation_id = ${automationId}
+    order by v.version desc limit ${most.versions}`;
+}
+
+function newestRuns(sql: Sql, workspaceId: string, automationId: string, most: number) {
+  return sql`select id, version, position, state from run
+    where workspace_id = ${workspaceId} and automation_id = ${automationId} order by id desc limit ${most}`;
+}
+
 /** Runs that have ended and events that no run needs, older than `before`; says how many rows went. */
 export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Promise<number> {
   const runs = await sql`

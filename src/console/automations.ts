@@ -1,0 +1,51 @@
+/** An automation as it runs: its versions, and what the runs of one did at each of its steps. */
+import { isUuid } from "../ids.ts";
+import { findAutomation, readDocuments } from "../record/automations/automations.ts";
+import { countPlaces, listVersionRuns } from "../record/automations/runs.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { type ConsoleCall, EVERYONE, type KnownWorkspace, type VisitOf, workspaceCall } from "./calls.ts";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
+
+/** Counting more would take long. */
+const RUNS_MAX = 10_000;
+const VERSIONS_SHOWN = 50;
+
+export function automationCalls(parts: { sql: Sql }): ConsoleCall[] {
+  return [
+    workspaceCall({
+      ...{ method: "GET", path: "automations/{id}/flow", roles: EVERYONE },
+      handle: (visit) => flow(parts.sql, visit),
+    }),
+  ];
+}
+
+async function flow(sql: Sql, { workspace, params, query }: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const id = (params[0] ?? "").toLowerCase();
+  const found = isUuid(id) ? await findAutomation(sql, workspace.id, id) : null;
+  if (!found) throw deny("not_found", "There is no automation with this id.");
+  const version = versionIn(query, found.version);
+  const [[written], places, versions] = await Promise.all([
+    readDocuments(sql, [{ workspaceId: workspace.id, automationId: id, version }]),
+    countPlaces(sql, workspace.id, id, version, RUNS_MAX),
+    listVersionRuns(sql, workspace.id, id, { runs: RUNS_MAX, versions: VERSIONS_SHOWN }),
+  ]);
+  if (!written) throw deny("not_found", "This automation has no such version.");
+  const body = {
+    ...{ object: "automation_flow", id, version, document: written.document, runs_counted_max: RUNS_MAX },
+    places: places.map(({ position, done, skipped, standing }) => ({
+      ...{ step: position, done, skipped, standing },
+    })),
+    versions: versions.map(({ version: number, createdAt, runs }) => ({
+      ...{ version: number, created_at: createdAt.toISOString(), runs, is_current: number === found.version },
+    })),
+  };
+  return { status: 200, body };
+}
+
+function versionIn(query: URLSearchParams, current: number): number {
+  const text = query.get("version");
+  if (text === null) return current;
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw deny("invalid_parameter", "`version` must be a whole number from 1 on.");
+  return Number(text);
+}
