@@ -115,7 +115,7 @@ export async function serve(
     );
     if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
     const onFault = (error: unknown) => log.error({ err: error }, "internal error");
-    const shards = new QueueShards(setup, (error) =>
+    const shards = new QueueShards(stores.sql("hints"), (error) =>
       log.warn({ err: error }, "the number of shards could not be read"),
     );
     stops.push(async () => shards.stop());

@@ -23,8 +23,11 @@ const STALLED_CHECK_MS = 5_000;
 /** BullMQ's own 15 s would be most of the time that a failover may cost. */
 const RETRY_MS = 1_000;
 const LOOK_EVERY_MS = 1_000;
-/** For so long a worker may take nothing while bags wait for it. */
-export const QUIET_MS_MAX = 5_000;
+/** For so long a worker may take nothing while there are bags that have waited so long. */
+const QUIET_MS_MAX = 5_000;
+export const WAITED_MS_MAX = 3_000;
+/** Whether a quiet worker's shard has such bags. */
+const ASK_EVERY_MS = 2_000;
 
 export type BagWorkerParts = {
   /** Opens a connection that is the caller's to close. */
@@ -32,7 +35,7 @@ export type BagWorkerParts = {
   /** Bags of one shard at once. */
   concurrency: number;
   handle(bag: BagRef): Promise<void>;
-  /** Whether bags have waited in this shard for longer than a worker may be quiet. */
+  /** Whether bags have waited in this shard for longer than WAITED_MS_MAX. */
   isNeglected(shard: number): Promise<boolean>;
   onReplaced(shard: number): void;
   onFault(error: unknown): void;
@@ -44,10 +47,14 @@ export class BagWorkers {
   /** Those that finish what they have. */
   readonly #leaving = new Set<ShardWorker>();
   readonly #timer: NodeJS.Timeout;
+  #isStopped = false;
 
   constructor(parts: BagWorkerParts) {
     this.#parts = parts;
-    this.#timer = setInterval(() => this.#look().catch(parts.onFault), LOOK_EVERY_MS);
+    this.#timer = setInterval(() => {
+      for (const [shard, worker] of this.#shards.entries())
+        if (worker.isDueForALook()) this.#lookAt(shard, worker).catch(parts.onFault);
+    }, LOOK_EVERY_MS);
   }
 
   /** Serves the shards below this number, and takes no more bags of others. */
@@ -58,6 +65,7 @@ export class BagWorkers {
 
   /** Takes no more bags; resolves when the present ones are done, or at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
+    this.#isStopped = true;
     clearInterval(this.#timer);
     const all = [...this.#shards, ...this.#leaving];
     await atMost(deadlineMs, Promise.all(all.map((one) => one.finish())));
@@ -65,18 +73,15 @@ export class BagWorkers {
     for (const one of all) one.disconnect();
   }
 
-  async #look(): Promise<void> {
+  async #lookAt(shard: number, worker: ShardWorker): Promise<void> {
     const { isNeglected, onReplaced } = this.#parts;
-    for (const [shard, worker] of this.#shards.entries()) {
-      if (worker.quietMs < QUIET_MS_MAX) continue;
-      worker.lookedAt();
-      if (!(await isNeglected(shard)) || this.#shards[shard] !== worker) continue;
-      REPLACED.add(1);
-      // of an outage that one replacement does not end, one line in the log is enough
-      if (worker.hasTaken) onReplaced(shard);
-      this.#shards[shard] = new ShardWorker(shard, this.#parts);
-      this.#leave(worker);
-    }
+    if (!(await isNeglected(shard))) return;
+    if (this.#isStopped || this.#shards[shard] !== worker) return;
+    REPLACED.add(1);
+    // of an outage that one replacement does not end, one line in the log is enough
+    if (worker.hasTaken) onReplaced(shard);
+    this.#shards[shard] = new ShardWorker(shard, this.#parts);
+    this.#leave(worker);
   }
 
   #leave(worker: ShardWorker): void {
@@ -96,8 +101,9 @@ class ShardWorker {
   #inHand = 0;
   /** Whether it has ever taken a bag. */
   hasTaken = false;
-  /** When it last took a bag, or was looked at, or had no room for one. */
+  /** When it last took a bag, or had no room for one. */
   #quietSince = performance.now();
+  #askedAt = 0;
 
   constructor(shard: number, parts: BagWorkerParts) {
     const { connect, concurrency, onFault } = parts;
@@ -121,13 +127,13 @@ class ShardWorker {
     this.#worker.on("error", onFault);
   }
 
-  /** For how long it has taken no bag, although it has room for one. */
-  get quietMs(): number {
-    return this.#inHand >= this.#parts.concurrency ? 0 : performance.now() - this.#quietSince;
-  }
-
-  lookedAt(): void {
-    this.#quietSince = performance.now();
+  /** It has taken no bag for some time, although it has room for one, and was not looked at a moment ago. */
+  isDueForALook(): boolean {
+    const now = performance.now();
+    if (this.#inHand >= this.#parts.concurrency || now - this.#quietSince < QUIET_MS_MAX) return false;
+    if (now - this.#askedAt < ASK_EVERY_MS) return false;
+    this.#askedAt = now;
+    return true;
   }
 
   /** Resolves when the bags in hand are done; takes no others. */

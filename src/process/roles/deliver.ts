@@ -18,7 +18,7 @@ import { workspaceMarker } from "../../ids.ts";
 import { Settler } from "../../outcome/settler.ts";
 import { BagQueue } from "../../queue/bagqueue.ts";
 import { FinishedBags } from "../../queue/finished.ts";
-import { BagWorkers, QUIET_MS_MAX } from "../../queue/worker.ts";
+import { BagWorkers, WAITED_MS_MAX } from "../../queue/worker.ts";
 import type { Sql } from "../../record/db/connect.ts";
 import type { DestinationHold } from "../../record/mail/destinations.ts";
 import { isWaitedIn } from "../../record/mail/queueshards.ts";
@@ -98,7 +98,7 @@ export async function startDeliverRole({
       }
     },
     isNeglected: async (shard) =>
-      (await isWaitedIn(sql, shard, new Date(clock.now() - QUIET_MS_MAX))) &&
+      (await isWaitedIn(sql, shard, new Date(clock.now() - WAITED_MS_MAX))) &&
       // without an answer it may be the worker's own connection that hangs
       line.hasUntaken(shard).catch(() => true),
     onReplaced: (shard) =>

@@ -15,10 +15,19 @@ export class QueueShards {
   readonly #sql: Sql;
   readonly #followers = new Set<(served: number) => void>();
   readonly #timer: NodeJS.Timeout;
+  #isLooking = false;
 
   constructor(sql: Sql, onFault: (error: unknown) => void) {
     this.#sql = sql;
-    this.#timer = setInterval(() => this.look().catch(onFault), READ_EVERY_MS);
+    this.#timer = setInterval(() => {
+      if (this.#isLooking) return; // Postgres is slow
+      this.#isLooking = true;
+      this.look()
+        .catch(onFault)
+        .finally(() => {
+          this.#isLooking = false;
+        });
+    }, READ_EVERY_MS);
   }
 
   async look(): Promise<void> {
