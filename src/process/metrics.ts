@@ -48,9 +48,11 @@ export type MetricsServer = { port: number; stop(): Promise<void> };
 export async function startMetrics(parts: MetricsParts): Promise<MetricsServer> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: NAMES_BEGIN_WITH });
-  for (const family of allFamilies()) registry.registerMetric(asMetric(family));
   const refresh = gauges(registry, parts);
   return tellOn(parts, async () => {
+    // a role is loaded when it starts, and its metrics with it
+    for (const family of allFamilies())
+      if (!registry.getSingleMetric(family.name)) registry.registerMetric(asMetric(family));
     await refresh();
     return (await registry.getMetricsAsJSON()) as MetricFamily[];
   });
