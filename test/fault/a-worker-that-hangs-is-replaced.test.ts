@@ -22,6 +22,9 @@ test("a worker whose connections lead nowhere takes bags again within 10 s", asy
     const ws = await api.workspace();
     await ws.client.post("/emails", mail());
     await settled(api.sql, ws.id, PATIENCE_MS);
+    // it has nothing in hand, and waits for the next bag
+    const info = () => api.redis.info("clients");
+    await expect.poll(info, { timeout: PATIENCE_MS }).toContain("blocked_clients:1");
     endHalfOpen = proxy.halfOpen();
     const sentAt = performance.now();
     await ws.client.post("/emails", mail());
@@ -36,4 +39,4 @@ test("a worker whose connections lead nowhere takes bags again within 10 s", asy
     await proxy.close();
     await stage.close();
   }
-});
+}, 60_000);
