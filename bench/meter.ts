@@ -88,6 +88,25 @@ export class Meter {
   }
 }
 
+/**
+ * The rate of the second half of what was counted: processes have started by then, connections are open, and the intake
+ * has ended or goes on as the program has it.
+ */
+export function secondHalfRate({ courses }: Metered): number {
+  const points = courses.find(({ about }) => about === "rate")?.points ?? [];
+  const spans = points.map(([at, rate], n) => ({ passed: at - (points[n - 1]?.[0] ?? 0), rate }));
+  const all = spans.reduce((sum, { passed, rate }) => sum + passed * rate, 0);
+  let seconds = 0;
+  let count = 0;
+  for (const { passed, rate } of spans.reverse()) {
+    if (count >= all / 2) break;
+    if (count + rate === 0) continue; // after the last of them
+    seconds += passed;
+    count += passed * rate;
+  }
+  return seconds === 0 ? 0 : count / seconds;
+}
+
 /** What all of it used for each thousand e-mails, in sum and by process, and the most memory of each. */
 export function costFigures({ cpu, peaks }: Metered, mails: number, whose = ""): Figure[] {
   const total = cpu.reduce((sum, { seconds }) => sum + seconds, 0);

@@ -6,6 +6,8 @@
 import { type Figure, figure } from "./figure.ts";
 import { BATCH_EMAILS } from "./mails.ts";
 
+const SECOND_HALF = "e-mails of the second half";
+
 type Look = (scenario: string, name: string) => number | null;
 
 const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] = [
@@ -15,14 +17,29 @@ const RATIOS: { name: string; wanted: string; of(look: Look): number | null }[] 
     of: (look) => over(look("deliver", "e-mails"), look("peers", "Postfix: end to end")),
   },
   {
+    name: "deliver against Postfix, the second half",
+    wanted: "",
+    of: (look) => over(look("deliver", SECOND_HALF), look("peers", "Postfix: end to end, the second half")),
+  },
+  {
     name: "deliver against Haraka",
     wanted: "",
     of: (look) => over(look("deliver", "e-mails"), look("peers", "Haraka: end to end")),
   },
   {
+    name: "deliver against Haraka, the second half",
+    wanted: "",
+    of: (look) => over(look("deliver", SECOND_HALF), look("peers", "Haraka: end to end, the second half")),
+  },
+  {
     name: "deliver against the usual stack",
     wanted: "at least 5",
     of: (look) => over(look("deliver", "e-mails"), look("peers", "usual: end to end")),
+  },
+  {
+    name: "deliver against the usual stack, the second half",
+    wanted: "",
+    of: (look) => over(look("deliver", SECOND_HALF), look("peers", "usual: end to end, the second half")),
   },
   {
     name: "deliver against its floors in a row",

@@ -14,7 +14,7 @@ import { finishedMessage } from "../letter.ts";
 import { load } from "../load.ts";
 import type { Bench } from "../machine.ts";
 import { BATCH, BATCH_EMAILS } from "../mails.ts";
-import { costFigures, Meter, type Watched } from "../meter.ts";
+import { costFigures, Meter, secondHalfRate, type Watched } from "../meter.ts";
 import type { Result, Run } from "../scenario.ts";
 import { endChild } from "../sink.ts";
 import { telling } from "../telling.ts";
@@ -72,6 +72,7 @@ export async function measure(peer: Peer, bench: Bench, run: Run): Promise<Resul
     figures: [
       figure(`${peer.name}: accepted`, mails / seconds, "/s"),
       figure(`${peer.name}: end to end`, mails / passed, "/s"),
+      figure(`${peer.name}: end to end, the second half`, secondHalfRate(metered), "/s"),
       ...costFigures(metered, mails, `${peer.name}: `),
     ],
     courses: metered.courses

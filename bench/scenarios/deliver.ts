@@ -10,7 +10,7 @@ import { fdatasyncMs } from "../fsync.ts";
 import { load, quantile, quantilesOf, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Workspace } from "../machine.ts";
 import { BATCH, BATCH_EMAILS, ONE, SENDER_DOMAIN } from "../mails.ts";
-import { costFigures, type Metered } from "../meter.ts";
+import { costFigures, type Metered, secondHalfRate } from "../meter.ts";
 import type { Result, Run, Scenario } from "../scenario.ts";
 import { telling } from "../telling.ts";
 import { until } from "../until.ts";
@@ -97,6 +97,7 @@ export function resultOf(
   return {
     figures: [
       figure("e-mails", perSecond, "/s", wanted),
+      figure("e-mails of the second half", secondHalfRate(metered), "/s"),
       figure("accepted meanwhile", acceptedPerSecond, "/s"),
       ...costFigures(metered, mails),
       figure("batches refused", refused, ""),
