@@ -8,6 +8,7 @@ import type { Links } from "../audience/links.ts";
 import { type Clock, DAY_MS } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { findEmail, type WholeEmail } from "../record/mail/read.ts";
+import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
 import { type Downloads, TOO_MANY_DOWNLOADS } from "./downloads.ts";
 import { emailId, unknownEmail } from "./emails.ts";
@@ -21,6 +22,7 @@ import { parseTime } from "./time.ts";
 export const SHARED_PATH = "/shared/";
 const EXPIRES_DEFAULT = "48 hours";
 const LIVES_MS_MAX = 7 * DAY_MS;
+const PIECES = /.{1,32768}/gsu;
 
 export const ShareEmail = Type.Object(
   {
@@ -85,7 +87,7 @@ export function sharedPage({ reads, clock, links }: ShareParts, downloads: Downl
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     if (!downloads.begin(exchange, target.workspaceId)) return page(503, said(TOO_MANY_DOWNLOADS));
     const email = await findEmail(reads, target.workspaceId, target.emailId);
-    return email && hasContents(email) ? page(200, letter(email)) : gone();
+    return email && hasContents(email) ? page(200, ...(await letter(email))) : gone();
   };
 }
 
@@ -110,22 +112,41 @@ const STYLE = `body{font:16px/1.5 system-ui,sans-serif;margin:0;display:flex;fle
 header{padding:1rem 1.5rem;border-bottom:1px solid #ccd}h1{font-size:1.2rem;margin:0}p{margin:0;overflow-wrap:anywhere}
 iframe,pre{flex:1;border:0;margin:0}pre{padding:1rem 1.5rem;white-space:pre-wrap}`;
 
-function page(status: number, content: string): Answer {
-  const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>A shared e-mail</title><style>${STYLE}</style></head><body>${content}</body></html>`;
-  return { status, body, headers: HEADERS };
+const PAGE_BEGIN = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>A shared e-mail</title><style>${STYLE}</style></head><body>`;
+const PAGE_END = "</body></html>";
+
+function page(status: number, ...contents: (string | Buffer)[]): Answer {
+  const pieces = [PAGE_BEGIN, ...contents, PAGE_END].map((one) =>
+    typeof one === "string" ? Buffer.from(one) : one,
+  );
+  return { status, body: Buffer.concat(pieces), headers: HEADERS };
 }
 
 function said(words: string): string {
   return `<header><h1>A shared e-mail</h1><p>${words}</p></header>`;
 }
 
-function letter({ head, html, plain, createdAt }: WholeEmail): string {
+async function letter({ head, html, plain, createdAt }: WholeEmail): Promise<(string | Buffer)[]> {
   const { subject, from, to } = head;
   const about = `<p>From ${escaped(from)} to ${escaped(to.join(", "))}, ${createdAt.toISOString()}</p>`;
   const title = `<header><h1>${escaped(subject ?? "")}</h1>${about}</header>`;
-  if (html === null) return `${title}<pre>${escaped(plain ?? "")}</pre>`;
-  return `${title}<iframe title="The e-mail" sandbox srcdoc="${escaped(html)}"></iframe>`;
+  if (html === null) return [`${title}<pre>`, ...(await escapedInTurns(plain ?? "")), "</pre>"];
+  return [
+    `${title}<iframe title="The e-mail" sandbox srcdoc="`,
+    ...(await escapedInTurns(html)),
+    '"></iframe>',
+  ];
+}
+
+/** Others have their turn in between: 2 MB in one go would hold them up for half a second. */
+async function escapedInTurns(text: string): Promise<Buffer[]> {
+  const pieces: Buffer[] = [];
+  for (const [piece] of text.matchAll(PIECES)) {
+    pieces.push(Buffer.from(escaped(piece)));
+    await turn();
+  }
+  return pieces;
 }
 
 function escaped(text: string): string {
