@@ -3,7 +3,8 @@
  *
  * Promises: only the holder of the bag that an e-mail travels in may defer or end it: the e-mail's row names the bag,
  * the bag's row the holder's token. A delivery is noted however late it is, since the receiver has the mail; only a
- * bounce or complaint that comes afterwards changes it. What is written twice changes nothing the second time, and
+ * bounce or complaint that comes afterwards changes it. Of a mail to several that holds for each of them, also where
+ * the whole has not ended so. What is written twice changes nothing the second time, and
  * counts follow the rows that changed, so a group whose commit got lost is simply written again.
  *
  * A recipient who was erased while the mail was on its way (marked x by then) is not brought back: they are not tried
@@ -11,7 +12,7 @@
  */
 
 import { DAY_MS } from "../../clock.ts";
-import type { Ending, HistoryEntry } from "../../rules/email.ts";
+import { type Ending, endingOf, type HistoryEntry, OPEN_MARK } from "../../rules/email.ts";
 import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { deleteBags, type HeldBag, lockBags, releaseBags } from "./bagleases.ts";
@@ -95,6 +96,20 @@ export async function settle(
   series: SoftSeries | null = null,
 ): Promise<Settled[]> {
   const inOrder = [...settled].sort(byKey);
+  const refused = await settleHeld(sql, worker, inOrder, finished, series);
+  // in a transaction of their own: the first one's e-mails are locked in order, and these would come after them
+  const inPart = refused.filter(({ status, marks }) => status !== "delivered" && marks.includes("d"));
+  if (inPart.length > 0) await settleDeliveries(sql, worker, inPart);
+  return refused;
+}
+
+async function settleHeld(
+  sql: Sql,
+  worker: string,
+  inOrder: readonly Settled[],
+  finished: readonly Finished[],
+  series: SoftSeries | null,
+): Promise<Settled[]> {
   return sql.begin(async (tx) => {
     const { changed, unfinished } = await updateEmails(tx, inOrder);
     const [kept, refused] =
@@ -128,6 +143,86 @@ export async function settle(
     await Promise.all(writes);
     return refused;
   });
+}
+
+/**
+ * Of notes that were refused, what receivers took: whoever holds the bag by now is not to bring it to them again. Each note
+ * is in the order of its key.
+ */
+async function settleDeliveries(sql: Sql, worker: string, refused: readonly Settled[]): Promise<void> {
+  await sql.begin(async (tx) => {
+    const ids = refused.map(({ emailId }) => emailId);
+    const open = await tx<Unfinished[]>`
+      select e.workspace_id as "workspaceId", e.id, coalesce(e.marks, repeat('o', e.weight)) as marks
+      from email e
+      join unnest(${refused.map(({ bag }) => bag.workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
+        on e.workspace_id = k.workspace_id and e.id = k.id
+      where e.id = any(${ids}::uuid[]) and e.status in ('accepted', 'waiting', 'deferred')
+      order by e.workspace_id, e.id for update of e`;
+    const marksOf = new Map(open.map(({ workspaceId, id, marks }) => [workspaceId + id, marks]));
+    const late = refused.flatMap((note) => {
+      const marks = marksOf.get(note.bag.workspaceId + note.emailId);
+      return marks === undefined ? [] : (lateDelivery(note, marks) ?? []);
+    });
+    if (late.length === 0) return;
+    await updateDelivered(tx, late);
+    const ended = late.filter(({ ending }) => ending !== null);
+    const redacted = ended.filter(({ marks }) => marks.includes("x"));
+    if (redacted.length > 0) await endRedacted(tx, redacted);
+    if (ended.length > 0) await dropDue(tx, ended);
+    await addTallies(tx, worker, tallyUp(late));
+  });
+}
+
+/** A note of which some has become known; `marks` and `ending` are those of the e-mail then. */
+type LateDelivery = Pick<Settled, "bag" | "at" | "events" | "counts"> &
+  Unfinished & { ending: Ending | null };
+
+/** null: all of it is known. */
+function lateDelivery(note: Settled, marks: string): LateDelivery | null {
+  const isLate = (place: number) => note.marks[place] === "d" && marks[place] === OPEN_MARK;
+  const merged = [...marks].map((mark, place) => (isLate(place) ? "d" : mark)).join("");
+  if (merged === marks) return null;
+  const events = note.events.filter((_, n) => isLate(note.places[n] as number));
+  return {
+    workspaceId: note.bag.workspaceId,
+    id: note.emailId,
+    bag: note.bag,
+    at: note.at,
+    marks: merged,
+    ending: endingOf(merged),
+    events,
+    counts: { delivered: events.length },
+  };
+}
+
+async function updateDelivered(tx: Tx, late: readonly LateDelivery[]): Promise<void> {
+  const rows = columns<LateDelivery>(tx, late, {
+    workspace_id: ["uuid", ({ workspaceId }) => workspaceId],
+    id: ["uuid", ({ id }) => id],
+    marks: ["word", ({ marks }) => marks],
+    ending: ["word", ({ ending }) => ending],
+    at_ms: ["float8", ({ at }) => at],
+    events: ["text", ({ events }) => JSON.stringify(events)],
+  });
+  await tx`
+    update email e set
+      marks = s.marks, status = coalesce(s.ending, e.status), updated_at = greatest(e.updated_at, s.at),
+      sent_at = coalesce(e.sent_at, s.at), bag_id = case when s.ending is null then e.bag_id end,
+      delivered_at = case when s.ending = 'delivered' then s.at else e.delivered_at end,
+      bounced_at = case when s.ending = 'bounced' then s.at else e.bounced_at end,
+      failed_at = case when s.ending = 'failed' then s.at else e.failed_at end,
+      history = coalesce(e.history, '[]') || s.events::jsonb
+    from (select *, to_timestamp(at_ms / 1000) as at from (select ${rows}) r) as s
+    where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${plainArray(late.map(({ id }) => id))}::uuid[])`;
+}
+
+async function dropDue(tx: Tx, ended: readonly LateDelivery[]): Promise<void> {
+  await tx`
+    delete from due d
+    using unnest(${ended.map(({ workspaceId }) => workspaceId)}::uuid[], ${ended.map(({ id }) => id)}::uuid[])
+      as k(workspace_id, id)
+    where d.workspace_id = k.workspace_id and d.email_id = k.id`;
 }
 
 /** The order in which everyone locks e-mails. */
@@ -342,7 +437,7 @@ function partsOf(settled: readonly Settled[]): PartTally[] {
   return tallies?.all ?? [];
 }
 
-function tallyUp(settled: readonly Settled[]): Tally[] {
+function tallyUp(settled: readonly Pick<Settled, "bag" | "at" | "counts">[]): Tally[] {
   const tallies = new Map<string, Tally>();
   for (const { bag, at, counts } of settled) {
     const day = Math.floor(at / DAY_MS);
