@@ -5,6 +5,7 @@
  * decides what that means. It has no offline queue, so that a Redis that is away is answered at once, and every
  * command has a deadline. A connection without any answer is given up: after a failover its other side may be gone.
  */
+import { once } from "node:events";
 import { Cluster, type ClusterOptions, Redis } from "ioredis";
 import { readRedisUrl } from "../rules/redisurl.ts";
 import type { RedisClient } from "./scripts.ts";
@@ -62,11 +63,7 @@ export async function mastersOf(client: RedisClient): Promise<Redis[]> {
 
 /** Resolves when the client takes commands, and fails with its next attempt to connect. */
 export async function connected(client: RedisClient): Promise<void> {
-  if (client.status === "ready") return;
-  await new Promise<void>((resolve, reject) => {
-    client.once("ready", resolve);
-    client.once("error", reject);
-  });
+  if (client.status !== "ready") await once(client, "ready");
 }
 
 function optionsOf(purpose: Purpose, timeoutMs: number) {
