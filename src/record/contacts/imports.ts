@@ -35,7 +35,7 @@ export async function insertImport(
     values (${workspaceId}, ${id}, ${audienceId}, 'queued', ${now}, ${now})`;
 }
 
-/** How far it is. */
+/** How far it is. One that is over stays so: a note from before its end may come after it. */
 export async function noteImport(
   sql: Sql,
   { workspaceId, id }: { workspaceId: string; id: string },
@@ -47,7 +47,7 @@ export async function noteImport(
     update contact_import set status = ${status}, total = ${total}, created = ${created}, updated = ${updated},
       skipped = ${skipped}, failed = ${failed}, seen_at = ${now},
       completed_at = ${status === "completed" || status === "failed" ? now : null}
-    where workspace_id = ${workspaceId} and id = ${id}`;
+    where workspace_id = ${workspaceId} and id = ${id} and completed_at is null`;
 }
 
 /** Those of audiences that may be seen; null: all. A page and one more row, newest first. */
