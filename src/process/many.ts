@@ -150,6 +150,7 @@ class ProcessGroup {
     try {
       return await this.#untilReady(place, member);
     } catch (error) {
+      if (child.pid === undefined) this.#running.delete(child);
       if (this.#members[place] === member) this.#members[place] = before;
       throw error;
     }
@@ -163,6 +164,8 @@ class ProcessGroup {
         if (told.kind === "ready") resolve(told);
         else if (told.kind === "failed") failure = new MemberFailed(told.reason, told.status);
       });
+      // one that never began has no exit
+      child.on("error", reject);
       child.once("exit", (status, signal) => {
         const why = `A process ended while it was starting (${signal ?? status}).`;
         reject(failure ?? new MemberFailed(why, status ?? 1));

@@ -30,8 +30,9 @@ export function launch(
   roles: readonly Role[],
   options: EngineOptions,
   args: readonly string[] = [],
+  node = process.execPath,
 ): Launched {
-  const child = spawn(process.execPath, [POSTRIDER, "serve", "--role", roles.join(), ...args], {
+  const child = spawn(node, [POSTRIDER, "serve", "--role", roles.join(), ...args], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { PATH: process.env.PATH, LOG_LEVEL: "info", ...settingsOf(options) },
   });
