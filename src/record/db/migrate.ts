@@ -16,6 +16,10 @@ type Migration = { name: string; text: string; checksum: string };
 /** A migration is missing, and our role may not apply it. */
 export class NotOwner extends Error {}
 const INSUFFICIENT_PRIVILEGE = "42501";
+const LOCK_TIMEOUT = "55P03";
+const LOCK_WAIT_MS = 1_000;
+/** For those who waited meanwhile. */
+const LOCK_PAUSE_MS = 1_000;
 
 export async function migrate(
   sql: Sql,
@@ -73,13 +77,28 @@ function isMissing({ name, checksum }: Migration, applied: Applied): boolean {
 
 /** Unless another process has applied it meanwhile. */
 async function apply(sql: Sql, file: Migration, said: (applied: string) => void): Promise<void> {
-  const isApplied = await sql.begin(async (tx) => {
-    if (!isMissing(file, await readApplied(tx))) return false;
-    await tx.unsafe(file.text);
-    await tx`insert into migration (name, checksum) values (${file.name}, ${file.checksum})`;
-    return true;
-  });
+  const isApplied = await untilLocked(() =>
+    sql.begin(async (tx) => {
+      if (!isMissing(file, await readApplied(tx))) return false;
+      await tx`select set_config('lock_timeout', ${String(LOCK_WAIT_MS)}, true)`;
+      await tx.unsafe(file.text);
+      await tx`insert into migration (name, checksum) values (${file.name}, ${file.checksum})`;
+      return true;
+    }),
+  );
   if (isApplied) said(file.name);
+}
+
+/** Behind a migration that waits for a table everybody else waits for it too, and a backup may read it for hours. */
+async function untilLocked<T>(work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as { code?: string }).code !== LOCK_TIMEOUT) throw error;
+      await new Promise((resolve) => setTimeout(resolve, LOCK_PAUSE_MS));
+    }
+  }
 }
 
 /** A file that was renamed and not changed has been applied: the number in its name is no part of it. */
