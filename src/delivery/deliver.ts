@@ -328,6 +328,7 @@ export class Deliverer {
 
   #finish(bag: HeldBag): void {
     const { settler, leases } = this.#parts;
+    leases.end(bag);
     settler.finish(bag, () => leases.drop(bag));
   }
 

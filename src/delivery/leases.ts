@@ -10,10 +10,13 @@ import { type HeldBag, renewLeases } from "../record/mail/bagleases.ts";
 const RENEW_EVERY_MS = 3_000;
 const FRESH_MS_MAX = 10_000;
 
+/** `isEnding`: all of the bag is noted, and its row goes with the next write. */
+type HeldLease = { bag: HeldBag; renewedAt: number; isSuspended: boolean; isEnding: boolean };
+
 export class Leases {
   readonly #sql: Sql;
   readonly #onFault: (error: unknown) => void;
-  readonly #held = new Map<string, { bag: HeldBag; renewedAt: number; isSuspended: boolean }>();
+  readonly #held = new Map<string, HeldLease>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(sql: Sql, onFault: (error: unknown) => void) {
@@ -24,7 +27,13 @@ export class Leases {
 
   /** `claimedAt`: when the claim was asked for, since the lease counts from some time after it. */
   hold(bag: HeldBag, claimedAt: number): void {
-    this.#held.set(bag.token, { bag, renewedAt: claimedAt, isSuspended: false });
+    this.#held.set(bag.token, { bag, renewedAt: claimedAt, isSuspended: false, isEnding: false });
+  }
+
+  /** Its lease is needed until the last of its notes is written. */
+  end(bag: HeldBag): void {
+    const held = this.#held.get(bag.token);
+    if (held) held.isEnding = true;
   }
 
   drop(bag: HeldBag): void {
@@ -59,7 +68,7 @@ export class Leases {
       if (!held) continue; // it ended meanwhile
       const isSuspended = kept.get(bag.id);
       if (isSuspended !== undefined) Object.assign(held, { renewedAt: askedAt, isSuspended });
-      else if (this.#held.delete(bag.token)) lost++;
+      else if (this.#held.delete(bag.token) && !held.isEnding) lost++;
     }
     if (lost > 0)
       this.#onFault(new Error(`the leases of ${lost} bags were lost: another worker may send their e-mails`));
