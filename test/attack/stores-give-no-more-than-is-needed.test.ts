@@ -213,13 +213,15 @@ test.each([
 });
 
 test("docker-compose.yml gives each process these users, and no secret a default", () => {
-  const users = [...COMPOSE.matchAll(/(?:DATABASE|REDIS)_URL: (\w+):\/\/(\w*):\$\{(\w+):\?/g)];
+  const users = [
+    ...COMPOSE.matchAll(/(?:DATABASE|REDIS)_URL: (?:\$\{REDIS_URL:-)?(\w+):\/\/(\w*):\$\{(\w+):\?/g),
+  ];
   expect(users.map(([, scheme, user, secret]) => `${scheme} ${user} ${secret}`)).toEqual([
     "postgres postrider SERVING_PASSWORD",
     "redis postrider REDIS_PASSWORD",
     "postgres postrider_owner OWNER_PASSWORD",
   ]);
-  expect(COMPOSE.match(/_URL: \w+:\/\//g)).toHaveLength(users.length);
+  expect(COMPOSE.match(/_URL: (?:\$\{\w+:-)?\w+:\/\//g)).toHaveLength(users.length);
   for (const [, name] of COMPOSE.matchAll(/\$\{(\w*(?:PASSWORD|SECRET))/g))
     expect(COMPOSE).not.toMatch(new RegExp(`\\$\\{${name}(?!:\\?)`));
   const owners = [...COMPOSE.matchAll(/^ {2}(\w+):\n(?:.*\n)*?(?=^ {2}\w+:|^volumes:)/gm)]
