@@ -80,10 +80,6 @@ const STARTERS: Record<Role, (parts: RoleParts, around: RoleTies) => Promise<Run
   console: async (parts) => (await import("./roles/console.ts")).startConsoleRole(parts),
 };
 
-async function startReports(parts: RoleParts) {
-  return (await import("./roles/reports.ts")).startReportWorker(parts);
-}
-
 export async function serve(
   config: Config,
   roles: readonly Role[],
@@ -125,20 +121,12 @@ export async function serve(
     const metrics = await tellMetrics(config, stores, policy, clock, log, onFault);
     if (metrics) stops.push(metrics.stop);
     const parts = { config, serverSecret: secret, stores, shards, policy, clock, budget, log, onFault };
-    const reports =
-      roles.some((role) => REPORTING.includes(role)) && secret !== "" ? await startReports(parts) : null;
-    if (reports) stops.push(reports.stop);
-    const ports: Ports = { ...NO_PORTS, metricsPort: metrics?.port ?? null };
-    for (const role of ROLES.filter((one) => roles.includes(one))) {
-      const running = await STARTERS[role](parts, { front, onReport: () => reports?.wake() });
-      if (!running) continue;
-      const { stop, ...taken } = running;
-      stops.push(role === "deliver" ? stop : () => atMost(STOP_MS_MAX, stop()));
-      Object.assign(ports, taken);
-    }
+    const taken = await startRoles(roles, parts, front, stops);
     if (roles.some((role) => RENDERING.includes(role))) (await import("../template/warmup.ts")).warmUp();
     return {
-      ...ports,
+      ...NO_PORTS,
+      ...taken,
+      metricsPort: metrics?.port ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
         await stores.close();
@@ -150,6 +138,27 @@ export async function serve(
     await stores.close();
     throw error;
   }
+}
+
+/** `stops` gets how each is ended, also of those that began before one failed. */
+async function startRoles(
+  roles: readonly Role[],
+  parts: RoleParts,
+  front: Front,
+  stops: (() => Promise<void>)[],
+): Promise<Partial<Ports>> {
+  const needsReports = roles.some((role) => REPORTING.includes(role)) && parts.serverSecret !== "";
+  const reports = needsReports ? (await import("./roles/reports.ts")).startReportWorker(parts) : null;
+  if (reports) stops.push(reports.stop);
+  const ports: Partial<Ports> = {};
+  for (const role of ROLES.filter((one) => roles.includes(one))) {
+    const running = await STARTERS[role](parts, { front, onReport: () => reports?.wake() });
+    if (!running) continue;
+    const { stop, ...taken } = running;
+    stops.push(role === "deliver" ? stop : () => atMost(STOP_MS_MAX, stop()));
+    Object.assign(ports, taken);
+  }
+  return ports;
 }
 
 /** The API's server while the stores are away: it says that the process lives, and what it waits for. */
