@@ -86,10 +86,10 @@ export function KeysScreen() {
 
 function filtersFor(permissions: readonly string[]): RowFilter<Key>[] {
   return [
-    { name: "name", label: "Name or key", holds: ({ name, shown }, value) => isIn(value, name, shown) },
+    { name: "name", label: "Find", holds: ({ name, shown }, value) => isIn(value, name, shown) },
     {
       name: "permission",
-      label: "Permission",
+      label: "Allowed to",
       options: permissions,
       holds: (key, value) => key.permissions.includes(value),
     },

@@ -1,6 +1,7 @@
 /** What operators are shown, told and woken by is in a real scrape, and what is in a scrape is explained to them. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
@@ -8,6 +9,7 @@ import { scrape } from "../rig/scrape.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const RULES = `${ROOT}/ops/prometheus/postrider.yml`;
+const ROLES = `${ROOT}/src/process/roles`;
 const read = (path: string): string => readFileSync(`${ROOT}/${path}`, "utf8");
 const hasPromtool = (() => {
   try {
@@ -23,6 +25,8 @@ let engine: Engine;
 let families: ReadonlySet<string>;
 beforeAll(async () => {
   engine = await startEngine(["api"], { settings: { METRICS_PORT: "0" } });
+  // what the other roles count is told when they are loaded
+  await Promise.all(readdirSync(ROLES).map((file) => import(join(ROLES, file))));
   families = (await scrape(`http://127.0.0.1:${engine.metricsPort}/metrics`)).families;
 });
 afterAll(() => engine.stop());
