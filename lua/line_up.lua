@@ -1,10 +1,10 @@
 --[[
 line_up: where do these bags stand in the line of their shard?
 
-Start-time fair queueing: a bag begins at the later of the virtual time and the end of its workspace's last bag, and
-takes as long as it costs: one for a hundred e-mails, a twentieth at least. So within a workspace it is first come,
-first served, a quiet workspace goes next also when it sends its e-mails one by one, and nobody starves. The tag is
-the next whole number after the beginning; the virtual time is the tag at the head of the line.
+Fair queueing: a bag begins at the later of the virtual time and the end of its workspace's last bag, takes as long as
+its e-mails, and its place is where it ends. So within a workspace it is first come, first served; a few e-mails of a
+quiet workspace end before the next hundred of all others, however many these are; and nobody starves. The virtual time
+is where the bag at the head of the line began, or more, since it never goes back.
 
 Promises: at most `workspace_max` bags of one workspace and `shard_max` in all stand in line; what is over gets tag 0
 and stays in the record until there is room. The epoch is made here when the shard has none: whoever finds another
@@ -15,7 +15,8 @@ ARGV new_epoch workspace_max:number shard_max:number bags
 REPLY {epoch, tag of each bag or 0}
 ]]
 local TAG_MAX, SCORE_OF_TAG = 2000000, 4294967296
-local EMAILS_OF_ONE, COST_MIN = 100, 0.05
+-- a full bag takes 20
+local EMAILS_OF_ONE, COST_MAX = 5, 20
 
 local current = redis.call('GET', epoch)
 if not current then
@@ -26,7 +27,7 @@ end
 
 local head = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
 local virtual = tonumber(redis.call('HGET', fairness, 'virtual') or 0)
-if head[2] then virtual = math.max(virtual, math.floor(tonumber(head[2]) / SCORE_OF_TAG)) end
+if head[2] then virtual = math.max(virtual, math.floor(tonumber(head[2]) / SCORE_OF_TAG) - COST_MAX) end
 
 if virtual > TAG_MAX / 2 then
   local shift = virtual - 1
@@ -47,14 +48,13 @@ local reply = { current }
 local in_line = tonumber(redis.call('HGET', fairness, 'in_line') or 0)
 for workspace, emails in string.gmatch(bags, '(%S+)=(%d+)') do
   local held = redis.call('HMGET', fairness, 'tag:' .. workspace, 'n:' .. workspace)
-  local begin = math.max(virtual, tonumber(held[1] or 0))
-  local tag = math.floor(begin) + 1
+  local begin = math.max(virtual, math.floor(tonumber(held[1] or 0)))
+  local tag = begin + math.min(COST_MAX, math.max(1, math.ceil(tonumber(emails) / EMAILS_OF_ONE)))
   local count = tonumber(held[2] or 0)
   if count >= workspace_max or in_line >= shard_max or tag > TAG_MAX then
     reply[#reply + 1] = 0
   else
-    local cost = math.max(COST_MIN, tonumber(emails) / EMAILS_OF_ONE)
-    redis.call('HSET', fairness, 'tag:' .. workspace, begin + cost, 'n:' .. workspace, count + 1)
+    redis.call('HSET', fairness, 'tag:' .. workspace, tag, 'n:' .. workspace, count + 1)
     in_line = in_line + 1
     reply[#reply + 1] = tag
   end

@@ -48,6 +48,23 @@ test("who sends one by one waits no longer than who sends a hundred at once", as
   expect(places).toEqual([...places].sort((a, b) => a - b));
 });
 
+test("a single mail goes before the next hundred of everybody else, however many they are", async () => {
+  await redis.flushall();
+  const backlogs = Array.from({ length: 300 }, () => bagsOf(randomUUID(), 2));
+  await line.lineUp(backlogs.flat());
+  const [first] = bagsOf(randomUUID(), 1, 1) as [Lining];
+  await line.lineUp([first]);
+  expect((await inOrder())[0]).toBe(`${first.id}-0`);
+
+  // and it is no way to go first for ever: what it sends counts, and the others keep their places
+  const flood = bagsOf(first.workspaceId, 60, 1);
+  await line.lineUp(flood);
+  const jobs = await inOrder();
+  const places = flood.map(({ id }) => jobs.indexOf(`${id}-0`));
+  expect(places.filter((place) => place < 300 + 20)).toHaveLength(19);
+  expect(places).toEqual([...places].sort((a, b) => a - b));
+});
+
 test("one workspace has so many bags in line and no more; those that left make room", async () => {
   await redis.flushall();
   const workspaceId = randomUUID();
