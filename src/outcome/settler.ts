@@ -1,7 +1,7 @@
 /**
  * Notes of what became of e-mails, taken at once and written in groups: while one group is being written the next
- * gathers. When notes do not get through, sending must pause: `isHealthy` says so after a second, or when too many are
- * open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
+ * gathers. When notes do not get through, sending must pause: `isHealthy` says so when one is older than a second, or when
+ * too many are open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
  */
 import { atMost } from "../clock.ts";
 import { Gauge, Histogram, SECONDS, SIZES } from "../meter.ts";
@@ -24,6 +24,8 @@ const NOTES_OPEN_MAX = 2_000;
 const NOTE_AGE_MS_MAX = 1_000;
 const GROUP_NOTES_MAX = 1_000;
 const GROUP_MS_MAX = 500;
+/** As a bag has. */
+const GROUP_NOTES_ENOUGH = 100;
 const RETRY_MS = 200;
 
 export type Note = Settled;
@@ -35,15 +37,22 @@ export class Settler {
   readonly #onFault: (error: unknown) => void;
   readonly #series: SoftSeries | null;
   #notes: Note[] = [];
+  /** When each of these was noted. */
+  #notedAt: number[] = [];
   #finished: Finishing[] = [];
   /** Bags of which a note was refused: there may still be something open in them. */
   readonly #doubtful = new WeakSet<HeldBag>();
   /** E-mails that have been noted, and whose notes are not written yet. */
   readonly #unwritten = new Set<string>();
-  readonly #groupSize = new StepSize({ max: GROUP_NOTES_MAX, slowMs: GROUP_MS_MAX });
+  readonly #groupSize = new StepSize({
+    max: GROUP_NOTES_MAX,
+    slowMs: GROUP_MS_MAX,
+    enough: GROUP_NOTES_ENOUGH,
+  });
   #running: Promise<void> | null = null;
-  #oldestSince: number | null = null;
   #inGroup = 0;
+  /** When the oldest of the group that is being written was noted. */
+  #groupSince: number | null = null;
   /** E-mails that somebody has received, as the record does not know yet. */
   #deliveries = 0;
   #onHealthy: (() => void)[] = [];
@@ -59,6 +68,7 @@ export class Settler {
 
   note(note: Note): void {
     this.#notes.push(note);
+    this.#notedAt.push(performance.now());
     this.#unwritten.add(note.emailId);
     if (isDelivery(note)) this.#deliveries++;
     this.#start();
@@ -103,12 +113,12 @@ export class Settler {
   }
 
   #isHealthy(): boolean {
-    const isOld = this.#oldestSince !== null && performance.now() - this.#oldestSince > NOTE_AGE_MS_MAX;
+    const oldest = this.#groupSince ?? this.#notedAt[0] ?? null;
+    const isOld = oldest !== null && performance.now() - oldest > NOTE_AGE_MS_MAX;
     return !isOld && this.#notes.length + this.#inGroup < NOTES_OPEN_MAX;
   }
 
   #start(): void {
-    this.#oldestSince ??= performance.now();
     this.#running ??= this.#run();
   }
 
@@ -116,6 +126,7 @@ export class Settler {
     await new Promise<void>((resolve) => setImmediate(resolve));
     while (this.#notes.length > 0 || this.#finished.length > 0) {
       const notes = this.#notes.splice(0, this.#groupSize.most);
+      this.#groupSince = this.#notedAt.splice(0, notes.length)[0] ?? null;
       // a bag may only end after its last note: not before all notes have been taken up
       const finished = this.#notes.length === 0 ? this.#finished.splice(0) : [];
       this.#inGroup = notes.length;
@@ -126,8 +137,8 @@ export class Settler {
       }
       for (const { onWritten } of finished) onWritten();
       this.#inGroup = 0;
-      this.#oldestSince = this.#notes.length + this.#finished.length > 0 ? performance.now() : null;
-      this.releaseWaiting();
+      this.#groupSince = null;
+      if (this.#isHealthy()) this.releaseWaiting();
     }
     this.#running = null;
   }

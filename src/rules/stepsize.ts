@@ -25,6 +25,11 @@ export type StepLimits = {
   min?: number;
   /** A step that took longer is made smaller: half of the timeout, or less where others wait for the step. */
   slowMs: number;
+  /**
+   * A step of this size is not made smaller for being slow, only for failing: what takes the time of so small a step is
+   * the step itself, as its commit is, and smaller ones would do less in the same time. A hundredth of `max` by default.
+   */
+  enough?: number;
 };
 
 export class StepSize {
@@ -32,7 +37,8 @@ export class StepSize {
   #most: number;
 
   constructor(limits: StepLimits) {
-    this.#limits = { min: 1, ...limits };
+    const { max, min = 1, enough = max / 100 } = limits;
+    this.#limits = { ...limits, min, enough };
     this.#most = limits.max;
   }
 
@@ -69,11 +75,11 @@ export class StepSize {
 
   /** A step of `size` was done in `ms`. */
   succeeded(size: number, ms: number): void {
-    const { slowMs } = this.#limits;
+    const { slowMs, enough } = this.#limits;
     if (size === 0) return; // how long it takes to find nothing does not depend on how much it might have been
-    if (ms > slowMs) this.#set(this.#most / 2);
+    if (ms > slowMs) this.#set(Math.max(this.#most / 2, Math.min(this.#most, enough)));
     // twice as much is expected to take twice as long; a step that was not full says nothing about more
-    else if (ms <= slowMs / 2 && size >= this.#most) this.#set(this.#most * 2);
+    else if ((ms <= slowMs / 2 || this.#most < enough) && size >= this.#most) this.#set(this.#most * 2);
   }
 
   /** A step of `size` failed after `ms`. Only what less work may mend makes the next one smaller. */

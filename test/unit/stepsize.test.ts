@@ -85,3 +85,17 @@ test("a step is run at the present size, measured, and its error passed on", asy
   expect(await size.full(async (most) => most)).toBe(true);
   expect(size.most).toBe(4);
 });
+
+test("a step that is enough is not made smaller for being slow, and grows back to it as soon as it is not", () => {
+  const size = new StepSize({ max: 1_000, slowMs: SLOW_MS, enough: 100 });
+  const sizes = Array.from({ length: 6 }, () => {
+    size.succeeded(size.most, SLOW_MS + 1);
+    return size.most;
+  });
+  expect(sizes).toEqual([500, 250, 125, 100, 100, 100]);
+  size.failed(new PostgresError("57014"), size.most, TIMEOUT_MS);
+  size.succeeded(size.most, SLOW_MS + 1);
+  expect(size.most).toBe(25);
+  for (let n = 0; n < 3; n++) size.succeeded(size.most, SLOW_MS);
+  expect(size.most).toBe(100);
+});

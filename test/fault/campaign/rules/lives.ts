@@ -5,7 +5,12 @@ import { clockOf } from "./repeats.ts";
 /** Rather more than the engine gives itself: a worker may still have to write what was delivered. */
 const STOP_MS_MAX = 9_000;
 const WORKER_STOP_MS_MAX = 29_000;
-const START_MS_MAX = 44_000;
+/** While all that it needs is there: a start waits for a store that is away. */
+const CALM_START_MS_MAX = 30_000;
+/** How long it takes at most until a store that is back is reached. */
+const RECONNECT_MS = 3_000;
+
+const HINDERING: ReadonlySet<History["spells"][number]["kind"]> = new Set(["frozen", "cut", "outage"]);
 
 export function judgeLives({ lives, spells }: History): Violation[] {
   return lives.flatMap((life): Violation[] => {
@@ -28,7 +33,7 @@ export function judgeLives({ lives, spells }: History): Violation[] {
           evidence: lastWords,
         },
       ];
-    if (readyAt === null && !wasFrozen(life, spells) && ended.at - life.startedAt > START_MS_MAX)
+    if (readyAt === null && calmMs(life, ended.at, spells) > CALM_START_MS_MAX)
       return [
         { rule: "stuck", subject: name, what: `${what}, and had not served until then`, evidence: lastWords },
       ];
@@ -47,6 +52,20 @@ export function judgeLives({ lives, spells }: History): Violation[] {
 
 function stopMsMax(name: string): number {
   return name.startsWith("deliver-") ? WORKER_STOP_MS_MAX : STOP_MS_MAX;
+}
+
+/** How long of its start it had Postgres and could run. */
+function calmMs({ member, startedAt }: Life, endedAt: number, spells: History["spells"]): number {
+  let calm = 0;
+  let at = startedAt;
+  const hindering = spells
+    .filter((spell) => (spell.member === null || spell.member === member) && HINDERING.has(spell.kind))
+    .sort((a, b) => a.from - b.from);
+  for (const { from, to } of hindering) {
+    calm += Math.max(0, Math.min(from, endedAt) - at);
+    at = Math.max(at, (to ?? endedAt) + RECONNECT_MS);
+  }
+  return calm + Math.max(0, endedAt - at);
 }
 
 function wasFrozen({ member, startedAt, readyAt, told, ended }: Life, spells: History["spells"]): boolean {
