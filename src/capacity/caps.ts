@@ -19,11 +19,13 @@ import {
   saveDecision,
 } from "../record/workspaces/caps.ts";
 import { type PartDay, partDays } from "../record/workspaces/parts.ts";
+import { judgedCounts } from "./counts.ts";
 import { judgeParts, limitsOf, partsIn, sharesOf } from "./parts.ts";
 import { dayOf } from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
+  type DayCounts,
   effective,
   evaluate,
   type Heard,
@@ -34,7 +36,7 @@ import {
   startState,
   watchAnew,
 } from "./policy.ts";
-import { judgeShadow, type ShadowCase, shadowInForce } from "./shadow.ts";
+import { type JudgedWorkspace, judgeShadow, shadowInForce } from "./shadow.ts";
 
 const SET_ATTEMPTS_MAX = 5;
 const NO_PARTS: NonNullable<CapState["parts"]> = {};
@@ -72,19 +74,17 @@ export async function judgeCaps(
   for (const day of counted) counts.get(day.workspaceId)?.push(day);
   await noteLooks(sql, counted, now);
   await noteStates(sql, statesToNote(judging.policy, rows, now), now);
+  const shadow = await shadowInForce(sql);
+  const policies = shadow === null ? [judging.policy] : [judging.policy, shadow.policy];
+  const cases: JudgedWorkspace[] = [];
+  for (const row of rows)
+    cases.push(await caseOf(sql, policies, row, counts.get(row.workspaceId) ?? [], now));
   const parts = new Map<string, PartDay[]>(ids.map((id) => [id, []]));
   for (const day of await partDays(sql, ids, now, COUNTED_DAYS_MAX)) parts.get(day.workspaceId)?.push(day);
-  const shadow = await shadowInForce(sql);
-  if (shadow !== null)
-    await judgeShadow(sql, shadow, casesOf(judging.policy, rows, counts), judging.heard, now);
-  for (const row of rows) {
-    const saved = await judgeOne(
-      judging,
-      row,
-      counts.get(row.workspaceId) ?? [],
-      parts.get(row.workspaceId) ?? [],
-      now,
-    );
+  if (shadow !== null) await judgeShadow(sql, shadow, cases, judging.heard, now);
+  for (const one of cases) {
+    const { row } = one;
+    const saved = await judgeOne(judging, one, parts.get(row.workspaceId) ?? [], now);
     // one that somebody has set meanwhile is judged next time
     if (saved?.kind === "saved" && saved.version !== null)
       await onChange({ workspaceId: row.workspaceId, handle: row.handle, version: saved.version });
@@ -103,17 +103,27 @@ function statesToNote(policy: Policy, rows: readonly CapacityRow[], now: number)
   });
 }
 
-function casesOf(
+async function caseOf(
+  sql: Sql,
+  policies: readonly Policy[],
+  row: CapacityRow,
+  counted: readonly DayRow[],
+  now: number,
+): Promise<JudgedWorkspace> {
+  const state = stateOf(row, policies[0] as Policy);
+  const days = await judgedCounts(sql, policies, { workspaceId: row.workspaceId, state }, counted, now);
+  return { row, state, override: overrideOf(row), days };
+}
+
+/** What a workspace is judged on now. */
+export async function countsToJudge(
+  sql: Sql,
   policy: Policy,
-  rows: readonly CapacityRow[],
-  counts: ReadonlyMap<string, DayRow[]>,
-): ShadowCase[] {
-  return rows.map((row) => ({
-    row,
-    state: stateOf(row, policy),
-    override: overrideOf(row),
-    days: daysOf(counts.get(row.workspaceId) ?? []),
-  }));
+  row: CapacityRow,
+  now: number,
+): Promise<readonly DayCounts[]> {
+  const counted = await dailyCounts(sql, [row.workspaceId], now, COUNTED_DAYS_MAX);
+  return (await caseOf(sql, [policy], row, counted, now)).days;
 }
 
 /** Sets what a person wants of the caps, or takes it back; null when there is no such workspace. */
@@ -157,14 +167,10 @@ export function daysOf(rows: readonly DayRow[]) {
 
 async function judgeOne(
   { sql, policy, heard }: JudgeParts,
-  row: CapacityRow,
-  rows: readonly DayRow[],
+  { row, state: known, override, days }: JudgedWorkspace,
   partRows: readonly PartDay[],
   now: number,
 ): Promise<Saved | null> {
-  const known = stateOf(row, policy);
-  const override = overrideOf(row);
-  const days = daysOf(rows);
   const inParts = judgeParts(
     { policy, plan: row.plan, capDay: row.capDay, now },
     known.parts ?? NO_PARTS,

@@ -10,11 +10,13 @@
 import { statSync } from "node:fs";
 import type { Clock } from "../clock.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
+import type { Looks } from "../record/db/looks.ts";
 import {
   type CapPolicyRow,
   findCapPolicy,
   insertCapPolicy,
   newestCapPolicy,
+  newestVersion,
 } from "../record/workspaces/cappolicies.ts";
 import { DEFAULT_POLICY, type Policy, policyVersion } from "./policy.ts";
 import { parsePolicy, pathOfPolicy, readPolicyFile } from "./policyfile.ts";
@@ -112,7 +114,7 @@ export type PolicyInForceParts = {
 /** The policy in force, as one process knows it. */
 export class PolicyInForce {
   readonly #parts: PolicyInForceParts;
-  #timer: NodeJS.Timeout | null = null;
+  #unfollow = () => {};
   #looking: Promise<void> | null = null;
   #isStopped = false;
   #known: VersionedPolicy = { version: BUILT_IN, policy: DEFAULT_POLICY };
@@ -129,12 +131,18 @@ export class PolicyInForce {
 
   /** A store that does not answer now is asked again: the built-in policy says meanwhile who reports complaints. */
   async open(): Promise<void> {
-    const look = () =>
-      this.#look().catch((error: unknown) => {
-        if (!this.#isStopped) this.#parts.onFault(error);
-      });
-    await look();
-    this.#timer = setInterval(() => void look(), LOOK_EVERY_MS);
+    await this.#look().catch((error: unknown) => {
+      if (!this.#isStopped) this.#parts.onFault(error);
+    });
+  }
+
+  /** Looks for another version, and at the file, every two seconds from now on. */
+  keepLooking(looks: Looks): void {
+    this.#unfollow = looks.ask(LOOK_EVERY_MS, newestVersion, (version: number | null) => {
+      const { path } = this.#parts;
+      if (version === null ? path !== null : version > this.#readVersion) void this.open();
+      else if (path !== null) this.#compare(path, false);
+    });
   }
 
   get version(): number {
@@ -160,7 +168,7 @@ export class PolicyInForce {
 
   /** What is being read is not waited for: Postgres may be silent. */
   stop(): void {
-    if (this.#timer) clearInterval(this.#timer);
+    this.#unfollow();
     this.#isStopped = true;
   }
 

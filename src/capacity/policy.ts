@@ -20,6 +20,7 @@ import {
   dayOf,
   dayPlus,
   deliveredWithin,
+  findBulkHarm,
   findHarm,
   type Harm,
   type HourMark,
@@ -48,7 +49,7 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-export type { DayCounts } from "../record/workspaces/caps.ts";
+export type { BulkCounts, DayCounts } from "../record/workspaces/caps.ts";
 export { COUNTED_DAYS_MAX } from "./policy/evidence.ts";
 export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
 export { ALL_HEARD, type DecidingNumbers, type Heard } from "./policy/health.ts";
@@ -143,7 +144,7 @@ export function evaluate(
   now: number,
   heard: Heard = ALL_HEARD,
 ): Evaluation {
-  const days = weighed(policy, withPostmaster(counted));
+  const days = weighed(policy, watchOf(policy, state), withPostmaster(counted), now);
   const today = dayOf(now);
   // a clock that steps back does not live a day twice
   const latest = state.evaluatedOn !== null && state.evaluatedOn > today ? state.evaluatedOn : today;
@@ -318,7 +319,8 @@ function followProbe(
 ): CapState {
   if (state.level !== "probing" || state.idleDays > 0 || state.since === null) return state;
   const now = Date.parse(ended) + DAY_MS;
-  const ill = illness(policy, days, state.since, ended);
+  // beside much transactional mail that is fine, a probe that is not would not show
+  const ill = illness(policy, days, state.since, ended) ?? illness(policy, days, state.since, ended, true);
   if (ill) {
     reasons.push(`Paused: the probe was not healthy, ${ill}.`);
     const pausedAt = [...recent(policy, state.pausedAt, now), now];
@@ -440,12 +442,28 @@ function judgeHarm(
   days: readonly DayCounts[],
   now: number,
 ): PolicyStep & { harm: Harm | null } {
-  const found = findHarm(policy, watchOf(policy, state), days, now);
+  const found = harmIn(policy, state, days, now);
   const step = found && applyHarm(policy, state, days, found, now);
   if (!step) return { state, reasons: [], harm: null };
   if (step.state.level !== "frozen" || state.level === "frozen") return { ...step, harm: found };
   const next = judgeHarm(policy, step.state, days, now);
   return next.harm === null ? { ...step, harm: found } : next;
+}
+
+/**
+ * The stream `bulk` is what a pause holds back first of all, so that it is judged by itself too: beside much transactional
+ * mail a bad list would be found late. That pauses, and does nothing less or more.
+ */
+export function harmIn(
+  policy: Policy,
+  state: CapState,
+  days: readonly DayCounts[],
+  now: number,
+): Harm | null {
+  const watch = watchOf(policy, state);
+  const ofAll = findHarm(policy, watch, days, now);
+  if (state.level === "paused" || ofAll?.pauses || ofAll?.shrinks) return ofAll;
+  return findBulkHarm(policy, watch, days, now) ?? ofAll;
 }
 
 function applyHarm(
@@ -509,11 +527,14 @@ function shrunken({ shrink }: Policy, capDay: number): number {
   return Math.min(capDay, Math.max(CAP_MIN, Math.floor(capDay * shrink.factor)));
 }
 
-function wording({ measure, since, days, sample, atLeast }: Harm, limit: Record<Measure, number>): string {
+function wording(
+  { measure, since, days, sample, atLeast, isBulk }: Harm,
+  limit: Record<Measure, number>,
+): string {
   const start = new Date(since).toISOString();
   const isHour = !start.endsWith("T00:00:00.000Z");
   const period = isHour ? `since ${start.slice(11, 16)}` : days === 1 ? "today" : `in ${days} days`;
-  const of = measure === "bounce" ? "tried" : "delivered where complaints are reported";
+  const of = `${measure === "bounce" ? "tried" : "delivered where complaints are reported"}${isBulk ? " in the stream bulk" : ""}`;
   return `${sample.events} ${measure}s ${period} against ${sample.of} ${of} are surely over ${percent(atLeast)}, the limit is ${percent(limit[measure])}`;
 }
 

@@ -13,6 +13,7 @@ import type { Plan } from "../rules/plans.ts";
 import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
 import { dayOf, dayPlus } from "./policy/evidence.ts";
 import {
+  type BulkCounts,
   type CapState,
   COUNTED_DAYS_MAX,
   type DayCounts,
@@ -309,27 +310,37 @@ function asGone(
   if (used === counts.used) return { ...counts, usedBulk, delayed: Math.min(delayed, counts.delayed) };
   // of a day on which nothing really went, what became of it is that of the day before
   const like = counts.used > 0 ? counts : earlier.findLast((one) => one.used > 0);
-  const found = like ? scaled(like, used / like.used) : counts;
-  return { ...found, day: counts.day, used, usedBulk, delayed };
+  if (!like) return { ...counts, used, usedBulk, delayed };
+  const share = used / like.used;
+  const { bulk, ...found } = scaled(like, share, like.usedBulk ? usedBulk / like.usedBulk : share);
+  return { ...found, day: counts.day, used, usedBulk, delayed, ...(bulk && usedBulk > 0 && { bulk }) };
 }
 
-function scaled(counts: DayCounts, share: number): DayCounts {
+function scaled(counts: DayCounts, share: number, bulkShare = share): DayCounts {
   const of = (count: number | undefined) => Math.round((count ?? 0) * share);
   return {
     day: counts.day,
+    ...scaledMail(counts, share),
+    ...(counts.bulk && { bulk: scaledMail(counts.bulk, bulkShare) }),
+    soft: of(counts.soft),
+    throttled: of(counts.throttled),
+    delayed: of(counts.delayed),
+    used: of(counts.used),
+    usedBulk: of(counts.usedBulk),
+    ...(counts.postmaster && { postmaster: counts.postmaster }),
+  };
+}
+
+function scaledMail(counts: BulkCounts, share: number): BulkCounts {
+  const of = (count: number | undefined) => Math.round((count ?? 0) * share);
+  return {
     attempted: of(counts.attempted),
     delivered: of(counts.delivered),
     bounced: of(counts.bounced),
     lateBounced: of(counts.lateBounced),
     blocked: of(counts.blocked),
-    soft: of(counts.soft),
-    throttled: of(counts.throttled),
     complained: of(counts.complained),
     fblDelivered: of(counts.fblDelivered),
-    delayed: of(counts.delayed),
-    used: of(counts.used),
-    usedBulk: of(counts.usedBulk),
-    ...(counts.postmaster && { postmaster: counts.postmaster }),
   };
 }
 

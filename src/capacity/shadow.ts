@@ -24,7 +24,7 @@ export async function shadowInForce(sql: Sql): Promise<ShadowPolicy | null> {
 }
 
 /** A workspace with the evidence that it is judged on. */
-export type ShadowCase = {
+export type JudgedWorkspace = {
   row: CapacityRow;
   state: CapState;
   override: Override | null;
@@ -34,7 +34,7 @@ export type ShadowCase = {
 export async function judgeShadow(
   sql: Sql,
   { digest, policy }: ShadowPolicy,
-  cases: readonly ShadowCase[],
+  cases: readonly JudgedWorkspace[],
   heard: Heard,
   now: number,
 ): Promise<void> {

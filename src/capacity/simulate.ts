@@ -9,26 +9,21 @@
  */
 
 import { DAY_MS } from "../clock.ts";
-import type { SourceCounts } from "../record/workspaces/caps.ts";
+import type { BulkCounts, SourceCounts } from "../record/workspaces/caps.ts";
 import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
 import { limitsOf, RESERVED_SHARE } from "../rules/plans.ts";
 import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
 import { Agenda } from "./agenda.ts";
+import { LatestMail } from "./latest.ts";
 import { SimulatedBacklog } from "./line.ts";
-import {
-  dayOf,
-  findHarm,
-  type Harm,
-  type SuspiciousBurst,
-  suspiciousBursts,
-  weighed,
-} from "./policy/evidence.ts";
+import { dayOf, type Harm, type SuspiciousBurst, suspiciousBursts, weighed } from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
   type DayCounts,
   effective,
   evaluate,
+  harmIn,
   type Level,
   type Override,
   type Policy,
@@ -78,6 +73,7 @@ export type SimulatedDay = DayCounts & {
   waiting: number;
   throttled: number;
   reputation: number;
+  bulk: BulkCounts;
   sources: SourceCounts[];
 };
 
@@ -127,7 +123,7 @@ type World = {
   state: CapState;
   override: Override | null;
   /** Up to 30 days, today last. */
-  recent: DayCounts[];
+  recent: SimulatedDay[];
   today: SimulatedDay;
   /** What moved since the last evaluation: without a bounce or complaint no evidence has grown. */
   moved: { any: boolean; events: boolean };
@@ -138,6 +134,8 @@ type World = {
   lines: { transactional: SimulatedBacklog; automation: SimulatedBacklog; month: SimulatedBacklog };
   /** In this bin. */
   arrived: { transactional: number; automation: number };
+  /** null: no stream of the scenario has a source. */
+  latest: LatestMail | null;
   agenda: Agenda;
   /** What receivers saw of the day; complaints as they are to be expected, in inboxes. */
   seen: { volume: number; bounced: number; inboxed: number; complained: number };
@@ -292,6 +290,7 @@ function worldOf(
       month: new SimulatedBacklog(),
     },
     arrived: { transactional: 0, automation: 0 },
+    latest: scenario.streams.some(({ source }) => source !== undefined) ? new LatestMail() : null,
     agenda: new Agenda(bins),
     seen: { volume: 0, bounced: 0, inboxed: 0, complained: 0 },
     badBegins: firstBadBin(scenario),
@@ -366,6 +365,7 @@ function evaluateNow(world: World, bin: number): void {
   const now = timeOf(bin);
   if (isWorthALook(world, now) && !world.evaluatorDown) {
     world.moved.any = world.moved.events = false;
+    world.latest?.shareOut(world.recent);
     const done = evaluate(policy, scenario.plan, state, world.recent, override, now);
     world.state = done.state;
     if (done.changed) noteChange(world, bin, state, done.reason, done.harm);
@@ -429,23 +429,25 @@ function arriveTransactional(world: World, bin: number, stream: number, count: n
   ledger.monthUsed += taken;
   ledger.dayUsed += taken;
   world.run.refused += count - taken;
+  noteLatest(world, stream, taken);
   world.arrived.transactional += taken;
   world.lines.transactional.join(bin, stream, taken);
 }
 
 /** The engine's own mail waits for the month to turn. */
-function arriveBulk(
-  { ledger, allowance, lines, arrived }: World,
-  bin: number,
-  stream: number,
-  count: number,
-): void {
+function arriveBulk(world: World, bin: number, stream: number, count: number): void {
+  const { ledger, allowance, lines, arrived } = world;
+  noteLatest(world, stream, count);
   const taken =
     lines.month.waiting > 0 ? 0 : Math.min(count, Math.max(0, allowance.monthLimit - ledger.monthUsed));
   ledger.monthUsed += taken;
   arrived.automation += taken;
   lines.automation.join(bin, stream, taken);
   lines.month.join(bin, stream, count - taken);
+}
+
+function noteLatest({ latest, workloads }: World, stream: number, count: number): void {
+  latest?.note((workloads[stream] as Workload).source, count);
 }
 
 function leaveMonth({ ledger, allowance, lines }: World, bin: number): void {
@@ -488,6 +490,7 @@ function send(world: World, bin: number, stream: number, arrived: number, count:
   const deferred = Math.max(throttled, binomial(random, count, world.deferredShare));
   today.used += count;
   today.attempted += count;
+  if (workload.bulk) today.bulk.attempted += count;
   today.throttled += deferred;
   seen.volume += count;
   run.sent += count;
@@ -500,8 +503,6 @@ function send(world: World, bin: number, stream: number, arrived: number, count:
     run.goodSent += count;
     run.goodThrottled += deferred;
   }
-  const { source } = workload;
-  if (source !== null) sourceIn(today, source).attempted += count;
   if (deferred > 0) {
     const retryAt = bin + 1 + binsAfter({ median_hours: world.retryMedian, spread: RETRY_SPREAD }, random);
     world.agenda.add(retryAt, "answer", bin, stream, arrived, deferred);
@@ -523,16 +524,15 @@ function answer(world: World, bin: number, stream: number, arrived: number, coun
   const fblDelivered = binomial(random, delivered, workload.fblShare);
   // nobody complains about what the spam folder holds
   const complained = binomial(random, fblDelivered, workload.complaint * (1 - spamShare));
-  today.blocked += blocked;
+  const atOnce = bounceAfter === null ? bounced : 0;
+  countAnswers(today, blocked, delivered, fblDelivered, atOnce);
+  if (bulk) countAnswers(today.bulk, blocked, delivered, fblDelivered, atOnce);
   if (soft > 0) today.soft = (today.soft ?? 0) + soft;
-  today.delivered += delivered;
-  today.fblDelivered += fblDelivered;
   for (const [name, share] of world.providers) sourceIn(today, name).fblDelivered += fblDelivered * share;
   seen.bounced += bounced;
   seen.inboxed += inboxed;
   seen.complained += inboxed * workload.complaint;
   if (bounceAfter === null) {
-    today.bounced += bounced;
     if (source !== null) sourceIn(today, source).bounced += bounced;
   } else
     for (let n = 0; n < bounced; n++)
@@ -551,21 +551,38 @@ function answer(world: World, bin: number, stream: number, arrived: number, coun
   delays[bin - arrived] = (delays[bin - arrived] as number) + count;
 }
 
+function countAnswers(
+  counts: BulkCounts,
+  blocked: number,
+  delivered: number,
+  fblDelivered: number,
+  bounced: number,
+): void {
+  counts.blocked += blocked;
+  counts.delivered += delivered;
+  counts.fblDelivered += fblDelivered;
+  counts.bounced += bounced;
+}
+
 /** What is heard now of earlier mail counts on the day of its send. */
 function hear(world: World, bin: number): void {
   if (!world.agenda.has(bin)) return;
   world.agenda.each(bin, (kind, sent, stream, arrived, count) => {
     if (kind === "answer") return answer(world, bin, stream, arrived, count);
     const day = world.run.days[Math.floor(sent / BINS_PER_DAY)] as SimulatedDay;
+    const isBulk = world.workloads[stream]?.bulk ?? false;
     world.moved.any = world.moved.events = true;
     if (kind === "complaint") {
       day.complained += count;
+      if (isBulk) day.bulk.complained += count;
       const source = stream === NO_STREAM ? forgedAt(world, sent) : providerOf(world);
       if (source !== null) sourceIn(day, source).complained += count;
       return;
     }
-    day.bounced += count;
-    day.lateBounced = (day.lateBounced ?? 0) + count;
+    for (const counts of isBulk ? [day, day.bulk] : [day]) {
+      counts.bounced += count;
+      counts.lateBounced = (counts.lateBounced ?? 0) + count;
+    }
     const { source } = world.workloads[stream] as Workload;
     if (source !== null) sourceIn(day, source).bounced += count;
   });
@@ -600,8 +617,10 @@ function sourceIn(day: SimulatedDay, name: string): SourceCounts {
 /** When the counts alone prove harm, whether or not anyone evaluates them. */
 function noticeProof(world: World, bin: number): void {
   if (world.provenAt !== null || !world.moved.events || bin < world.badBegins) return;
-  const days = weighed(world.policy, world.recent);
-  if (findHarm(world.policy, watchOf(world.policy, world.state), days, timeOf(bin))) world.provenAt = bin;
+  const { policy, state, recent } = world;
+  const now = timeOf(bin);
+  const days = weighed(policy, watchOf(policy, state), recent, now);
+  if (harmIn(policy, state, days, now)) world.provenAt = bin;
 }
 
 function finish(world: World, end: number): Run {
@@ -643,6 +662,10 @@ function dayBegun(day: string): SimulatedDay {
     fblDelivered: 0,
     delayed: 0,
     used: 0,
+    bulk: {
+      ...{ attempted: 0, delivered: 0, bounced: 0, lateBounced: 0 },
+      ...{ blocked: 0, complained: 0, fblDelivered: 0 },
+    },
     sources: [],
     cap: 0,
     demand: 0,

@@ -166,13 +166,14 @@ function watch(
     [sent, bounced] = [used, refused];
     const hour = bin / BINS_PER_HOUR;
     if (!Number.isInteger(hour)) return;
-    const found = suspicion(
-      policy,
-      watchOf(policy, state),
-      weighed(policy, counts),
-      FIRST_MS + hour * HOUR_MS,
-    );
-    watched.push({ hour, ...found });
+    const [watch, now] = [watchOf(policy, state), FIRST_MS + hour * HOUR_MS];
+    const days = weighed(policy, watch, counts, now);
+    const [ofAll, ofBulk] = [false, true].map((ofBulk) => suspicion(policy, watch, days, now, ofBulk)) as [
+      Record<Measure, number>,
+      Record<Measure, number>,
+    ];
+    const most = (measure: Measure) => Math.max(ofAll[measure], ofBulk[measure]);
+    watched.push({ hour, bounce: most("bounce"), complaint: most("complaint") });
   });
   return { watched, closeUps };
 }

@@ -152,7 +152,14 @@ function growthChanges(
 ): string[] {
   if (state.level !== "normal") return ["The cap does not grow before the level is normal."];
   const today = dayOf(now);
-  const about = { policy, plan, days: weighed(policy, withPostmaster(days)), override, now, heard };
+  const about = {
+    policy,
+    plan,
+    days: weighed(policy, watchOf(policy, state), withPostmaster(days), now),
+    override,
+    now,
+    heard,
+  };
   const growth = growthAfter(about, state, today, capDay);
   const turn = timeOf(Date.parse(today) + DAY_MS);
   return growth.grows
@@ -161,14 +168,25 @@ function growthChanges(
 }
 
 function harmChanges({ policy, state, days, now }: CapFacts): string[] {
-  const evidence = suspicion(policy, watchOf(policy, state), weighed(policy, withPostmaster(days)), now);
-  return (["bounce", "complaint"] as const).map((measure) => {
+  const watch = watchOf(policy, state);
+  const known = weighed(policy, watch, withPostmaster(days), now);
+  const evidence = suspicion(policy, watch, known, now);
+  const ofBulk = suspicion(policy, watch, known, now, true);
+  const measures = ["bounce", "complaint"] as const;
+  const aboutAll = measures.map((measure) => {
     const share = evidence[measure];
     const step = state.level === "normal" ? "freezes the cap" : "counts against the way back";
     const distance =
       share === 0 ? "there is no evidence of that" : `the evidence has come ${percent(share)} of the way`;
     return `A ${measure} rate that is surely over ${percent(policy.freeze[measure])} ${step}: ${distance}.`;
   });
+  const aboutBulk = measures
+    .filter((measure) => ofBulk[measure] > 0)
+    .map(
+      (measure) =>
+        `A ${measure} rate of the stream bulk that is surely over ${percent(policy.pause[measure])} pauses bulk mail: the evidence has come ${percent(ofBulk[measure])} of the way.`,
+    );
+  return [...aboutAll, ...aboutBulk];
 }
 
 function timeOf(ms: number): string {

@@ -1,18 +1,17 @@
 /** `postrider caps`: what the sending caps are, why, and what they will be; and setting them by hand. */
 import { Command, InvalidArgumentError } from "commander";
-import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
+import { countsToJudge, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
 import { fitCounts } from "../capacity/fit.ts";
 import { forecast, type QuotaAhead } from "../capacity/forecast.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import { dayOf, suspiciousBursts } from "../capacity/policy/evidence.ts";
 import { unknownOf } from "../capacity/policy/health.ts";
-import { COUNTED_DAYS_MAX, effective, type Override, type Policy } from "../capacity/policy.ts";
+import { effective, type Override, type Policy } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
 import {
   type CapacityRow,
   countsOfAll,
-  dailyCounts,
   findCapacity,
   listCapChanges,
   noteCapUse,
@@ -130,7 +129,7 @@ async function show(context: Context, options: CapsOf) {
   const override = overrideOf(row);
   const caps = effective(policy, row.plan, state, override, now);
   await noteCapUse(sql, [options.workspace]);
-  const days = daysOf(await dailyCounts(sql, [options.workspace], now, COUNTED_DAYS_MAX));
+  const days = await countsToJudge(sql, policy, row, now);
   const unknown = unknownOf(policy, days, dayOf(now), heardWith(config));
   const suspicious = suspiciousBursts(policy, days);
   const value = {
@@ -268,7 +267,7 @@ async function showForecast(context: Context, options: ForecastOptions) {
   const row = await capacityOf(context, workspace);
   const policy = options.policy ?? (await policyInForce(sql)).policy;
   await noteCapUse(sql, [workspace]);
-  const counts = daysOf(await dailyCounts(sql, [workspace], now, COUNTED_DAYS_MAX));
+  const counts = await countsToJudge(sql, policy, row, now);
   const about = { quota: await quotaOf(context, workspace), heard: heardWith(config) };
   const state = stateOf(row, policy);
   const ahead = forecast(policy, row.plan, state, counts, overrideOf(row), now, days, about);

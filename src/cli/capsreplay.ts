@@ -6,6 +6,7 @@ import { type Policy, policyVersion } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
 import { addTotals, type CapTotals, type Replay } from "../capacity/replay.ts";
 import { REPLAYED_DAYS_MAX, replayWorkspace } from "../capacity/replayed.ts";
+import { sayCount } from "../capacity/report/words.ts";
 import { shadowInForce } from "../capacity/shadow.ts";
 import { DAY_MS } from "../clock.ts";
 import { busiestWorkspaces } from "../record/workspaces/caps.ts";
@@ -161,10 +162,10 @@ function checkSpan(from: number, to: number, now: number): void {
 
 function differences(before: CapTotals, after: CapTotals, first: string, second: string): string[] {
   const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
-    `${sent} recipients sent to, ${bad} bounced or complained, ${delayed} waited (${Math.round(waiting_hours)} recipient-hours), ${freezes} freezes, ${pauses} pauses, ${shrinks} cuts`;
+    `${sayCount(sent)} recipients sent to, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${sayCount(waiting_hours)} recipient-hours), ${freezes} freezes, ${pauses} pauses, ${shrinks} cuts`;
   const change = (name: keyof CapTotals, what: string) => {
     const by = Math.round(after[name] - before[name]);
-    return by === 0 ? `as many ${what}` : `${Math.abs(by)} ${by > 0 ? "more" : "fewer"} ${what}`;
+    return by === 0 ? `as many ${what}` : `${sayCount(Math.abs(by))} ${by > 0 ? "more" : "fewer"} ${what}`;
   };
   const changes = [
     change("bad", "bounces and complaints"),

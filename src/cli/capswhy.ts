@@ -1,11 +1,10 @@
 /** `postrider caps why`: what the cap of a workspace is, why, what would change it and when. */
 import { Command } from "commander";
-import { daysOf, overrideOf, stateOf } from "../capacity/caps.ts";
+import { countsToJudge, overrideOf, stateOf } from "../capacity/caps.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
-import { COUNTED_DAYS_MAX } from "../capacity/policy.ts";
 import { whyCap } from "../capacity/why.ts";
-import { dailyCounts, findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
+import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import { type Context, type OutputOptions, say, unknownWorkspace, withContext } from "./context.ts";
@@ -39,7 +38,7 @@ async function why({ sql, clock, config }: Context, options: WhyOptions) {
     plan: row.plan,
     state: stateOf(row, policy),
     override: overrideOf(row),
-    days: daysOf(await dailyCounts(sql, [workspace], now, COUNTED_DAYS_MAX)),
+    days: await countsToJudge(sql, policy, row, now),
     heard: heardWith(config),
     now,
     used: { day: ledger.capDayUsed, hour: sum(ledger.hourUsed) },

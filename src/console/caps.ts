@@ -4,11 +4,10 @@ import { Worker } from "node:worker_threads";
 import Type from "typebox";
 import type { Keyring } from "../admission/keyring.ts";
 import type { Reservations } from "../admission/reserve.ts";
-import { daysOf, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
+import { countsToJudge, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
 import { forecast } from "../capacity/forecast.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import {
-  COUNTED_DAYS_MAX,
   checkPolicy,
   DEFAULT_POLICY,
   effective,
@@ -25,7 +24,7 @@ import { checkScenario } from "../capacity/workload.ts";
 import { DAY_MS } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { dailyCounts, findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
+import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
 import { advance, sum } from "../rules/ledger.ts";
@@ -113,19 +112,18 @@ export function capCalls(parts: CapParts): ConsoleCall[] {
 async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
   const { workspace, now } = visit;
   await noteCapUse(sql, [workspace.id]);
-  const [row, account, { policy, version }, history, counts] = await Promise.all([
+  const [row, account, { policy, version }, history] = await Promise.all([
     findCapacity(sql, workspace.id),
     readAccount(sql, workspace.id),
     policyInForce(sql),
     listCapChanges(sql, workspace.id, HISTORY_SHOWN),
-    dailyCounts(sql, [workspace.id], now, COUNTED_DAYS_MAX),
   ]);
   if (!row || !account) throw deny("not_found", "The workspace is gone.");
   const { ledger, allowance } = account;
   advance(ledger, now);
   const state = stateOf(row, policy);
   const override = overrideOf(row);
-  const days = daysOf(counts);
+  const days = await countsToJudge(sql, policy, row, now);
   const { dayLimit, monthLimit } = allowance;
   const monthLeft = Math.max(0, monthLimit - ledger.monthUsed);
   const dayLeft = dayLimit === null ? null : Math.max(0, dayLimit - ledger.dayUsed);

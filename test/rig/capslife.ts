@@ -37,9 +37,11 @@ export type BinOfLife = {
   caps: BinMail["caps"];
   arrived: BinMail["arrived"];
   waiting: BinMail["waiting"];
-  outcomes: Outcomes;
-  late: { day: number; bounced: number; complained: number }[];
+  outcomes: Record<Kind, Outcomes>;
+  late: { day: number; kind: Kind; bounced: number; complained: number }[];
 };
+type Kind = "transactional" | "automation";
+const KINDS = ["transactional", "automation"] as const;
 type Outcomes = { delivered: number; bounced: number; blocked: number; soft: number; fblDelivered: number };
 
 /** Receivers answer at once: what they defer is the subject of other tests. */
@@ -51,9 +53,16 @@ export function lifeOf(scenario: Scenario, seed: number): BinOfLife[] {
   return looks.slice(0, -1).map((look, n) => {
     const next = looks[n + 1] as (typeof looks)[number];
     const day = Math.floor(look.bin / (DAY_MS / BIN_MS));
-    const grown = (of: number, name: Counted): number =>
-      countOf(next.counts, of, name) - countOf(look.counts, of, name);
-    const lateBounced = grown(day, "lateBounced");
+    const grown = (of: number, kind: Kind, name: Counted): number =>
+      countOf(next.counts, of, kind, name) - countOf(look.counts, of, kind, name);
+    const outcomesOf = (kind: Kind): Outcomes => {
+      const delivered = grown(day, kind, "delivered");
+      const bounced = grown(day, kind, "bounced") - grown(day, kind, "lateBounced");
+      const blocked = grown(day, kind, "blocked");
+      // nothing is deferred here
+      const soft = grown(day, kind, "attempted") - delivered - bounced - blocked;
+      return { delivered, bounced, blocked, soft, fblDelivered: grown(day, kind, "fblDelivered") };
+    };
     return {
       bin: look.bin,
       now: FIRST_MS + look.bin * BIN_MS,
@@ -62,27 +71,28 @@ export function lifeOf(scenario: Scenario, seed: number): BinOfLife[] {
       caps: look.mail.caps,
       arrived: next.mail.arrived,
       waiting: next.mail.waiting,
-      outcomes: {
-        delivered: grown(day, "delivered"),
-        bounced: grown(day, "bounced") - lateBounced,
-        blocked: grown(day, "blocked"),
-        soft: grown(day, "soft"),
-        fblDelivered: grown(day, "fblDelivered"),
-      },
-      late: Array.from({ length: day + 1 }, (_, of) => ({
-        day: of,
-        bounced: grown(of, "lateBounced"),
-        complained: grown(of, "complained"),
-      })).filter(({ bounced, complained }) => bounced + complained > 0),
+      outcomes: { transactional: outcomesOf("transactional"), automation: outcomesOf("automation") },
+      late: Array.from({ length: day + 1 }, (_, of) =>
+        KINDS.map((kind) => ({
+          ...{ day: of, kind },
+          bounced: grown(of, kind, "lateBounced"),
+          complained: grown(of, kind, "complained"),
+        })),
+      )
+        .flat()
+        .filter(({ bounced, complained }) => bounced + complained > 0),
     };
   });
 }
 
-type Counted = "delivered" | "bounced" | "lateBounced" | "blocked" | "soft" | "fblDelivered" | "complained";
+type Counted = keyof NonNullable<DayCounts["bulk"]>;
 
-function countOf(counts: readonly DayCounts[], day: number, name: Counted): number {
+/** What is not of the stream `bulk` is transactional. */
+function countOf(counts: readonly DayCounts[], day: number, kind: Kind, name: Counted): number {
   const text = new Date(FIRST_MS + day * DAY_MS).toISOString().slice(0, 10);
-  return counts.find((one) => one.day === text)?.[name] ?? 0;
+  const known = counts.find((one) => one.day === text);
+  const ofBulk = known?.bulk?.[name] ?? 0;
+  return kind === "automation" ? ofBulk : (known?.[name] ?? 0) - ofBulk;
 }
 
 /**
@@ -120,8 +130,8 @@ export class RealLife {
   #ws!: TestWorkspace;
   #client!: Client;
   #waited = { transactional: 0, automation: 0 };
-  /** Delivered mail that nobody complained about and that did not come back, by day; first what is heard of. */
-  readonly #taken = new Map<number, { hearing: string[]; deaf: string[] }>();
+  /** Delivered mail that nobody complained about and that did not come back, by day and kind; first what is heard of. */
+  readonly #taken = new Map<string, { hearing: string[]; deaf: string[] }>();
 
   private constructor(stage: Stage, clock: MovableClock, processes: Processes) {
     this.#stage = stage;
@@ -240,8 +250,11 @@ export class RealLife {
 
   async #settle({ outcomes, now }: BinOfLife, where: string): Promise<void> {
     const { sql } = this.#api;
-    const replies = repliesOf(outcomes);
-    const expected = replies.length;
+    const replies = {
+      transactional: repliesOf(outcomes.transactional),
+      automation: repliesOf(outcomes.automation),
+    };
+    const expected = replies.transactional.length + replies.automation.length;
     const bags = await sql<{ id: string; generation: number }[]>`
       select id, generation from bag where workspace_id = ${this.#ws.id} and token is null order by id`;
     let went = 0;
@@ -251,14 +264,15 @@ export class RealLife {
       if (!claimed) throw new Error("a bag that nobody holds cannot be taken");
       for (const email of await loadOpen(sql, bag, claimed.emailIds)) {
         went++;
-        const next = replies.pop();
+        const kind = email.bulk ? "automation" : "transactional";
+        const next = replies[kind].pop();
         if (!next) continue;
         const time = { beganAt: now, at: now, shown: new Date(now).toISOString() };
         const recipients = recipientsOf(email.head);
         this.#processes.settler.note(
           attempted(bag, email, recipients, [next.reply], time, rulesFor(next.isHeard)).note,
         );
-        if (next.reply.code === 250) this.#note(email.id, next.isHeard, now);
+        if (next.reply.code === 250) this.#note(email.id, kind, next.isHeard, now);
       }
       this.#processes.settler.finish(bag, () => {});
     }
@@ -266,16 +280,16 @@ export class RealLife {
     expect(went, `${where}: what went`).toBe(expected);
   }
 
-  #note(id: string, isHeard: boolean, now: number): void {
-    const day = Math.floor((now - FIRST_MS) / DAY_MS);
-    const taken = this.#taken.get(day) ?? { hearing: [], deaf: [] };
+  #note(id: string, kind: Kind, isHeard: boolean, now: number): void {
+    const name = `${Math.floor((now - FIRST_MS) / DAY_MS)} ${kind}`;
+    const taken = this.#taken.get(name) ?? { hearing: [], deaf: [] };
     (isHeard ? taken.hearing : taken.deaf).push(id);
-    this.#taken.set(day, taken);
+    this.#taken.set(name, taken);
   }
 
   async #hear({ late, now }: BinOfLife): Promise<void> {
-    const told = late.flatMap(({ day, bounced, complained }): Told[] => {
-      const taken = this.#taken.get(day) ?? { hearing: [], deaf: [] };
+    const told = late.flatMap(({ day, kind, bounced, complained }): Told[] => {
+      const taken = this.#taken.get(`${day} ${kind}`) ?? { hearing: [], deaf: [] };
       const bounces = Array.from({ length: bounced }, () => taken.deaf.pop() ?? taken.hearing.pop());
       const complaints = Array.from({ length: complained }, () => taken.hearing.pop());
       return [

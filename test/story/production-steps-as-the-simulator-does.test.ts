@@ -84,6 +84,16 @@ async function count(workspaceId: string, counts: DayCounts): Promise<void> {
     on conflict (workspace_id, day, worker) do update set attempted = excluded.attempted, delivered = excluded.delivered,
       hard_bounced = excluded.hard_bounced, late_bounced = excluded.late_bounced, blocked = excluded.blocked,
       complained = excluded.complained, fbl_delivered = excluded.fbl_delivered`;
+  const { bulk } = counts;
+  if (bulk && bulk.attempted > 0)
+    await api.sql`
+      insert into part_tally (workspace_id, day, worker, stream, provider, source, attempted, delivered, hard_bounced, late_bounced,
+                              blocked, complained, fbl_delivered)
+      values (${workspaceId}, ${day}, 'test', 'bulk', '', '', ${bulk.attempted}, ${bulk.delivered}, ${bulk.bounced},
+              ${bulk.lateBounced ?? 0}, ${bulk.blocked}, ${bulk.complained}, ${bulk.fblDelivered})
+      on conflict (workspace_id, day, worker, stream, provider, source) do update set attempted = excluded.attempted,
+        delivered = excluded.delivered, hard_bounced = excluded.hard_bounced, late_bounced = excluded.late_bounced,
+        blocked = excluded.blocked, complained = excluded.complained, fbl_delivered = excluded.fbl_delivered`;
   await api.sql`
     insert into cap_use (workspace_id, day, used, delayed) values (${workspaceId}, ${day}, ${counts.used}, ${counts.delayed})
     on conflict (workspace_id, day) do update set used = excluded.used, delayed = excluded.delayed`;

@@ -141,7 +141,9 @@ test(
       "growth=1.6",
     );
     expect(found.outcomes).toHaveLength(2);
-    expect(found.summary[0]).toContain("Under default");
+    // the difference is what was asked
+    expect(found.summary[0]).toMatch(/default.*growth=1\.6/);
+    expect(found.summary.filter((sentence) => sentence.startsWith("Under default"))).toHaveLength(1);
     expect(Object.keys(found.outcomes[0]?.measures ?? {})).toEqual(
       expect.arrayContaining(["false_freezes_per_1000", "false_freezes_low", "false_freezes_high"]),
     );

@@ -73,6 +73,18 @@ const LIVES: Record<string, { seed: number; restarts: readonly number[]; scenari
       ],
     }),
   },
+  "a bad list in the stream bulk is paused for itself, beside transactional mail that is fine": {
+    seed: 4,
+    restarts: [400, 1_440],
+    scenario: checkScenario({
+      ...base,
+      days: 6,
+      streams: [
+        orders({ list: 200, at_hour: 6, every_day: true, bounce: 0.005 }),
+        list({ list: 60, at_hour: 9, from_day: 1, every_day: true, bounce: 0.4, bad: true }),
+      ],
+    }),
+  },
   "somebody sets the caps while mail of both kinds waits": {
     seed: 7,
     restarts: [130, 410],

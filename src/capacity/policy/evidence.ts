@@ -8,7 +8,7 @@
  */
 
 import { DAY_MS } from "../../clock.ts";
-import type { DayCounts } from "../../record/workspaces/caps.ts";
+import type { BulkCounts, DayCounts } from "../../record/workspaces/caps.ts";
 import { alternativesTo, logEvidence, lowerBound, type Sample } from "./evalue.ts";
 import type { Policy } from "./file.ts";
 
@@ -20,6 +20,7 @@ const HOUR_MS = 3_600_000;
 /** So many hours ago a window of an hour starts at most; the windows of days go on from there. */
 const HOURS_MAX = 24;
 const DAYS_OF_BUDGET = 30;
+const NO_HOURS: readonly HourMark[] = [];
 const LONG_WINDOW_SHARE = 0.8;
 const WINDOWS_OF_DAYS_SHARE = 0.35;
 const WINDOWS_OF_HOURS_SHARE = 0.25;
@@ -37,6 +38,8 @@ export type Harm = {
   atLeast: number;
   pauses: boolean;
   shrinks: boolean;
+  /** It is about the mail of the stream `bulk` alone. */
+  isBulk: boolean;
 };
 
 /** Of the mail of a day, in recipients: tried for the first time, answered, and bounced at once. */
@@ -46,7 +49,8 @@ type Progress = { tried: number; answered: number; bounced: number };
 export type HourMark = Progress & { hour: number };
 
 /** What has been used for a step, or was before the workspace came back: of that day only what comes on top counts. */
-export type JudgedEvidence = Progress & { day: string; complained: number };
+export type JudgedEvidence = JudgedProgress & { day: string; bulk?: JudgedProgress };
+type JudgedProgress = Progress & { complained: number };
 
 /** From where on evidence counts. */
 export type Watch = {
@@ -89,23 +93,55 @@ function kept<K, V>(known: Map<K, V>, key: K, make: () => V): V {
 }
 
 /**
+ * Whether it matters of which sources the bounces are: only where they stand in the way of a workspace. So production asks
+ * for them only then, and an ordinary workspace costs nothing.
+ */
+export function isDoubted(policy: Policy, watch: Watch, days: readonly DayCounts[], now: number): boolean {
+  const { evidence, healthy } = policy;
+  return (
+    days.some(
+      ({ attempted, bounced }) => bounced >= evidence.bounces_min && bounced > healthy.bounce * attempted,
+    ) || findHarm(policy, watch, days, now) !== null
+  );
+}
+
+/**
  * The counts with each source as heavy as it deserves. Strangers can cause bounces and complaints: they sign up addresses
  * that do not exist, or sign up and complain. They act over few sources, and a sender is not judged by one source: of its
- * events no more count than the rest of the mail has, and a few; unless most of the mail is of that source.
+ * events no more count than the rest of the mail has, and a few; unless most of the mail is of that source. Bounces are
+ * weighed where they are doubted.
  */
-export function weighed(policy: Policy, days: readonly DayCounts[]): readonly DayCounts[] {
+export function weighed(
+  policy: Policy,
+  watch: Watch,
+  days: readonly DayCounts[],
+  now: number,
+): readonly DayCounts[] {
   if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
+  const weighsBounces = isDoubted(policy, watch, days, now);
   const bursts = suspiciousBursts(policy, days);
   return days.map((counts) => {
     const here = bursts.filter(({ day }) => day === counts.day);
-    const excess = (measure: Measure) =>
+    const excessOf = (measure: Measure) =>
       here.reduce((sum, one) => sum + (one.measure === measure ? one.events - one.counted : 0), 0);
+    const excess = { bounced: weighsBounces ? excessOf("bounce") : 0, complained: excessOf("complaint") };
+    const { bulk } = counts;
     return {
       ...counts,
-      bounced: counts.bounced - excess("bounce"),
-      complained: counts.complained - excess("complaint"),
+      ...without(counts, excess),
+      ...(bulk && { bulk: { ...bulk, ...without(bulk, excess) } }),
     };
   });
+}
+
+type Events = Pick<DayCounts, "bounced" | "complained">;
+
+/** Nobody says in which stream the excess was: it counts in none. */
+function without({ bounced, complained }: Events, excess: Events): Events {
+  return {
+    bounced: Math.max(0, bounced - excess.bounced),
+    complained: Math.max(0, complained - excess.complained),
+  };
 }
 
 /** Events of one source, more than count. */
@@ -152,28 +188,29 @@ function sum<T>(of: readonly T[], value: (one: T) => number): number {
 }
 
 /** None that was refused for the sender's sake. */
-function triedOf({ attempted, blocked }: DayCounts): number {
+function triedOf({ attempted, blocked }: BulkCounts): number {
   return attempted - blocked;
 }
 
 /** With the bounces that came while we were connected, not those of mail that had been taken. */
-function answeredOf(counts: DayCounts): number {
+function answeredOf(counts: BulkCounts): number {
   return counts.delivered + atOnceOf(counts);
 }
 
-function atOnceOf({ bounced, lateBounced = 0 }: DayCounts): number {
+function atOnceOf({ bounced, lateBounced = 0 }: BulkCounts): number {
   return bounced - lateBounced;
 }
 
-function progressOf(counts: DayCounts): Progress {
+function progressOf(counts: BulkCounts): Progress {
   return { tried: triedOf(counts), answered: answeredOf(counts), bounced: atOnceOf(counts) };
 }
 
-/** What is known of the mail of the days `from` to `to`. */
-export function rates(days: readonly DayCounts[], from: string, to: string): Rates {
+/** What is known of the mail of the days `from` to `to`: of all of it, or of the stream `bulk`. */
+export function rates(days: readonly DayCounts[], from: string, to: string, ofBulk = false): Rates {
   let [tried, answered, bounced, complained, fblDelivered] = [0, 0, 0, 0, 0];
-  for (const counts of days) {
-    if (counts.day < from || counts.day > to) continue;
+  for (const day of days) {
+    if (day.day < from || day.day > to) continue;
+    const counts = ofBulk ? (day.bulk ?? NO_MAIL) : day;
     tried += triedOf(counts);
     answered += answeredOf(counts);
     bounced += counts.bounced;
@@ -194,6 +231,15 @@ function trials(tried: number, answered: number): number {
   return Math.max(tried, answered);
 }
 
+const NO_MAIL: BulkCounts = {
+  attempted: 0,
+  delivered: 0,
+  bounced: 0,
+  blocked: 0,
+  complained: 0,
+  fblDelivered: 0,
+};
+
 function sampleOf(events: number, of: number): Sample {
   const known = Math.max(0, events);
   return { events: known, of: Math.max(known, of) };
@@ -205,17 +251,22 @@ type VisitWindow = (measure: Measure, events: number, of: number, error: number,
 /**
  * The windows over which harm is looked for, with the error that each may make. The long one has most of a month's
  * error at once, since a new workspace is the likeliest to be bad; those of days and hours share 60% of it every month. Those of
- * hours count only what is known at once: of a late bounce or a complaint nobody says in which hour its mail was sent.
+ * hours count only what is known at once: of a late bounce or a complaint nobody says in which hour its mail was sent. The
+ * stream `bulk` has none of these.
  */
 function eachWindow(
   policy: Policy,
   watch: Watch,
   days: readonly DayCounts[],
   now: number,
+  ofBulk: boolean,
   visit: VisitWindow,
 ): void {
-  const { since, judged, hours } = watch;
+  const { since } = watch;
   if (since === null) return;
+  const hours = ofBulk ? NO_HOURS : watch.hours;
+  const judged = ofBulk ? watch.judged?.bulk : watch.judged;
+  const judgedOn = watch.judged?.day;
   const today = Math.floor(now / DAY_MS);
   const isYoung = today - dayNumber(since) < COUNTED_DAYS_MAX;
   const errorOfDay = (watch.error * WINDOWS_OF_DAYS_SHARE) / DAYS_OF_BUDGET;
@@ -228,10 +279,11 @@ function eachWindow(
   let complained = 0;
   let fblDelivered = 0;
   for (let n = days.length - 1; n >= 0; n--) {
-    const counts = days[n] as DayCounts;
-    const number = dayNumber(counts.day);
+    const { day, bulk } = days[n] as DayCounts;
+    const number = dayNumber(day);
     if (number > today) continue;
-    if (counts.day < since) break;
+    if (day < since) break;
+    const counts = ofBulk ? (bulk ?? NO_MAIL) : (days[n] as DayCounts);
     tried += triedOf(counts);
     answered += answeredOf(counts);
     atOnce += atOnceOf(counts);
@@ -244,7 +296,7 @@ function eachWindow(
     }
     complained += counts.complained;
     fblDelivered += counts.fblDelivered;
-    if (judged !== null && judged.day === counts.day) {
+    if (judged && judgedOn === day) {
       tried -= judged.tried;
       answered -= judged.answered;
       atOnce -= judged.bounced;
@@ -260,14 +312,42 @@ function eachWindow(
   }
 }
 
-/** What is surely so by any window, and goes furthest; null: nothing is. */
-export function findHarm(policy: Policy, watch: Watch, days: readonly DayCounts[], now: number): Harm | null {
+/** Of the stream `bulk` only what pauses; nothing less or more follows from it. */
+export function findBulkHarm(
+  policy: Policy,
+  watch: Watch,
+  days: readonly DayCounts[],
+  now: number,
+): Harm | null {
+  // no window is over a limit that each of its days keeps: as good as always, and three times as quick as to look
+  if (!watch.judged && days.every(({ bulk }) => bulk === undefined || keepsTo(policy.pause, bulk)))
+    return null;
+  const found = findHarm(policy, watch, days, now, true);
+  return found?.pauses ? { ...found, shrinks: false } : null;
+}
+
+function keepsTo(limit: Record<Measure, number>, counts: BulkCounts): boolean {
+  return (
+    counts.bounced <= limit.bounce * triedOf(counts) &&
+    counts.complained <= limit.complaint * counts.fblDelivered
+  );
+}
+
+/** What is surely so by any window, and goes furthest; null: nothing is. Of all mail, or of the stream `bulk`. */
+export function findHarm(
+  policy: Policy,
+  watch: Watch,
+  days: readonly DayCounts[],
+  now: number,
+  ofBulk = false,
+): Harm | null {
   const { evidence, freeze, pause, shrink } = policy;
   let worst: (HarmProof & { reach: number; surplus: number }) | null = null;
-  eachWindow(policy, watch, days, now, (measure, events, tried, error, since) => {
+  eachWindow(policy, watch, days, now, ofBulk, (measure, known, tried, error, since) => {
     const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
-    // more events than mail are of mail that was counted elsewhere
-    if (events < eventsMin || events > tried || events <= tried * freeze[measure]) return;
+    // what goes beyond the mail is of mail that was counted elsewhere
+    const events = Math.min(known, tried);
+    if (events < eventsMin || events <= tried * freeze[measure]) return;
     const of = Math.max(tried, evidence.attempted_min);
     const sample = sampleOf(events, of);
     const alternatives = alternativesTo(freeze[measure]);
@@ -281,33 +361,32 @@ export function findHarm(policy: Policy, watch: Watch, days: readonly DayCounts[
     if (worst && (reach < worst.reach || (reach === worst.reach && surplus <= worst.surplus))) return;
     worst = { measure, sample, error, since, pauses, shrinks, reach, surplus };
   });
-  return worst && harmOf(policy, worst, now);
+  return worst && harmOf(policy, worst, ofBulk, now);
 }
 
 type HarmProof = Pick<Harm, "measure" | "sample" | "since" | "pauses" | "shrinks"> & { error: number };
 
-function harmOf(policy: Policy, { error, ...proof }: HarmProof, now: number): Harm {
+function harmOf(policy: Policy, { error, ...proof }: HarmProof, isBulk: boolean, now: number): Harm {
   const { measure, sample, since, pauses, shrinks } = proof;
   const atLeast = lowerBound(sample, error, alternativesTo(policy.freeze[measure]));
   const days = Math.floor(now / DAY_MS) - Math.floor(since / DAY_MS) + 1;
-  return { measure, since, days, sample, atLeast, pauses, shrinks };
+  return { measure, since, days, sample, atLeast, pauses, shrinks, isBulk };
 }
 
-/** How far the evidence of the strongest window has come towards a freeze: at 1 there is one. */
+/** How far the evidence of the strongest window has come towards a freeze, or of the stream `bulk` towards a pause: at 1 there is one. */
 export function suspicion(
   policy: Policy,
   watch: Watch,
   days: readonly DayCounts[],
   now: number,
+  ofBulk = false,
 ): Record<Measure, number> {
+  const limits = ofBulk ? policy.pause : policy.freeze;
   const found = { bounce: 0, complaint: 0 };
-  eachWindow(policy, watch, days, now, (measure, events, of, error) => {
-    if (events <= of * policy.freeze[measure]) return;
-    const reached = logEvidence(
-      sampleOf(events, of),
-      policy.freeze[measure],
-      alternativesTo(policy.freeze[measure]),
-    );
+  eachWindow(policy, watch, days, now, ofBulk, (measure, events, of, error) => {
+    if (events <= of * limits[measure]) return;
+    const alternatives = alternativesTo(policy.freeze[measure]);
+    const reached = logEvidence(sampleOf(events, of), limits[measure], alternatives);
     found[measure] = Math.max(found[measure], Math.min(1, reached / -Math.log(error)));
   });
   return found;
@@ -337,7 +416,13 @@ export function markOf(counts: DayCounts, hour: number): HourMark {
 }
 
 export function judgedOf(counts: DayCounts): JudgedEvidence {
-  return { day: counts.day, ...progressOf(counts), complained: counts.complained };
+  const { day, bulk } = counts;
+  const hasBulk = bulk !== undefined && bulk.attempted > 0;
+  return { day, ...judgedPart(counts), ...(hasBulk && { bulk: judgedPart(bulk) }) };
+}
+
+function judgedPart(counts: BulkCounts): JudgedProgress {
+  return { ...progressOf(counts), complained: counts.complained };
 }
 
 /** A day that is no reason to hold a workspace back any longer: probably well below the freeze rates. */
@@ -352,13 +437,19 @@ export function isClean(policy: Policy, days: readonly DayCounts[], day: string)
   );
 }
 
-/** The rate that is probably not healthy in the days `from` to `to`; null: none. */
-export function illness(policy: Policy, days: readonly DayCounts[], from: string, to: string): string | null {
-  const sampled = rates(days, from, to);
+/** The rate that is probably not healthy in the days `from` to `to`, of all mail or of the stream `bulk`; null: none. */
+export function illness(
+  policy: Policy,
+  days: readonly DayCounts[],
+  from: string,
+  to: string,
+  ofBulk = false,
+): string | null {
+  const sampled = rates(days, from, to, ofBulk);
   for (const measure of ["bounce", "complaint"] as const) {
     const mean = posterior(policy, measure, sampled[measure]);
     if (mean >= policy.healthy[measure])
-      return `${measure}s are probably ${percent(mean)}, the limit is ${percent(policy.healthy[measure])}`;
+      return `${measure}s${ofBulk ? " of bulk mail" : ""} are probably ${percent(mean)}, the limit is ${percent(policy.healthy[measure])}`;
   }
   return null;
 }

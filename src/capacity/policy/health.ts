@@ -4,6 +4,7 @@
  */
 
 import type { DayCounts } from "../../record/workspaces/caps.ts";
+import { BULK } from "../../rules/stream.ts";
 import { dayPlus, type Harm, illness, type Measure, percent } from "./evidence.ts";
 import type { Policy } from "./file.ts";
 
@@ -113,10 +114,11 @@ export type DecidingNumbers = Record<string, number | string>;
 
 export function numbersOfHarm(
   limit: number,
-  { measure, since, days, sample, atLeast }: Harm,
+  { measure, since, days, sample, atLeast, isBulk }: Harm,
 ): DecidingNumbers {
   const { events, of } = sample;
-  return { measure, since: new Date(since).toISOString(), days, events, of, at_least: atLeast, limit };
+  const about = { measure, since: new Date(since).toISOString(), days, events, of, at_least: atLeast, limit };
+  return isBulk ? { ...about, stream: BULK } : about;
 }
 
 /** The day that has ended, and the window that ends with it. */

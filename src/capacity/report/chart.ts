@@ -214,18 +214,19 @@ function drawBand(
   return `<polygon points="${[...upper, ...lower].join(" ")}" fill="var(${color})" opacity="0.16"><title>${escapeHtml(name)}</title></polygon>`;
 }
 
-/** Names of limits that lie together are moved apart. */
+/** Names of limits that lie together are moved apart, and lie above the lines of the others. */
 function drawLimits(limits: NonNullable<Chart["limits"]>, ys: Scale, width: number): string {
+  const upwards = [...limits].sort((a, b) => a.at - b.at);
+  const lines = upwards.map(({ name, color, at }) => {
+    const y = px(ys.at(at));
+    return `<line x1="${LEFT}" x2="${width - RIGHT}" y1="${y}" y2="${y}" stroke="var(${color})" stroke-width="1.2" stroke-dasharray="5 4"><title>${escapeHtml(name)}</title></line>`;
+  });
   let above = Number.POSITIVE_INFINITY;
-  return [...limits]
-    .sort((a, b) => a.at - b.at)
-    .map(({ name, color, at }) => {
-      const y = px(ys.at(at));
-      above = Math.min(ys.at(at) - 3, above - LIMIT_LABEL_PX);
-      return `<line x1="${LEFT}" x2="${width - RIGHT}" y1="${y}" y2="${y}" stroke="var(${color})" stroke-width="1.2" stroke-dasharray="5 4"><title>${escapeHtml(name)}</title></line>
-<text x="${width - RIGHT - 3}" y="${px(above)}" text-anchor="end" style="fill:var(${color})">${escapeHtml(name)}</text>`;
-    })
-    .join("\n");
+  const names = upwards.map(({ name, color, at }) => {
+    above = Math.min(ys.at(at) - 3, above - LIMIT_LABEL_PX);
+    return `<text class="limit" x="${width - RIGHT - 3}" y="${px(above)}" text-anchor="end" style="fill:var(${color})">${escapeHtml(name)}</text>`;
+  });
+  return [...lines, ...names].join("\n");
 }
 
 function drawSeries(series: Series, { x, y }: Chart, xs: Scale, ys: Scale, height: number): string {

@@ -188,7 +188,7 @@ function evidenceChart({ shown, watched }: StudyResult, days: number): Chart {
       (a, b) => a[0] - b[0],
     );
   return {
-    title: `Evidence for a freeze, by the hour (seed ${shown.seed}): a step is taken at 100%`,
+    title: `Evidence for a step, by the hour (seed ${shown.seed}): it is taken at 100%`,
     x: { label: "day", most: days, says: (day) => String(Number(day.toFixed(1))) },
     y: { label: "of what a step needs", most: 1.1, says: (share) => `${Math.round(share * 100)}%` },
     limits: [{ name: "step", color: "--red", at: 1 }],
@@ -229,7 +229,7 @@ function closeUpCharts({ closeUps, shown }: StudyResult): string {
     });
   });
   const pauses = shown.changes.filter(({ level }) => level === "paused").length;
-  const more = pauses > closeUps.length ? `<p>And ${pauses - closeUps.length} more pauses.</p>` : "";
+  const more = pauses > closeUps.length ? `<p>Pauses not drawn: ${pauses - closeUps.length}.</p>` : "";
   return `<div class="multiples">${charts.join("")}</div>${more}`;
 }
 

@@ -9,9 +9,9 @@ export function summarise(study: Study): string[] {
   const first = outcomes[0] as StudyResult;
   const second = outcomes[1];
   return [
-    ...ofOne(first, scenario.value, runs, days, outcomes.length > 1),
     ...(second ? ofTwo(first, second) : []),
     ...(sweep ? ofSweep(sweep.parameter, sweep.points) : []),
+    ...ofOne(first, scenario.value, runs, days, outcomes.length > 1),
   ];
 }
 
@@ -112,7 +112,7 @@ function ofTwo(first: StudyResult, second: StudyResult): string[] {
     ];
   });
   if (differences.length === 0)
-    return [`${second.name} makes no difference to this scenario that these runs can tell.`];
+    return [`These runs show no difference between ${first.name} and ${second.name}.`];
   return [`${second.name} against ${first.name}: ${differences.join("; ")}.`];
 }
 

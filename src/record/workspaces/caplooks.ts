@@ -3,7 +3,7 @@
 import { DAY_MS } from "../../clock.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
-import type { DayCounts, DayRow } from "./caps.ts";
+import type { BulkCounts, DayCounts, DayRow } from "./caps.ts";
 
 /** Of a workspace with mail in every five minutes 288 rows a day, some 200 bytes each. */
 export const LOOKS_KEPT_DAYS = 8;
@@ -28,6 +28,16 @@ const LOOK_COUNTS = [
   "used",
   "usedBulk",
 ] as const;
+/** Behind those, and behind what waited, where there was mail in the stream `bulk`. */
+const BULK_COUNTS = [
+  "attempted",
+  "delivered",
+  "bounced",
+  "lateBounced",
+  "blocked",
+  "complained",
+  "fblDelivered",
+] as const satisfies (keyof BulkCounts)[];
 
 /** Writes down the counts that have changed since the last look, at most every five minutes. */
 export async function noteLooks(sql: Sql | Tx, days: readonly DayRow[], now: number): Promise<void> {
@@ -35,14 +45,16 @@ export async function noteLooks(sql: Sql | Tx, days: readonly DayRow[], now: num
   const seen = days.filter(({ day }) => dayNumber(day) > today - LOOKED_DAYS && dayNumber(day) <= today);
   if (seen.length === 0) return;
   const counts = seen.map((day) => `"{${LOOK_COUNTS.map((name) => day[name] ?? 0)}}"`);
+  const ofBulk = seen.map(({ bulk }) => `"{${bulk ? BULK_COUNTS.map((name) => bulk[name] ?? 0) : ""}}"`);
   await sql`
     insert into cap_look (workspace_id, day, at, counts)
     select n.workspace_id, n.day, ${new Date(now)}, n.counts from (
       select t.workspace_id, t.day,
-             t.counts::int[] || case when t.day = ${today} then array[l.waiting, l.waiting_bulk] else array[0, 0] end as counts
+             t.counts::int[] || case when t.day = ${today} then array[l.waiting, l.waiting_bulk] else array[0, 0] end
+               || t.bulk::int[] as counts
       from unnest(${plainArray(seen.map(({ workspaceId }) => workspaceId))}::uuid[],
-                  ${plainArray(seen.map(({ day }) => dayNumber(day)))}::int[], ${plainArray(counts)}::text[])
-        as t(workspace_id, day, counts)
+                  ${plainArray(seen.map(({ day }) => dayNumber(day)))}::int[], ${plainArray(counts)}::text[],
+                  ${plainArray(ofBulk)}::text[]) as t(workspace_id, day, counts, bulk)
       join ledger l on l.workspace_id = t.workspace_id) as n
     left join lateral (
       select o.counts, o.at from cap_look o where o.workspace_id = n.workspace_id and o.day = n.day order by o.at desc limit 1
@@ -88,9 +100,11 @@ export async function looksBetween(sql: Sql, workspaceId: string, from: Date, to
   return rows.map(({ at, day, counts }) => {
     const known = Object.fromEntries(LOOK_COUNTS.map((name, n) => [name, counts[n] ?? 0]));
     const waits = LOOK_COUNTS.length;
+    const ofBulk = counts.slice(waits + 2);
+    const bulk = Object.fromEntries(BULK_COUNTS.map((name, n) => [name, ofBulk[n] ?? 0]));
     return {
       at: at.getTime(),
-      counts: { day, ...known } as unknown as DayCounts,
+      counts: { day, ...known, ...(ofBulk.length > 0 && { bulk }) } as unknown as DayCounts,
       waiting: counts[waits] ?? 0,
       waitingBulk: counts[waits + 1] ?? 0,
     };

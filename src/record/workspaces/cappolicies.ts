@@ -22,6 +22,10 @@ export async function newestCapPolicy(sql: Sql | Tx, known = 0): Promise<CapPoli
   return row ?? null;
 }
 
+export function newestVersion(sql: Sql) {
+  return sql`(select max(version) from cap_policy)`;
+}
+
 export async function findCapPolicy(sql: Sql | Tx, version: number): Promise<CapPolicyRow | null> {
   const [row] = await sql<CapPolicyRow[]>`
     select ${columns(sql)} from cap_policy where version = ${version}`;

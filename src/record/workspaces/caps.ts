@@ -3,7 +3,7 @@
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
 import type { Overrides, Plan } from "../../rules/plans.ts";
-import type { StreamDefinitions, StreamShares } from "../../rules/stream.ts";
+import { BULK, type StreamDefinitions, type StreamShares } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { type SenderLimit, savePartLimits } from "./senderlimits.ts";
 
@@ -54,11 +54,18 @@ export type DayCounts = {
   used: number;
   /** Of that, mail that is not transactional. */
   usedBulk?: number;
+  /** Of all this, the mail of the stream `bulk`; left out: none. */
+  bulk?: BulkCounts;
   /** What came of single sources, where that is known: strangers act over few of them. */
   sources?: readonly SourceCounts[];
   /** What providers say of the day on their pages for senders, as an operator imported it. */
   postmaster?: readonly PostmasterDay[];
 };
+
+export type BulkCounts = Pick<
+  DayCounts,
+  "attempted" | "delivered" | "bounced" | "lateBounced" | "blocked" | "complained" | "fblDelivered"
+>;
 
 /** Of one domain of the workspace. */
 export type PostmasterDay = {
@@ -70,7 +77,10 @@ export type PostmasterDay = {
 };
 export type PostmasterReputation = "high" | "medium" | "low" | "bad";
 
-/** A source is where events come from that somebody else may cause: a receiver, or a form that is open to all. */
+/**
+ * A source is where events come from that somebody else may cause: the domain of a receiver. What was attempted is the
+ * share that the source has in the latest mail.
+ */
 export type SourceCounts = { name: string } & Pick<
   DayCounts,
   "attempted" | "bounced" | "complained" | "fblDelivered"
@@ -128,16 +138,18 @@ export async function dailyCounts(
   days: number,
 ): Promise<DayRow[]> {
   const since = Math.floor(now / DAY_MS) - days + 1;
-  const [rows, sources, postmaster] = await Promise.all([
+  const [rows, bulk, sources, postmaster] = await Promise.all([
     countsByDay(sql, workspaceIds, now, days),
+    bulkOf(sql, workspaceIds, since),
     sourcesOf(sql, workspaceIds, since),
     postmasterOf(sql, workspaceIds, since),
   ]);
   return rows.map((row) => {
     const key = `${row.workspaceId} ${row.day}`;
-    const [ofSources, ofPostmaster] = [sources.get(key), postmaster.get(key)];
+    const [ofBulk, ofSources, ofPostmaster] = [bulk.get(key), sources.get(key), postmaster.get(key)];
     return {
       ...row,
+      ...(ofBulk && { bulk: ofBulk[0] }),
       ...(ofSources && { sources: ofSources }),
       ...(ofPostmaster && { postmaster: ofPostmaster }),
     };
@@ -145,6 +157,22 @@ export async function dailyCounts(
 }
 
 type OfDay = { workspaceId: string; day: string };
+
+/** Of the mail of the built-in stream: bulk streams with a name are judged by themselves. */
+async function bulkOf(
+  sql: Sql | Tx,
+  workspaceIds: readonly string[],
+  since: number,
+): Promise<Map<string, BulkCounts[]>> {
+  const rows = await sql<(OfDay & BulkCounts)[]>`
+    select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
+           sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
+           sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked, sum(complained)::int as complained,
+           sum(fbl_delivered)::int as "fblDelivered"
+    from part_tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since} and stream = ${BULK}
+    group by workspace_id, part_tally.day`;
+  return byDay(rows);
+}
 
 /** Of those that complained: of the others nothing has to be known. */
 async function sourcesOf(

@@ -1,0 +1,108 @@
+/**
+ * Strangers type addresses that do not exist into a form: the bounces of their domain do not stop a sender, and are shown.
+ * Nothing is counted for it while mail is settled; the suppressed addresses tell.
+ */
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { bounceSources } from "../../src/record/workspaces/bouncesources.ts";
+import { MovableClock } from "../rig/clock.ts";
+import { commandLine } from "../rig/command.ts";
+import { handKeeper } from "../rig/keeping.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
+import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+const DAY_MS = 86_400_000;
+const TODAY = Math.floor(Date.now() / DAY_MS);
+const clock = new MovableClock(TODAY * DAY_MS + DAY_MS / 4);
+let stage: Stage;
+let api: TestApi;
+beforeAll(async () => {
+  stage = await openStage();
+  api = await testApi({ ...stage, clock });
+});
+afterAll(async () => {
+  await api.stop();
+  await stage.close();
+});
+
+test("sixty bounces of one domain freeze nothing, and are shown", async () => {
+  const ws = await api.workspace("pro");
+  await lives(ws, { good: 140, forged: 60, domains: ["forged.test"] });
+  await judge();
+  expect(await levelOf(ws)).toBe("normal");
+  const line = commandLine(stage);
+  const { suspicious } = await line.json<{ suspicious: object[] }>("caps", "status", "--workspace", ws.id);
+  expect(suspicious).toEqual([
+    { day: dayText(TODAY), source: "forged.test", measure: "bounce", events: 60, counted: 4 },
+  ]);
+  const { out } = await line.postrider("caps", "why", "--workspace", ws.id);
+  expect(out).toContain("Suspicious: 60 bounces from forged.test");
+});
+
+test("as many bounces of all domains pause", async () => {
+  const ws = await api.workspace("pro");
+  await lives(ws, { good: 140, forged: 60, domains: Array.from({ length: 12 }, (_, n) => `d${n}.test`) });
+  await judge();
+  expect(await levelOf(ws)).toBe("paused");
+});
+
+test("a list at one domain pauses, since most of the latest mail goes there", async () => {
+  const ws = await api.workspace("pro");
+  await lives(ws, { good: 40, forged: 60, domains: ["list.test"] });
+  await judge();
+  expect(await levelOf(ws)).toBe("paused");
+});
+
+test("whom somebody let in again counts no longer", async () => {
+  const ws = await api.workspace("pro");
+  await lives(ws, { good: 10, forged: 8, domains: ["forged.test"] });
+  const bounced = async () => (await bounceSources(api.sql, ws.id, clock.now(), 30)).bounces;
+  expect(await bounced()).toMatchObject([
+    { name: "forged.test", bounced: 8 },
+    { name: "own.test", bounced: 1 },
+  ]);
+  await api.sql`update suppressed_address set undone_at = now() where workspace_id = ${ws.id} and identity like '%@forged.test'`;
+  expect(await bounced()).toMatchObject([{ name: "own.test", bounced: 1 }]);
+});
+
+type Life = { good: number; forged: number; domains: readonly string[] };
+
+/** Sends it all, and has the forged part bounce, and one e-mail of the good part. */
+async function lives(ws: TestWorkspace, { good, forged, domains }: Life): Promise<void> {
+  const to = [
+    ...Array.from({ length: forged }, (_, n) => `${randomUUID()}@${domains[n % domains.length]}`),
+    ...Array.from(
+      { length: good },
+      (_, n) => `${randomUUID()}@${n === 0 ? "own.test" : `good${n % 9}.test`}`,
+    ),
+  ];
+  for (let at = 0; at < to.length; at += 100) {
+    const emails = to.slice(at, at + 100).map((address) => ({ ...mail(), to: `Somebody <${address}>` }));
+    expect((await ws.client.post("/emails/batch", emails)).status).toBe(200);
+  }
+  const bounced = to.slice(0, forged + 1);
+  await api.sql`
+    insert into suppressed_address (workspace_id, id, address_hash, identity, email, reason, counted_day, created_at)
+    select ${ws.id}, e.id, decode(md5(address), 'hex'), address, address, 'bounce', ${TODAY}, now()
+    from unnest(${bounced}::text[]) as b(address)
+    join email e on e.workspace_id = ${ws.id} and e.head -> 'to' ->> 0 like '%' || address || '%'`;
+  await api.sql`
+    insert into tally (workspace_id, day, worker, attempted, delivered, hard_bounced)
+    values (${ws.id}, ${TODAY}, 'test', ${good + forged}, ${good - 1}, ${bounced.length})`;
+}
+
+async function judge(): Promise<void> {
+  const hand = handKeeper(stage, clock);
+  while (await hand.keeper.caps()) {}
+  await hand.close();
+}
+
+async function levelOf({ id }: TestWorkspace): Promise<string | undefined> {
+  const [row] = await api.sql<{ level: string }[]>`
+    select state ->> 'level' as level from capacity where workspace_id = ${id}`;
+  return row?.level;
+}
+
+function dayText(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
+}
