@@ -7,7 +7,8 @@ import { isShown } from "./shell.tsx";
 import { applyTheme, nextTheme } from "./theme.ts";
 
 const SHOWN_MAX = 10;
-const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+/** Of an e-mail, by itself or as the Message-ID that receivers name. */
+const EMAIL_ID = /^<?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})(?:@[^@>]*)?>?$/i;
 type Command = { name: string; hint: string; act(): void };
 
 export function Palette({ onClose }: { onClose(): void }) {
@@ -39,7 +40,7 @@ export function Palette({ onClose }: { onClose(): void }) {
         aria-expanded="true"
         aria-controls="commands"
         aria-activedescendant={found[at] ? `command-${at}` : undefined}
-        placeholder="Go to a screen, or paste an address or an id"
+        placeholder="Go to a screen, or paste an address or a Message-ID"
         value={text}
         onInput={({ currentTarget }) => {
           setText(currentTarget.value);
@@ -77,7 +78,8 @@ function commandsFor(text: string, parts: Console): Command[] {
 
 function searches(text: string): Command[] {
   const to = (name: string, path: string): Command => ({ name, hint: "find", act: () => go(path) });
-  if (UUID.test(text)) return [to(`Open the e-mail ${text}`, `/emails/${text}`)];
+  const id = EMAIL_ID.exec(text)?.[1]?.toLowerCase();
+  if (id !== undefined) return [to(`Open the e-mail ${id}`, `/emails/${id}`)];
   if (!text.includes("@"))
     return text.length < 3
       ? []

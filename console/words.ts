@@ -27,6 +27,11 @@ export function fullTime(at: string | number): string {
   return absolute.format(new Date(at));
 }
 
+/** A sentence of the server, with its times as people here read them. */
+export function withFullTimes(sentence: string): string {
+  return sentence.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, fullTime);
+}
+
 export function ago(at: string | number, now: number): string {
   const seconds = Math.round((new Date(at).getTime() - now) / 1000);
   for (const [unit, length] of SPANS)

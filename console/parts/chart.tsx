@@ -57,9 +57,9 @@ export function Chart({
     <figure class="chart">
       <figcaption>
         <strong>{title}</strong>
-        {series.map(({ name, colour, values }) => (
+        {series.map(({ name, colour, values, isDashed }) => (
           <span key={name} class="key">
-            <i class={`c${colour}`} />
+            <i class={`c${colour} ${isDashed ? "dashed" : ""}`} />
             {name}
             {values.length > 0 && <b>{sayLast(values, unit)}</b>}
           </span>

@@ -50,7 +50,6 @@ export function PreviewFrame({
         title={title}
         sandbox=""
         referrerpolicy="no-referrer"
-        loading="lazy"
       />
     </div>
   );

@@ -13,6 +13,10 @@ type Change = {
 
 /** The calls that matter most; others are shown as they were made. */
 const WORDS: Record<string, string> = {
+  "POST session": "signed in",
+  "DELETE session": "signed out",
+  "DELETE sessions": "signed out everywhere",
+  "POST reset/confirm": "chose a new password by mail",
   "POST keys": "created a key",
   "DELETE keys/{id}": "revoked a key",
   "POST members": "invited somebody",
@@ -35,7 +39,8 @@ export function AuditScreen() {
         columns={[
           {
             name: "Who",
-            cell: ({ account }) => account?.email ?? "nobody",
+            shrinks: true,
+            cell: ({ account }) => <span class="ellipsis">{account?.email ?? "nobody"}</span>,
             csv: ({ account }) => account?.email,
           },
           { name: "What", cell: ({ action }) => WORDS[action] ?? action, csv: ({ action }) => action },

@@ -8,7 +8,7 @@ import { Area, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { capital, count, fullTime, plain } from "../words.ts";
+import { capital, count, fullTime, plain, withFullTimes } from "../words.ts";
 
 type Cap = { used: number; limit: number; grown: number };
 type Change = {
@@ -145,13 +145,13 @@ function State({ level, override, hears_reports, policy_version, why }: Caps) {
         {LEVELS[level]}
       </p>
       {why.why.map((sentence) => (
-        <p key={sentence}>{sentence}</p>
+        <p key={sentence}>{withFullTimes(sentence)}</p>
       ))}
       <details>
         <summary>What would change it</summary>
         <ul>
           {why.changes.map((sentence) => (
-            <li key={sentence}>{sentence}</li>
+            <li key={sentence}>{withFullTimes(sentence)}</li>
           ))}
         </ul>
       </details>

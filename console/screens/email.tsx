@@ -49,6 +49,7 @@ export function EmailScreen({ id }: { id: string }) {
     >
       <Refusal error={error} />
       {isOpen(email.status) && <Waiting id={id} />}
+      <Suppression email={email} />
       <div class="columns">
         <div>
           <Content email={email} />
@@ -88,8 +89,14 @@ function Heading({ email }: { email: Email }) {
 }
 
 function Actions({ email, ask, onDone }: { email: Email; ask(what: Asked): void; onDone(): Promise<void> }) {
-  const { status, to } = email;
-  const retry = () => call("POST", "queue/retry", { destination: to[0]?.split("@").at(-1) }).then(onDone);
+  const { status, to, cc, bcc } = email;
+  const retry = async () => {
+    const destinations = new Set(
+      [...to, ...cc, ...bcc].map((address) => address.split("@").at(-1)?.replace(">", "")),
+    );
+    for (const destination of destinations) await call("POST", "queue/retry", { destination });
+    await onDone();
+  };
   return (
     <>
       {status === "deferred" && <Do name="Retry now" isPrimary act={retry} />}
@@ -124,6 +131,20 @@ function Waiting({ id }: { id: string }) {
           </strong>
         </>
       )}
+    </p>
+  );
+}
+
+const SUPPRESSING = ["bounced", "complained", "suppressed"];
+
+/** Who looks at a bounce asks next whether mail goes to this address again. */
+function Suppression({ email }: { email: Email }) {
+  const address = email.events.findLast(({ type }) => SUPPRESSING.includes(type))?.recipient;
+  if (!address) return null;
+  return (
+    <p class="banner">
+      Bounces and complaints may suppress an address.{" "}
+      <a href={`${BASE}/suppressions?${new URLSearchParams({ find: address })}`}>Is {address} suppressed?</a>
     </p>
   );
 }

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { Badge, Card, Copy, Screen } from "../parts/bits.tsx";
 import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { qrCode } from "../parts/qrcode.ts";
 import { useConsole } from "../session.ts";
 import { PASSWORD_HINT } from "./reset.tsx";
 
@@ -88,17 +89,18 @@ function SecondFactor() {
     return (
       <Card title="Second factor">
         <p>An app on your phone shows a code, which signing in then asks for.</p>
-        <Do name="Turn it on" act={async () => setSecret(await call<Secret>("POST", "totp", {}))} />
+        <Do name="Turn it on" act={async () => setSecret(await call<Secret>("POST", "totp/secret"))} />
       </Card>
     );
   return (
     <Card title="Second factor">
       <ol>
         <li>
-          Enter this secret in your app, or <a href={secret.uri}>open the app</a>.
+          Scan this code with your app, <a href={secret.uri}>open the app</a>, or enter the secret in it.
         </li>
         <li>Write down the secret, for the day when the phone is lost.</li>
       </ol>
+      <QrCode text={secret.uri} label="The secret as a QR code" />
       <p class="copied">
         <code>{secret.secret}</code> <Copy text={secret.secret} />
       </p>
@@ -106,6 +108,27 @@ function SecondFactor() {
         {proof}
       </Form>
     </Card>
+  );
+}
+
+const QUIET_MODULES = 4;
+
+/** Dark on light in both themes: some readers know no other. */
+function QrCode({ text, label }: { text: string; label: string }) {
+  const rows = qrCode(text);
+  const size = rows.length + 2 * QUIET_MODULES;
+  const path = rows
+    .flatMap((row, y) => row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : "")))
+    .join("");
+  return (
+    <svg
+      class="qr-code"
+      role="img"
+      aria-label={label}
+      viewBox={`${-QUIET_MODULES} ${-QUIET_MODULES} ${size} ${size}`}
+    >
+      <path d={path} />
+    </svg>
   );
 }
 

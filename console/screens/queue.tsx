@@ -121,7 +121,7 @@ export function Counts({ emails }: { emails: Queue["emails"] }) {
 const FLOW: Column<Destination>[] = [
   { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight ?? 0) },
   {
-    name: "Delivered a minute",
+    name: "Per minute",
     numeric: true,
     wide: true,
     cell: ({ delivered_per_minute }) => count(delivered_per_minute ?? 0),

@@ -3,7 +3,8 @@ import { useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Graph } from "../parts/graph.tsx";
 import { BASE } from "../place.ts";
-import { fullTime } from "../words.ts";
+import type { Contact } from "../shapes.ts";
+import { fullTime, withFullTimes } from "../words.ts";
 import type { Automation } from "./automations.tsx";
 
 type RunStep = {
@@ -28,6 +29,8 @@ type Run = {
 export function RunScreen({ id, other }: { id: string; other: string }) {
   const { data: automation } = useGet<Automation>(`v1/automations/${id}`);
   const { data: run, error } = useGet<Run>(`v1/automations/${id}/runs/${other}`);
+  const contactPath = automation && run && `audiences/${automation.audience_id}/contacts/${run.contact_id}`;
+  const { data: contact } = useGet<Contact>(contactPath && `v1/${contactPath}`);
   const done = useMemo(
     () =>
       new Map(
@@ -63,11 +66,7 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
                 facts={[
                   [
                     "Contact",
-                    automation && (
-                      <a href={`${BASE}/audiences/${automation.audience_id}/contacts/${run.contact_id}`}>
-                        Open
-                      </a>
-                    ),
+                    contactPath && <a href={`${BASE}/${contactPath}`}>{contact?.email ?? "Open"}</a>,
                   ],
                   ["Started", fullTime(run.started_at)],
                   ["Next step", run.next_step_at && <Time at={run.next_step_at} />],
@@ -81,7 +80,7 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
                   <li key={step.key}>
                     <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
                     <div class="reply">
-                      {step.output.result} {step.output.detail}
+                      {step.output.result} <Detail step={step} />
                     </div>
                   </li>
                 ))}
@@ -93,6 +92,14 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
       )}
     </Screen>
   );
+}
+
+/** Of a step that sends, the e-mail; of one that waits, until when. */
+function Detail({ step: { type, output } }: { step: RunStep }) {
+  if (output.detail === null) return null;
+  if (type === "send" && output.result === "done")
+    return <a href={`${BASE}/emails/${output.detail}`}>the e-mail</a>;
+  return <>{withFullTimes(output.detail)}</>;
 }
 
 function Did({ output, at }: { output: RunStep["output"]; at: string }) {

@@ -351,8 +351,8 @@ function Attempts({ path }: { path: string }) {
         },
         {
           name: "Words",
-          cell: ({ response, error }) => <span class="reply">{error ?? response.slice(0, 300)}</span>,
-          csv: ({ response, error }) => error ?? response,
+          cell: (attempt) => <span class="reply">{wordsOf(attempt).slice(0, 300)}</span>,
+          csv: wordsOf,
         },
         {
           name: "Took",
@@ -375,6 +375,11 @@ function Attempts({ path }: { path: string }) {
       }
     />
   );
+}
+
+/** The endpoint's own words tell more than ours about its status. */
+function wordsOf({ response, error }: Attempt): string {
+  return response || (error ?? "");
 }
 
 function Edit({ webhook, onDone, onClose }: { webhook: Webhook; onDone(): Promise<void>; onClose(): void }) {

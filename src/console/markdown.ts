@@ -20,10 +20,19 @@ export function renderMarkdown(source: string, linkTo: (target: string) => strin
       continue;
     }
     const last = sections.at(-1);
-    if (last) last.text += ` ${block.lines.join(" ")}`;
+    if (last) last.text += ` ${wordsOf(block)}`;
     html.push(blockHtml(block, inline));
   }
   return { title: sections[0]?.title ?? "", html: html.join("\n"), sections };
+}
+
+/** What is searched: without the marks of links, tables and code. */
+function wordsOf({ lines }: Block): string {
+  const text = lines.filter((line) => !/^[|\s:-]+$/.test(line)).join(" ");
+  return text
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/[|`*\\]/g, " ")
+    .replace(/\s+/g, " ");
 }
 
 type Block = { kind: "text" | "code" | "list" | "table"; lines: string[] };

@@ -36,7 +36,7 @@ export function endpointHtml(endpoint: Endpoint, document: ApiDocument, baseUrl:
   const { operationId, summary, description, parameters = [], requestBody, responses } = operation;
   const body = requestBody?.content["application/json"];
   const parts = [
-    `<h2 id="${operationId}">${escapeHtml(summary)}</h2>`,
+    `<h2 id="${operationId}">${withCode(summary)}</h2>`,
     `<p><code>${method} ${escapeHtml(path)}</code></p>`,
     `<p>${withCode(description)}</p>`,
     table(
@@ -187,7 +187,7 @@ function code(text: string): string {
 }
 
 /** Descriptions have code in backticks. */
-function withCode(text: string): string {
+export function withCode(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 

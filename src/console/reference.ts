@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { turn } from "../turn.ts";
 import { escapeHtml, type Rendered, renderMarkdown } from "./markdown.ts";
-import { type ApiDocument, type Endpoint, endpointHtml, endpointsOf } from "./operations.ts";
+import { type ApiDocument, type Endpoint, endpointHtml, endpointsOf, withCode } from "./operations.ts";
 import { STYLE } from "./referencestyle.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
@@ -156,7 +156,7 @@ function titleOf(source: string): string {
 function endpointList(endpoints: readonly Endpoint[]): string {
   const items = endpoints.map(
     ({ method, path, tag, operation }) =>
-      `<li><a href="/docs/api/${tag}#${operation.operationId}"><code>${method} ${escapeHtml(path)}</code></a> ${escapeHtml(operation.summary)}</li>`,
+      `<li><a href="/docs/api/${tag}#${operation.operationId}"><code>${method} ${escapeHtml(path)}</code></a> ${withCode(operation.summary)}</li>`,
   );
   return `<ul class="endpoints">${items.join("")}</ul>`;
 }
@@ -180,6 +180,7 @@ function ranked(entries: readonly FoundPage[], words: readonly string[]): FoundP
 }
 
 function excerpt(text: string, word: string): string {
-  const at = Math.max(0, text.toLowerCase().indexOf(word) - EXCERPT_CHARS / 4);
+  const found = Math.max(0, text.toLowerCase().indexOf(word) - EXCERPT_CHARS / 4);
+  const at = found === 0 ? 0 : Math.max(0, text.indexOf(" ", found));
   return text.slice(at, at + EXCERPT_CHARS).trim();
 }

@@ -62,14 +62,7 @@ const ConfirmedReset = Type.Object(
   closed,
 );
 const TotpSecret = Type.String({ pattern: "^[A-Z2-7]{32}$" });
-const TotpOn = Type.Object(
-  {
-    secret: Type.Optional(TotpSecret),
-    code: Type.Optional(CodeText),
-    password: Type.Optional(GivenPassword),
-  },
-  closed,
-);
+const TotpOn = Type.Object({ secret: TotpSecret, code: CodeText, password: GivenPassword }, closed);
 const TotpOff = Type.Object({ password: GivenPassword, code: CodeText }, closed);
 
 /** The key of the demo workspace, and the handle of that workspace: only its members see the key. */
@@ -107,6 +100,7 @@ export function signInCalls(parts: SignInParts): ConsoleCall[] {
       ...{ method: "POST", path: "reset/confirm", body: ConfirmedReset },
       handle: (visit) => confirmReset(parts, visit),
     }),
+    accountCall({ method: "POST", path: "totp/secret", changesNothing: true, handle: offerTotp }),
     accountCall({ method: "POST", path: "totp", body: TotpOn, handle: (visit) => totpOn(parts, visit) }),
     accountCall({ method: "DELETE", path: "totp", body: TotpOff, handle: (visit) => totpOff(parts, visit) }),
   ];
@@ -323,19 +317,17 @@ async function confirmReset(parts: SignInParts, { request, body, now }: Visit): 
   return { status: 200, body: { object: "reset" } };
 }
 
+function offerTotp({ session }: VisitOf<KnownPerson>): ConsoleAnswer {
+  const secret = newTotpSecret();
+  return { status: 200, body: { object: "totp", secret, uri: totpUri(secret, session.email) } };
+}
+
 async function totpOn(parts: SignInParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
-  const { secret, code, password } = visit.body as { secret?: string; code?: string; password?: string };
+  const { secret, code, password } = visit.body as { secret: string; code: string; password: string };
   const { session, now } = visit;
-  if (secret === undefined) {
-    const offered = newTotpSecret();
-    return {
-      status: 200,
-      body: { object: "totp", secret: offered, uri: totpUri(offered, session.email) },
-    };
-  }
   if (session.hasTotp) throw deny("validation_error", "Codes are asked for already. Turn them off first.");
-  const { id } = await expectPassword(parts, visit, password ?? "");
-  const step = stepOfCode(secret, code ?? "", now);
+  const { id } = await expectPassword(parts, visit, password);
+  const step = stepOfCode(secret, code, now);
   if (step === null || !(await takeTotpStep(parts.sql, id, step)))
     throw codeRequired(
       "The code is wrong. Check the clock of your device, and enter the code that is shown now.",

@@ -134,7 +134,7 @@ test("a code is taken once, and asked for after the password only", async () => 
   const { email } = await person(engine.sql, workspace.id);
   const browser = new Browser(engine.consoleUrl);
   await browser.signIn(email);
-  const { secret } = (await browser.post<{ secret: string }>("totp", {})).body;
+  const { secret } = (await browser.post<{ secret: string }>("totp/secret")).body;
   const step = Math.floor(Date.now() / STEP_MS);
   const on = await browser.post("totp", { secret, code: codeAt(secret, step - 1), password: PASSWORD });
   expect(on.body).toEqual({ object: "totp", enabled: true });

@@ -1,5 +1,6 @@
 /** People at the console in a real Chromium: one browser for each test file, one session for each page. */
 import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, test } from "vitest";
 import type { PersonRole } from "../../src/rules/people.ts";
 import type { Role } from "../../src/rules/roles.ts";
 import { CHROMIUM_PATH } from "./chromium.ts";
@@ -9,6 +10,8 @@ import type { TestWorkspace } from "./workspace.ts";
 
 /** Sooner than the test's own deadline, so that what was waited for is named. */
 const ACTION_MS_MAX = 20_000;
+const OPENING_MS_MAX = 120_000;
+const STORY_MS_MAX = 120_000;
 
 export type View = { dress?: "light" | "dark"; width?: number };
 
@@ -47,9 +50,7 @@ export class Chromium {
     const { email } = await person(engine.sql, workspaceId, role);
     const page = await this.page(view);
     await page.goto(`${engine.consoleUrl}/console`);
-    await page.getByLabel("Email").fill(email);
-    await page.getByLabel("Password").fill(PASSWORD);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await signIn(page, email);
     await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
     return page;
   }
@@ -57,6 +58,13 @@ export class Chromium {
   close(): Promise<void> {
     return this.#browser.close();
   }
+}
+
+/** On the page that asks for it. What comes next is the test's to wait for. */
+export async function signIn(page: Page, email: string, password = PASSWORD): Promise<void> {
+  await page.getByLabel("Email").fill(email);
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Sign in" }).click();
 }
 
 export type ConsoleScene = {
@@ -81,4 +89,20 @@ export async function openConsole(
       await engine.stop();
     },
   };
+}
+
+/** For all tests of a file. It is there once they run. */
+export function sceneOf<S extends { close(): Promise<void> }>(open: () => Promise<S>): S {
+  const scene = {} as S;
+  beforeAll(async () => {
+    if (CHROMIUM_PATH !== null) Object.assign(scene, await open());
+  }, OPENING_MS_MAX);
+  afterAll(() => scene.close?.());
+  return scene;
+}
+
+/** A test that needs a browser. Elsewhere it is skipped, and says why. */
+export function inChromium(fact: string, run: () => Promise<void>, msMax = STORY_MS_MAX): void {
+  const isHere = CHROMIUM_PATH !== null;
+  test.runIf(isHere)(isHere ? fact : `${fact} (skipped: there is no chromium in PATH)`, run, msMax);
 }

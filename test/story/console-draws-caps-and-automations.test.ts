@@ -1,76 +1,62 @@
 /** The simulator answers with sentences and charts; the graph of an automation shows its steps, and refuses a wrong document in words. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { CHROMIUM_PATH } from "../rig/chromium.ts";
-import { type ConsoleScene, openConsole } from "../rig/page.ts";
+import { expect } from "vitest";
+import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 
-const HAS_CHROMIUM = CHROMIUM_PATH !== null;
-let scene: ConsoleScene;
-beforeAll(async () => {
-  if (HAS_CHROMIUM) scene = await openConsole();
+const scene = sceneOf(openConsole);
+
+inChromium("a scenario is simulated", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/caps/simulator`);
+  await page.getByLabel("Scenario").selectOption("bought-list");
+  await page.getByLabel("Days").fill("30");
+  await page.getByLabel("Workspaces").fill("1");
+  await page.getByRole("button", { name: "Simulate" }).click();
+  await page.getByText(/bad e-mails go out before the first step/).waitFor({ timeout: 60_000 });
+  expect(await page.getByRole("img", { name: /^The first workspace from/ }).count()).toBe(1);
+  expect(await page.getByLabel("Days").inputValue()).toBe("30");
+  expect(chromium.complaints).toEqual([]);
 });
-afterAll(() => scene?.close());
 
-test.runIf(HAS_CHROMIUM)(
-  "a scenario is simulated",
-  async () => {
-    const { engine, workspace, chromium } = scene;
-    const page = await chromium.pageOf(engine, workspace.id);
-    await page.goto(`${engine.consoleUrl}/console/caps/simulator`);
-    await page.getByLabel("Scenario").selectOption("bought-list");
-    await page.getByLabel("Days").fill("30");
-    await page.getByLabel("Workspaces").fill("1");
-    await page.getByRole("button", { name: "Simulate" }).click();
-    await page.getByText(/bad e-mails go out before the first step/).waitFor({ timeout: 60_000 });
-    expect(await page.getByRole("img", { name: /^The first workspace from/ }).count()).toBe(1);
-    expect(await page.getByLabel("Days").inputValue()).toBe("30");
-    expect(chromium.complaints).toEqual([]);
-  },
-  120_000,
-);
-
-test.runIf(HAS_CHROMIUM)(
-  "the graph of an automation follows its document",
-  async () => {
-    const { engine, workspace, chromium } = scene;
-    const steps = [
-      { wait: "2h" },
-      {
-        // biome-ignore lint/suspicious/noThenProperty: the word of the document
-        split: [{ if: [{ field: "contact.tags", contains: "vip" }], then: [{ tag: { add: ["greeted"] } }] }],
-      },
-    ];
-    const { body: audience } = await workspace.client.post<{ id: string }>("/audiences", {
-      name: "Customers",
-    });
-    const document = { name: "Welcome", audience_id: audience.id, event: "signed.up", entry: "once", steps };
-    const { body } = await workspace.client.post<{ id: string }>("/automations", document);
-    const email = "ann@example.net";
-    await workspace.client.post(`/audiences/${audience.id}/contacts`, { email });
-    await workspace.client.post("/events", { audience_id: audience.id, email, name: "signed.up" });
-    const [run] = await engine.sql<{ id: string }[]>`
+inChromium("the graph of an automation follows its document", async () => {
+  const { engine, workspace, chromium } = scene;
+  const steps = [
+    { wait: "2h" },
+    {
+      // biome-ignore lint/suspicious/noThenProperty: the word of the document
+      split: [{ if: [{ field: "contact.tags", contains: "vip" }], then: [{ tag: { add: ["greeted"] } }] }],
+    },
+  ];
+  const { body: audience } = await workspace.client.post<{ id: string }>("/audiences", {
+    name: "Customers",
+  });
+  const document = { name: "Welcome", audience_id: audience.id, event: "signed.up", entry: "once", steps };
+  const { body } = await workspace.client.post<{ id: string }>("/automations", document);
+  const email = "ann@example.net";
+  await workspace.client.post(`/audiences/${audience.id}/contacts`, { email });
+  await workspace.client.post("/events", { audience_id: audience.id, email, name: "signed.up" });
+  const [run] = await engine.sql<{ id: string }[]>`
       insert into run_step (workspace_id, run_id, seq, position, kind, result, began_at, ended_at)
       select workspace_id, id, 1, '1.0.0', 'tag', 'done', now(), now() from run where workspace_id = ${workspace.id}
       returning run_id as id`;
-    const page = await chromium.pageOf(engine, workspace.id, "member");
-    await page.goto(`${engine.consoleUrl}/console/automations/${body.id}/runs/${run?.id}`);
-    const tag = page.locator(".step", { hasText: "+ greeted" });
-    await expect.poll(() => tag.getAttribute("class")).toContain("done");
-    await page.goto(`${engine.consoleUrl}/console/automations/${body.id}`);
-    const graph = page.getByRole("region", { name: "Steps" });
-    for (const words of ["1 here now", "1 done", "signed.up", "2h", 'if tags contains "vip"', "+ greeted"])
-      await graph.getByText(words).waitFor();
-    await page.getByRole("tab", { name: "Document" }).click();
-    const editor = page.getByLabel("Document of the automation");
-    await editor.fill((await editor.inputValue()).replace('"2h"', '"2 fortnights"'));
-    await page.getByRole("button", { name: "Save as the next version" }).click();
-    await page.getByRole("alert").getByText("steps[0].wait").waitFor();
-    await editor.fill((await editor.inputValue()).replace('"2 fortnights"', '"3h"'));
-    await page.getByRole("button", { name: "Save as the next version" }).click();
-    await page.getByRole("tab", { name: "Graph" }).click();
-    await graph.getByText("3h").waitFor();
-    await page.getByLabel("Version").selectOption("1");
-    await graph.getByText("2h").waitFor();
-    expect(page.url()).toContain("version=1");
-  },
-  120_000,
-);
+  const page = await chromium.pageOf(engine, workspace.id, "member");
+  await page.goto(`${engine.consoleUrl}/console/automations/${body.id}/runs/${run?.id}`);
+  const tag = page.locator(".step", { hasText: "+ greeted" });
+  await expect.poll(() => tag.getAttribute("class")).toContain("done");
+  await page.goto(`${engine.consoleUrl}/console/automations/${body.id}`);
+  const graph = page.getByRole("region", { name: "Steps" });
+  for (const words of ["1 here now", "1 done", "signed.up", "2h", 'if tags contains "vip"', "+ greeted"])
+    await graph.getByText(words).waitFor();
+  await page.getByRole("tab", { name: "Document" }).click();
+  const editor = page.getByLabel("Document of the automation");
+  await editor.fill((await editor.inputValue()).replace('"2h"', '"2 fortnights"'));
+  await page.getByRole("button", { name: "Save as the next version" }).click();
+  await page.getByRole("alert").getByText("steps[0].wait").waitFor();
+  await editor.fill((await editor.inputValue()).replace('"2 fortnights"', '"3h"'));
+  await page.getByRole("button", { name: "Save as the next version" }).click();
+  await page.getByRole("tab", { name: "Graph" }).click();
+  await graph.getByText("3h").waitFor();
+  await page.getByLabel("Version").selectOption("1");
+  await graph.getByText("2h").waitFor();
+  expect(page.url()).toContain("version=1");
+});

@@ -1,43 +1,33 @@
 /** A file of ten thousand rows is imported with progress; the rows that are wrong are listed with their reasons. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { CHROMIUM_PATH } from "../rig/chromium.ts";
+import { expect } from "vitest";
 import { PATIENT } from "../rig/engine.ts";
-import { type ConsoleScene, openConsole } from "../rig/page.ts";
+import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 
-const HAS_CHROMIUM = CHROMIUM_PATH !== null;
-let scene: ConsoleScene;
-beforeAll(async () => {
-  if (HAS_CHROMIUM) scene = await openConsole(["api"], { settings: PATIENT });
-});
-afterAll(() => scene?.close());
+const scene = sceneOf(() => openConsole(["api"], { settings: PATIENT }));
 
 const ROWS = 10_000;
 
-test.runIf(HAS_CHROMIUM)(
-  "ten thousand rows, two of them wrong",
-  async () => {
-    const { engine, workspace, chromium } = scene;
-    const { body } = await workspace.client.post<{ id: string }>("/audiences", { name: "Customers" });
-    const rows = Array.from({ length: ROWS }, (_, n) => `person${n}@example.net,Person ${n}`);
-    rows[10] = "not an address,Nobody";
-    rows[20] = ",Nobody";
-    const page = await chromium.pageOf(engine, workspace.id, "member");
-    await page.goto(`${engine.consoleUrl}/console/audiences/${body.id}/import`);
-    const buffer = Buffer.from(["email,first_name", ...rows].join("\n"));
-    await page.getByLabel("CSV file").setInputFiles({ name: "customers.csv", mimeType: "text/csv", buffer });
-    await page.getByLabel("Where they agreed").fill("checkout of the shop");
-    await page.getByRole("button", { name: "Import", exact: true }).click();
-    await page.getByRole("progressbar").waitFor();
-    await page
-      .getByRole("status")
-      .getByText("10,000 of 10,000 rows: 9,998 imported, 2 rejected")
-      .waitFor({ timeout: 90_000 });
-    const rejected = page.getByRole("region", { name: "Rejected rows" });
-    expect(await rejected.getByRole("row").count()).toBe(3);
-    // the progress is in the URL, so that it survives a reload
-    await page.reload();
-    await page.getByRole("heading", { name: "Imported" }).waitFor();
-    expect(chromium.complaints).toEqual([]);
-  },
-  150_000,
-);
+inChromium("ten thousand rows, two of them wrong", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { body } = await workspace.client.post<{ id: string }>("/audiences", { name: "Customers" });
+  const rows = Array.from({ length: ROWS }, (_, n) => `person${n}@example.net,Person ${n}`);
+  rows[10] = "not an address,Nobody";
+  rows[20] = ",Nobody";
+  const page = await chromium.pageOf(engine, workspace.id, "member");
+  await page.goto(`${engine.consoleUrl}/console/audiences/${body.id}/import`);
+  const buffer = Buffer.from(["email,first_name", ...rows].join("\n"));
+  await page.getByLabel("CSV file").setInputFiles({ name: "customers.csv", mimeType: "text/csv", buffer });
+  await page.getByLabel("Where they agreed").fill("checkout of the shop");
+  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await page.getByRole("progressbar").waitFor();
+  await page
+    .getByRole("status")
+    .getByText("10,000 of 10,000 rows: 9,998 imported, 2 rejected")
+    .waitFor({ timeout: 90_000 });
+  const rejected = page.getByRole("region", { name: "Rejected rows" });
+  expect(await rejected.getByRole("row").count()).toBe(3);
+  // the progress is in the URL, so that it survives a reload
+  await page.reload();
+  await page.getByRole("heading", { name: "Imported" }).waitFor();
+  expect(chromium.complaints).toEqual([]);
+});

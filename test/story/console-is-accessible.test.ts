@@ -3,62 +3,60 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { screensOf } from "../browser/screens/list.ts";
-import { openPlace, type Place } from "../browser/screens/place.ts";
-import { openShop, type Shop } from "../browser/screens/shop.ts";
-import { CHROMIUM_PATH } from "../rig/chromium.ts";
-import { Chromium, type View } from "../rig/page.ts";
+import { openPlace } from "../browser/screens/place.ts";
+import { openShop } from "../browser/screens/shop.ts";
+import { Chromium, inChromium, sceneOf, signIn, type View } from "../rig/page.ts";
 
-const HAS_CHROMIUM = CHROMIUM_PATH !== null;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SCREENS_MS_MAX = 240_000;
 const VIEWS: View[] = [
   { dress: "light", width: 1_280 },
   { dress: "dark", width: 390 },
 ];
-let place: Place;
-let shop: Shop;
-let chromium: Chromium;
-beforeAll(async () => {
-  if (!HAS_CHROMIUM) return;
-  place = await openPlace();
-  shop = await openShop(place.ready);
-  chromium = await Chromium.open();
-}, 120_000);
-afterAll(async () => {
-  await chromium?.close();
-  shop?.end();
-  await place?.end();
+const scene = sceneOf(async () => {
+  const place = await openPlace();
+  const [shop, chromium] = [await openShop(place.ready), await Chromium.open()];
+  return {
+    ...{ place, shop, chromium },
+    async close() {
+      await chromium.close();
+      shop.end();
+      await place.end();
+    },
+  };
 });
 
-test.runIf(HAS_CHROMIUM).each(VIEWS)(
-  "$dress, $width wide",
-  async (view) => {
-    const { console_url, console_email, console_password } = place.ready;
-    const page = await chromium.page(view);
-    await page.goto(console_url as string);
-    await page.getByLabel("Email").fill(console_email as string);
-    const faults = await faultsOf(page, "sign-in");
-    await page.getByLabel("Password").fill(console_password as string);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
-    for (const { name, path, act } of screensOf(shop)) {
-      await page.goto(`${console_url}${path}`);
-      await page.locator("h1").waitFor();
-      await page.locator(".skeleton").first().waitFor({ state: "detached" });
-      await act?.(page);
-      faults.push(...(await faultsOf(page, name)));
-      const overflow = await page.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth",
-      );
-      if (overflow !== 0) faults.push(`${name}: ${overflow} pixels wider than the window`);
-      expect(await page.locator("h1").count(), name).toBe(1);
-    }
-    expect(faults).toEqual([]);
-    expect(chromium.complaints).toEqual([]);
-  },
-  240_000,
-);
+for (const view of VIEWS)
+  inChromium(
+    `${view.dress}, ${view.width} wide`,
+    async () => {
+      const { place, shop, chromium } = scene;
+      const { console_url, console_email, console_password } = place.ready;
+      const page = await chromium.page(view);
+      await page.goto(console_url as string);
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      const faults = await faultsOf(page, "sign-in");
+      await signIn(page, console_email as string, console_password as string);
+      await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+      for (const { name, path, act } of screensOf(shop)) {
+        await page.goto(`${console_url}${path}`);
+        await page.locator("h1").waitFor();
+        await page.locator(".skeleton").first().waitFor({ state: "detached" });
+        await act?.(page);
+        faults.push(...(await faultsOf(page, name)));
+        const overflow = await page.evaluate(
+          "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+        );
+        if (overflow !== 0) faults.push(`${name}: ${overflow} pixels wider than the window`);
+        expect(await page.locator("h1").count(), name).toBe(1);
+      }
+      expect(faults).toEqual([]);
+      expect(chromium.complaints).toEqual([]);
+    },
+    SCREENS_MS_MAX,
+  );
 
 async function faultsOf(page: Page, screen: string): Promise<string[]> {
   await page.evaluate(AXE);

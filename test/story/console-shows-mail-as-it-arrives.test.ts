@@ -1,18 +1,12 @@
 /** The list of e-mails: three arrive without reload, filters are in the URL, and what is filtered is exported. */
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { CHROMIUM_PATH } from "../rig/chromium.ts";
-import { type ConsoleScene, openConsole } from "../rig/page.ts";
+import { expect } from "vitest";
+import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 import { mail } from "../rig/workspace.ts";
 
-const HAS_CHROMIUM = CHROMIUM_PATH !== null;
-let scene: ConsoleScene;
-beforeAll(async () => {
-  if (HAS_CHROMIUM) scene = await openConsole();
-});
-afterAll(() => scene?.close());
+const scene = sceneOf(openConsole);
 
-test.runIf(HAS_CHROMIUM)("an empty list teaches, and three mails arrive without reload", async () => {
+inChromium("an empty list teaches, and three mails arrive without reload", async () => {
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id, "member");
   await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
   await page.evaluate("window.wasReloaded = false");
@@ -22,7 +16,7 @@ test.runIf(HAS_CHROMIUM)("an empty list teaches, and three mails arrive without 
   expect(scene.chromium.complaints).toEqual([]);
 });
 
-test.runIf(HAS_CHROMIUM)("a filter is a link, and what it shows is exported", async () => {
+inChromium("a filter is a link, and what it shows is exported", async () => {
   await scene.workspace.client.post("/emails", mail({ to: "ada@example.net", subject: "=1+1, for Ada" }));
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
   await page.getByLabel("To", { exact: true }).fill("ada@example.net");
@@ -43,17 +37,28 @@ test.runIf(HAS_CHROMIUM)("a filter is a link, and what it shows is exported", as
   expect(rest).toEqual([]);
 });
 
-test.runIf(HAS_CHROMIUM)("a refusal is shown in the server's words", async () => {
+inChromium("a refusal is shown in the server's words", async () => {
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
   await page.goto(`${scene.engine.consoleUrl}/console/emails?to=nobody`);
   await page.getByRole("alert").getByText("`to` must be an address").waitFor();
 });
 
-test.runIf(HAS_CHROMIUM)("the palette goes where the keyboard says", async () => {
+inChromium("the palette goes where the keyboard says", async () => {
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
   await page.keyboard.press("Control+k");
   await page.keyboard.type("api keys");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
   expect(new URL(page.url()).pathname).toBe("/console/keys");
+});
+
+inChromium("the palette opens an e-mail by the Message-ID that a receiver names", async () => {
+  const { client } = scene.workspace;
+  const { body } = await client.post<{ id: string }>("/emails", mail({ subject: "Where is it?" }));
+  const { body: email } = await client.get<{ message_id: string }>(`/emails/${body.id}`);
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id, "member");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Go to a screen" }).fill(email.message_id.toUpperCase());
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Where is it?" }).waitFor();
 });

@@ -1,12 +1,15 @@
 /** /docs: every guide, every endpoint and every name of an error, each link to a place that is there, nothing from elsewhere. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STATUS_OF } from "../../src/api/problem.ts";
-import { DOCUMENT } from "../rig/document.ts";
+import { EXAMPLE_ID } from "../../src/api/shapes.ts";
+import { DOCUMENT, PATHS } from "../rig/document.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 
 let engine: Engine;
 beforeAll(async () => {
-  engine = await startEngine(["console"], { settings: { CONSOLE_PORT: "0" } });
+  engine = await startEngine(["api", "console"], { settings: { CONSOLE_PORT: "0" } });
 });
 afterAll(() => engine.stop());
 
@@ -54,6 +57,42 @@ test("every endpoint has its examples in three languages", async () => {
     }
   }
 }, 60_000);
+
+test("every body that is shown is taken: only what it names may be missing", async () => {
+  const { client } = await engine.workspace();
+  const answers: string[] = [];
+  for (const [path, methods] of Object.entries(PATHS))
+    for (const [method, { requestBody }] of Object.entries(methods)) {
+      const shown = requestBody?.content["application/json"] as { example: unknown } | undefined;
+      if (!shown) continue;
+      expect(JSON.stringify(shown.example), `${method} ${path}`).not.toMatch(/[:[]"text"/);
+      const { status } = await client.call(
+        method.toUpperCase(),
+        path.replace("{id_or_external_id}", "order-confirmation").replace(/\{\w+\}/g, EXAMPLE_ID),
+        shown.example,
+      );
+      if (![200, 201, 202, 404, 409].includes(status)) answers.push(`${method} ${path}: ${status}`);
+    }
+  expect(answers).toEqual([]);
+}, 60_000);
+
+const RUNS: [name: string, program: string, ...options: string[]][] = [
+  ["curl", "bash", "-c"],
+  ["Node", process.execPath, "--input-type=module", "-e"],
+  ["Python", "python3", "-c"],
+];
+
+test.each(RUNS)("the example in %s sends what it shows", async (name, program, ...options) => {
+  const { client } = await engine.workspace();
+  const [, part = ""] = (await page("/docs/api/emails")).split("<code>POST /emails</code></p>");
+  const [, shown = ""] = new RegExp(`<h4>${name}</h4><pre[^>]*><code>(.*?)</code>`, "s").exec(part) ?? [];
+  const text = shown.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code));
+  // the tests let the system choose the port
+  const example = text.replace("http://127.0.0.1:0", engine.url);
+  await promisify(execFile)(program, [...options, example], { env: { ...process.env, KEY: client.key } });
+  const { body } = await client.get<{ data: { subject: string }[] }>("/emails");
+  expect(body.data.map(({ subject }) => subject)).toEqual(["Your order 1042"]);
+});
 
 test("every name of an error is explained, and found", async () => {
   const errors = await page("/docs/errors");

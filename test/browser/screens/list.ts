@@ -4,6 +4,12 @@ import type { Shop } from "./shop.ts";
 
 export type Screen = { name: string; path: string; act?(page: Page): Promise<unknown> };
 
+async function openFirst(page: Page): Promise<void> {
+  await page.locator("tbody .row-link").first().click();
+  await page.locator(".back").waitFor();
+  await page.locator(".facts").first().waitFor();
+}
+
 export function screensOf({ places }: Shop): Screen[] {
   const press = (name: string) => (page: Page) => page.getByRole("button", { name, exact: true }).click();
   return [
@@ -59,5 +65,14 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "palette", path: "/emails", act: (page) => page.keyboard.press("Control+k") },
     { name: "queue-of-all", path: "/operator?tab=queue" },
     { name: "nowhere", path: "/nowhere" },
+    { name: "second-factor", path: "/profile", act: press("Turn it on") },
+    { name: "run", path: `/automations/${places.automation}?tab=runs`, act: openFirst },
+    { name: "contact", path: `/audiences/${places.audience}`, act: openFirst },
+    { name: "caught", path: "/mailbox", act: openFirst },
+    { name: "operator-find", path: "/operator?tab=find" },
+    { name: "reference", path: "/../docs" },
+    { name: "reference-emails", path: "/../docs/api/emails" },
+    { name: "reference-errors", path: "/../docs/errors" },
+    { name: "reference-search", path: "/../docs/search?q=suppression" },
   ];
 }

@@ -62,5 +62,6 @@ async function shoot(context: BrowserContext, shown: readonly Screen[], suffix: 
 /** The live stream never ends, so the network is never idle. */
 async function settled(page: Page): Promise<void> {
   await page.locator(".skeleton").first().waitFor({ state: "detached" });
+  for (const frame of page.frames()) await frame.waitForLoadState();
   await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
 }

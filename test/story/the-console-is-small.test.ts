@@ -1,0 +1,33 @@
+/** Everything that a browser fetches to show the console is less than 120 KB, compressed. */
+import { get } from "node:http";
+import { buffer } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Engine, startEngine } from "../rig/engine.ts";
+
+const PAGE_BYTES_MAX = 120_000;
+let engine: Engine;
+beforeAll(async () => {
+  engine = await startEngine(["console"], { settings: { CONSOLE_PORT: "0" } });
+});
+afterAll(() => engine.stop());
+
+/** As it comes over the wire. */
+function bytesOf(path: string): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const headers = { "accept-encoding": "gzip" };
+    get(engine.consoleUrl + path, { headers }, (answer) => buffer(answer).then(resolve, reject)).on(
+      "error",
+      reject,
+    );
+  });
+}
+
+test("the page, its script, its style and its icon", async () => {
+  const html = await (await fetch(`${engine.consoleUrl}/console`)).text();
+  const assets = [...html.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(
+    ([, path = ""]) => path,
+  );
+  expect(assets.length).toBeGreaterThan(2);
+  const parts = await Promise.all(["/console", ...assets].map(bytesOf));
+  expect(parts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(PAGE_BYTES_MAX);
+});
