@@ -7,10 +7,11 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { compared } from "./compare.ts";
 import { Endings } from "./endings.ts";
 import { startBench } from "./machine.ts";
+import { whole } from "./options.ts";
 import { hottest } from "./profile.ts";
 import { Progress } from "./progress.ts";
 import { type Measured, ratiosOf } from "./ratios.ts";
@@ -248,13 +249,4 @@ function failed(error: unknown): void {
 /** Whoever interrupted ends the process. */
 function forever(): Promise<never> {
   return new Promise(() => {});
-}
-
-function whole(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const number = Number(text);
-    if (!Number.isInteger(number) || number < least || number > most)
-      throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
-    return number;
-  };
 }

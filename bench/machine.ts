@@ -26,7 +26,7 @@ import { Meter, type Watched } from "./meter.ts";
 import { endChild, type Sink, type SinkKind, STOP_MS_MAX, startSink } from "./sink.ts";
 
 export const SECRET = "a secret of the bench, long enough for any use";
-const CLOCK = { now: () => Date.now(), given: () => 0 };
+export const CLOCK = { now: () => Date.now(), given: () => 0 };
 /** Nobody needs what it would still put in order. */
 const INTERRUPTED_MS_MAX = 500;
 /** So large that no scenario meets it by accident. */
@@ -59,7 +59,7 @@ export type Bench = {
   /** From now on the workspace's mail from this domain is signed with an RSA key of its own. */
   signFor(workspaceId: string, domain: string): Promise<void>;
   /** Measures what runs now, the stores and a sink included, and the rate at which mail gets there. */
-  meter(into?: Sink): Meter;
+  meter(what?: { into?: Sink; more?: readonly Watched[] }): Meter;
   /** Redis dies without a word and comes back empty, where it was. */
   loseRedis(): Promise<void>;
 };
@@ -141,13 +141,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     },
     program: (name, script, more = {}) =>
       start(name, [...nodeFlags(["deliver"]), fileURLToPath(new URL(script, import.meta.url))], more),
-    async workspace(limits = {}) {
-      const { id, handle } = await keyring.createWorkspace("bench", "pro", { ...AMPLE, ...limits });
-      const wanted = { name: "bench", permissions: ["full" as const], audienceIds: null };
-      const created = await keyring.createKey(id, wanted, "operator");
-      if (!("key" in created)) throw new Error(created.message);
-      return { id, handle, key: created.key };
-    },
+    workspace: (limits) => benchWorkspace(keyring, limits),
     async signFor(workspaceId, domain) {
       const made = await makeKey("rsa");
       const name = { workspaceId, domain, selector: newSelector() };
@@ -155,12 +149,13 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       const key = { ...name, algorithm: made.algorithm, publicKey: publicPartOf(made), sealedKey };
       await insertDomainKey(sql, key, "signing", new Date());
     },
-    meter(into = sink) {
+    meter({ into = sink, more = [] } = {}) {
       const meter = new Meter(
         [
           ...running,
           { name: "postgres", pid: postgres.pid },
           { name: "redis", pid: redisServer.pid },
+          ...more,
           { name: "sink", pid: into.pid },
         ],
         [{ name: "e-mails in the sink", read: () => into.count() }],
@@ -176,6 +171,14 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       redisServer = await endings.start(startRedis({ ...redisOptions, port: redisPort }));
     },
   };
+}
+
+export async function benchWorkspace(keyring: Keyring, limits: Overrides = {}): Promise<Workspace> {
+  const { id, handle } = await keyring.createWorkspace("bench", "pro", { ...AMPLE, ...limits });
+  const wanted = { name: "bench", permissions: ["full" as const], audienceIds: null };
+  const created = await keyring.createKey(id, wanted, "operator");
+  if (!("key" in created)) throw new Error(created.message);
+  return { id, handle, key: created.key };
 }
 
 /** Where the roles find what they need: over unix sockets, or with a slow network between. */

@@ -55,7 +55,7 @@ const realistic: Scenario = {
       SMTP_URL: `smtp://127.0.0.1:${sink.port}?pool=${CONNECTIONS}`,
       RETRY_SCHEDULE: RETRY_SECONDS,
     });
-    const meter = bench.meter(sink);
+    const meter = bench.meter({ into: sink });
     const began = performance.now();
     let tenthsAt = 0;
     let sum = { delivered: 0, deferred: 0, bounced: 0 };
