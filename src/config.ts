@@ -45,6 +45,13 @@ export const SETTINGS = {
       "Redis or Valkey, for keys, rate limits and the queue: one server, a cluster, or a master named by Sentinel; see [Redis](operating.md#redis)",
     ),
   ),
+  cellsFile: optional(
+    text(
+      "CELLS_FILE",
+      "",
+      "more databases for one fleet, each with a Redis of its own; see [cells](cells.md); default: DATABASE_URL is the only one",
+    ),
+  ),
   courier: oneOf(
     "COURIER",
     ["relay", "direct"],
@@ -108,6 +115,11 @@ export const SETTINGS = {
     1_000_000,
     "requests",
     "one request in so many is logged at `info`; 0: none; at `debug` all are",
+  ),
+  traces: yesNo(
+    "TRACES",
+    false,
+    "trace requests up to the replies of receivers, with the SDK of OpenTelemetry that `NODE_OPTIONS` loads",
   ),
   storeTimeoutMs: whole(
     "STORE_TIMEOUT_MS",

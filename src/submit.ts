@@ -22,6 +22,7 @@ import { type Account, readAccount } from "./record/workspaces/ledgers.ts";
 import { advance, judge, secondsToReset } from "./rules/ledger.ts";
 import { type Plan, planThatFits } from "./rules/plans.ts";
 import { BULK_STREAM, TRANSACTIONAL_STREAM } from "./rules/stream.ts";
+import type { TraceSpan } from "./trace.ts";
 
 /** Making a key or setting a limit is another version; several in a row must not fail a send. */
 const STALE_ATTEMPTS_MAX = 8;
@@ -33,6 +34,8 @@ export type Outgoing = {
   attachments: NewAttachment[];
   /** Recipients that count for the quota. */
   counted: number;
+  /** Of the request; without one it is not traced. */
+  span?: TraceSpan | null | undefined;
   claim: { scope: string; key: string; digest: string; answer: string } | null;
 };
 
@@ -116,14 +119,16 @@ class Submitter {
     const { reservations, clock } = this.#parts;
     return this.#inRoom(outgoing, async () => {
       const asked = ask(caller, outgoing);
+      const reserving = outgoing.span?.begin("reserve");
       const grant = await reservations.reserveInTurn(asked, () => this.#reload(caller));
+      reserving?.end({ "postrider.grant": grant.kind });
       if (grant.kind === "running") return { kind: "concurrent" };
       if (grant.kind === "conflict") return { kind: "conflict" };
       if (grant.kind === "over") {
         const refused = await this.#refusedByLedger(caller, outgoing);
         if (refused) return refused;
       }
-      const committed = await this.#write(caller, outgoing);
+      const committed = await this.#traced(caller, outgoing);
       // before the caller is answered: its next request must not meet what this one left behind
       this.#tidy(asked, grant, committed);
       return answer(committed, outgoing, clock.now());
@@ -133,7 +138,7 @@ class Submitter {
   submitByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted> {
     const { reservations, clock, onLag } = this.#parts;
     return this.#inRoom(outgoing, async () => {
-      const committed = await this.#write(caller, outgoing);
+      const committed = await this.#traced(caller, outgoing);
       // Redis has not counted it: the next request rebuilds the counters
       reservations.forget(caller.bearer.handle).catch(onLag);
       return answer(committed, outgoing, clock.now());
@@ -176,6 +181,13 @@ class Submitter {
     } catch (error) {
       throw new Unavailable("postgres", "Postgres did not answer", error);
     }
+  }
+
+  async #traced(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
+    const committing = outgoing.span?.begin("commit");
+    const committed = await this.#write(caller, outgoing);
+    committing?.end({ "postrider.emails": outgoing.emails.length, "postrider.result": committed.kind });
+    return committed;
   }
 
   /** Commits; a caller admitted under an older version of the workspace is looked up again, a few times. */

@@ -7,7 +7,7 @@ import { ownershipName, ownershipText } from "../domain/ownership.ts";
 import { type DomainDns, recordsOf, verifyRecords } from "../domain/records.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { deleteDomainKeys, insertDomainKey, listDomainKeys } from "../record/workspaces/domainkeys.ts";
+import { insertDomainKey, listDomainKeys } from "../record/workspaces/domainkeys.ts";
 import {
   countDomains,
   findShownDomain,
@@ -316,7 +316,6 @@ class Domains {
   async remove(call: Call): Promise<Answer> {
     const { reads, clock, onRaised } = this.#parts;
     const { workspaceId, domain, id } = await this.#find(call);
-    await deleteDomainKeys(reads, workspaceId, domain, null);
     await onRaised(await forgetDomain(reads, workspaceId, domain, new Date(clock.now())));
     return { status: 200, body: JSON.stringify({ object: "domain", id, deleted: true }) };
   }

@@ -39,7 +39,7 @@ import { writeLetters } from "./mailmerge.ts";
 import { Misspelt, type Warning } from "./misspelt.ts";
 import { envelopeOf, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
-import { type Answer, type Call, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
+import { type Answer, type Call, type CallHead, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
 import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso, parseInstant } from "./time.ts";
 
@@ -129,7 +129,7 @@ export type EmailParts = {
 };
 
 /** Who sends. */
-type Asker = Pick<Call, "caller">;
+type Asker = Pick<Call, "caller"> & { exchange: Pick<CallHead, "span"> };
 
 export type AskedClaim = { scope: string; key: string; digest: string };
 
@@ -211,7 +211,7 @@ function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
 /** One e-mail of whoever was admitted, by HTTP or otherwise. `shown`: what its header names besides its recipients. */
 export async function sendEmail(
   parts: EmailParts,
-  call: Pick<Call, "caller" | "body">,
+  call: Asker & Pick<Call, "body">,
   { claim, shown }: { claim: AskedClaim | null; shown: Shown | null },
 ): Promise<Answer> {
   const draft = draftLetter(checkItem(call.body, ""), senderOf(parts, call), "", shown);
@@ -382,7 +382,7 @@ function warningsFor(
 
 async function send(
   { submit }: EmailParts,
-  { caller }: Asker,
+  { caller, exchange }: Asker,
   written: readonly WrittenEmail[],
   answer: string,
   claim: AskedClaim | null,
@@ -392,6 +392,7 @@ async function send(
     emails: written.map(({ email }) => email),
     attachments: written.flatMap(({ attachments }) => attachments),
     counted: 0,
+    span: exchange.span,
     claim: claim && { ...claim, answer },
   };
   for (const one of written) counted += one.counted;
@@ -574,9 +575,9 @@ export function emailId(params: readonly string[]): string {
   return id.toLowerCase();
 }
 
-function senderOf({ clock }: EmailParts, { caller }: Asker): Sender {
+function senderOf({ clock }: EmailParts, { caller, exchange }: Asker): Sender {
   const { workspaceId, keyId, stream, streams } = caller;
-  return { workspaceId, keyId, stream, streams, now: clock.now() };
+  return { workspaceId, keyId, stream, streams, now: clock.now(), trace: exchange.span?.link ?? null };
 }
 
 function object(body: Json | undefined, at = ""): { [name: string]: Json } {

@@ -17,6 +17,7 @@
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
 import type { Caller } from "../admission/admit.ts";
+import type { TraceSpan } from "../trace.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { BodyMemory } from "./bodymemory.ts";
 import { type RequestHead, readHead } from "./head.ts";
@@ -51,6 +52,7 @@ export type PageVisitor = {
 type Draining = { bytes: number; until: number; timer: NodeJS.Timeout };
 
 export class Exchange {
+  readonly beganAt = performance.now();
   readonly requestId = randomUUID();
   readonly method: string;
   readonly path: string;
@@ -60,6 +62,8 @@ export class Exchange {
   /** Who asked, and which route: set as soon as each is known. */
   caller: Caller | null = null;
   route: string | null = null;
+  /** Set with the route; null: traces are off. */
+  span: TraceSpan | null = null;
   /** Set once the caller is known; every answer after that carries them. */
   rateHeaders: readonly [string, string][] = [];
   status = 0;

@@ -7,6 +7,7 @@ import type { Admission, Caller, Rate } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
+import { beginSpan, type TraceSpan } from "../trace.ts";
 import { refuseAbsent } from "./absent.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
 import { boundaryOf, type Form, parseForm } from "./form.ts";
@@ -84,6 +85,7 @@ export type KnownRequest = {
   body(bytesMax: number): Promise<BodyResult>;
   dropBody(): void;
   onGone: (() => void) | null;
+  span?: TraceSpan | null;
 };
 
 export type PassedRequest = { route: Route; call: Call };
@@ -93,6 +95,25 @@ export async function pass(parts: GateParts, exchange: Exchange): Promise<Passed
   const caller = await authenticate(parts, exchange);
   return passKnown(parts, exchange, caller, (route) => {
     exchange.route = shortPath(route);
+    exchange.span = spanOf(exchange, caller);
+  });
+}
+
+/** Only callers with a key are traced: a span costs more than a refusal. */
+function spanOf(
+  { method, route, head, requestId, beganAt }: Exchange,
+  { workspaceId }: Caller,
+): TraceSpan | null {
+  return beginSpan(`${method} ${route}`, {
+    kind: "request",
+    parent: head.traceparent,
+    startedAt: performance.timeOrigin + beganAt,
+    attributes: {
+      "http.request.method": method,
+      "http.route": route,
+      "postrider.request_id": requestId,
+      "postrider.workspace_id": workspaceId,
+    },
   });
 }
 
@@ -122,8 +143,8 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   if (exchange.head.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
   const { authorization } = exchange.head;
   if (authorization.trim() === "") throw new Refusal(MISSING_KEY);
-  const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
-  if (token === undefined) throw new Refusal(MALFORMED_KEY);
+  const token = keyTextOf(authorization);
+  if (token === null) throw new Refusal(MALFORMED_KEY);
   const bearer = parts.readKey(token);
   if (!bearer) throw new Refusal(INVALID_KEY);
   const admission = await parts.admit(bearer);
@@ -135,6 +156,11 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);
   if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
   return admission.caller;
+}
+
+/** null: the header holds no key. */
+export function keyTextOf(authorization: string): string | null {
+  return /^bearer +(\S+)$/i.exec(authorization.trim())?.[1] ?? null;
 }
 
 function findRoute(router: Router, { method, path }: KnownRequest): { route: Route; params: string[] } {

@@ -23,6 +23,8 @@ export type RequestHead = {
   batchValidation: string;
   forwardedFor: string;
   userAgent: string;
+  /** Of W3C Trace Context: the span that the request belongs to; empty when there is none. */
+  traceparent: string;
   /** The page that made the request, as its browser says; empty when there is none. */
   origin: string;
   /** The Host header. */
@@ -44,6 +46,7 @@ export function readHead(req: HttpRequest, method: string): RequestHead {
     batchValidation: "",
     forwardedFor: "",
     userAgent: "",
+    traceparent: "",
     origin: "",
     host: "",
     isLast: false,
@@ -93,6 +96,9 @@ export function readHead(req: HttpRequest, method: string): RequestHead {
         break;
       case "user-agent":
         head.userAgent ||= value;
+        break;
+      case "traceparent":
+        head.traceparent ||= value;
         break;
     }
   });

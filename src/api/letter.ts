@@ -123,6 +123,8 @@ export type Sender = {
   stream: string;
   /** Those of the workspace. */
   streams: string;
+  /** The link to the trace of the request; null: it has none. */
+  trace: string | null;
 };
 
 /** An e-mail whose own fields are checked; what it takes from a template is not there yet. */
@@ -357,12 +359,13 @@ export function checkSchedule(text: string | undefined, now: number, at: string)
 
 function writeExtra(
   { headers, tags, attachments }: SendEmail,
-  { workspaceId }: Sender,
+  { workspaceId, trace }: Sender,
   at: string,
 ): { extra: string | null; attachments: NewAttachment[]; bytes: number } {
   const extra: Extra = {};
   if (headers && Object.keys(headers).length > 0) extra.headers = checkHeaders(headers, at);
   if (tags && tags.length > 0) extra.tags = tags.map(({ name, value }) => ({ name, value }));
+  if (trace !== null) extra.trace = trace;
   const kept: NewAttachment[] = [];
   let bytes = 0;
   if (attachments && attachments.length > 0) {

@@ -9,6 +9,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { findEmail } from "../record/mail/read.ts";
 import type { Shown } from "../rules/email.ts";
 import { type Submit, submitter } from "../submit.ts";
+import { beginSpan, type TraceSpan } from "../trace.ts";
 import { noteDecoded } from "./attachment.ts";
 import { type EmailParts, sendEmail } from "./emails.ts";
 import { INVALID_KEY, lacks, notRead, rateLimited, SUSPENDED } from "./gate.ts";
@@ -60,7 +61,19 @@ export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => v
         if (admission.kind !== "unknown key") lastUsed.note(admission.caller);
         return { kind: "admitted" as const, caller: callerOf(admission) };
       }),
-    send: (caller: Caller, mail: GivenMail) => refusing(() => send(emails, caller, mail)),
+    send: (caller: Caller, mail: GivenMail) =>
+      refusing(async () => {
+        const span = beginSpan("SMTP submission", {
+          kind: "request",
+          parent: null,
+          attributes: { "postrider.workspace_id": caller.workspaceId },
+        });
+        try {
+          return await send(emails, caller, mail, span);
+        } finally {
+          span?.end();
+        }
+      }),
     close,
   };
 }
@@ -96,6 +109,7 @@ async function send(
   emails: EmailParts,
   caller: Caller,
   mail: GivenMail,
+  span: TraceSpan | null,
 ): Promise<{ kind: "sent"; id: string }> {
   const { idempotencyKey: key, digest, shown, files } = mail;
   if (key !== null && !isIdempotencyKey(key)) throw invalidIdempotencyKey("Resend-Idempotency-Key");
@@ -105,7 +119,7 @@ async function send(
   for (const [n, { bytes, hash }] of files.entries())
     noteDecoded((body.attachments as unknown as object[])[n] as object, { kind: "content", bytes, hash });
   const claim = key === null ? null : { scope: SCOPE, key, digest };
-  const answer = await sendEmail(emails, { caller, body }, { claim, shown });
+  const answer = await sendEmail(emails, { caller, body, exchange: { span } }, { claim, shown });
   const { id } = JSON.parse(answer.body.toString()) as { id: string };
   return { kind: "sent", id };
 }

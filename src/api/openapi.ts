@@ -3,6 +3,7 @@
  * the answers. Schemas with a name stand once, under `components`.
  */
 import type { TSchema } from "typebox";
+import { BODY_EXAMPLES } from "./examples.ts";
 import { PARAMETERS } from "./page.ts";
 import { type ProblemName, STATUS_OF } from "./problem.ts";
 import { type Route, shortPath } from "./routes.ts";
@@ -176,15 +177,19 @@ function tagOf(path: string): string {
   return path.split("/")[1] ?? "";
 }
 
-function requestOf({ takesForm }: Route, request: TSchema, schemas: Record<string, PlainSchema>) {
-  const content = contentOf(request, schemas);
+function requestOf(route: Route, request: TSchema, schemas: Record<string, PlainSchema>) {
+  const { method, takesForm } = route;
+  const content = contentOf(request, schemas, BODY_EXAMPLES[`${method} ${shortPath(route)}`]);
   return takesForm ? { "multipart/form-data": content["application/json"] } : content;
 }
 
-function contentOf(schema: TSchema | undefined, schemas: Record<string, PlainSchema>) {
+function contentOf(schema: TSchema | undefined, schemas: Record<string, PlainSchema>, example?: unknown) {
   if (!schema) return { "application/json": { schema: {} } };
   return {
-    "application/json": { schema: hoisted(schema, schemas), example: exampleOf(schema as PlainSchema) },
+    "application/json": {
+      schema: hoisted(schema, schemas),
+      example: example ?? exampleOf(schema as PlainSchema),
+    },
   };
 }
 

@@ -28,8 +28,8 @@ export type PageParts = {
 
 type Words = { title: string; text: string; button?: string };
 
-const UNSUBSCRIBE = "/u/";
-const CONFIRM = "/confirm/";
+export const UNSUBSCRIBE_PATH = "/u/";
+export const CONFIRM_PATH = "/confirm/";
 const UNKNOWN: Words = {
   title: "This link is not valid",
   text: "Part of it may be missing. Please open it again from the e-mail.",
@@ -42,13 +42,13 @@ const ELSEWHERE: Words = {
 
 export function linkPages(parts: PageParts): ReadonlyMap<string, (exchange: Exchange) => Promise<Answer>> {
   return new Map([
-    [UNSUBSCRIBE, (exchange: Exchange) => unsubscribe(parts, exchange)],
-    [CONFIRM, (exchange: Exchange) => confirm(parts, exchange)],
+    [UNSUBSCRIBE_PATH, (exchange: Exchange) => unsubscribe(parts, exchange)],
+    [CONFIRM_PATH, (exchange: Exchange) => confirm(parts, exchange)],
   ]);
 }
 
 async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer> {
-  const addressee = parts.links.readUnsubscribe(exchange.path.slice(UNSUBSCRIBE.length));
+  const addressee = parts.links.readUnsubscribe(exchange.path.slice(UNSUBSCRIBE_PATH.length));
   if (!addressee) return page(404, UNKNOWN);
   if (!isPost(exchange))
     return page(200, {
@@ -66,7 +66,7 @@ async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer
 }
 
 async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
-  const invitation = parts.links.readConfirm(exchange.path.slice(CONFIRM.length));
+  const invitation = parts.links.readConfirm(exchange.path.slice(CONFIRM_PATH.length));
   if (!invitation) return page(404, UNKNOWN);
   if (!isPost(exchange))
     return page(200, {

@@ -3,6 +3,7 @@
  * an ordinary answer, and must not reveal internals.
  */
 import { LACKING, type Lacking, Unavailable } from "../admission/unavailable.ts";
+import { isMoving } from "../record/cells/moving.ts";
 import { fateOf } from "../record/db/lost.ts";
 
 export type Problem = {
@@ -107,6 +108,7 @@ export const INTERNAL: Problem = problem(
 export function problemOf(error: unknown, isRead: boolean): Problem {
   if (error instanceof Refusal) return error.problem;
   if (error instanceof Unavailable) return unavailable(error.lacking);
+  if (isMoving(error)) return unavailable("workspace");
   const fate = fateOf(error);
   if (fate === null) return INTERNAL;
   return fate === "not done" || isRead ? unavailable("postgres") : OUTCOME_UNKNOWN;

@@ -5,6 +5,7 @@
 import type { TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
+import type { TraceSpan } from "../trace.ts";
 import type { Headers } from "./exchange.ts";
 import type { Form } from "./form.ts";
 import type { RequestHead } from "./head.ts";
@@ -15,7 +16,11 @@ export const BODY_BYTES_MAX = 1024 * 1024;
 export const EMAIL_BODY_BYTES_MAX = 40 * 1024 * 1024;
 
 /** What handlers see of the request besides path, query and body. */
-export type CallHead = { head: Pick<RequestHead, "idempotencyKey" | "batchValidation"> };
+export type CallHead = {
+  head: Pick<RequestHead, "idempotencyKey" | "batchValidation">;
+  /** In its trace; without one it is not traced. */
+  span?: TraceSpan | null;
+};
 
 export type Call = {
   caller: Caller;

@@ -7,7 +7,7 @@ import { Unavailable } from "../admission/unavailable.ts";
 import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { Exchange } from "./exchange.ts";
-import { type GateParts, pass } from "./gate.ts";
+import { type GateParts, type PassedRequest, pass } from "./gate.ts";
 import {
   badFraming,
   bodyOf,
@@ -55,6 +55,8 @@ export type OpenPage = (exchange: Exchange) => Answer | Promise<Answer>;
 
 export type ServerParts = {
   gate: GateParts;
+  /** Where another answers than these parts: the cell that the caller is in. */
+  answer?(exchange: Exchange): Promise<Answer>;
   /** Paths outside /api/v1, and the one inside that needs no key. */
   open: ReadonlyMap<string, OpenPage>;
   /** Pages whose path begins so; the rest of the path is theirs. */
@@ -106,15 +108,16 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
     connections += Number(change);
   });
   app.any("/*", (res, req) => {
-    const began = performance.now();
-    askedAt = began;
     const exchange = new Exchange(res, req, budget, () => isStopping);
+    const { beganAt } = exchange;
+    askedAt = beganAt;
     const { fault } = exchange.head;
     inFlight++;
     exchange.onEnd = () => {
       inFlight--;
-      const ms = performance.now() - began;
+      const ms = performance.now() - beganAt;
       count(exchange, ms);
+      endSpan(exchange);
       parts?.onAnswer(exchange, ms);
     };
     if (fault !== null) refuse(exchange, badFraming(fault));
@@ -158,7 +161,7 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
 }
 
 function answerServed(parts: ServerParts, exchange: Exchange): void {
-  serve(parts, exchange).then(
+  (parts.answer?.(exchange) ?? answerOf(parts, exchange)).then(
     ({ status, body, headers }) => exchange.answer(status, body, headers),
     (error) => refuse(exchange, toldOf(parts, exchange, error)),
   );
@@ -183,7 +186,7 @@ function count({ method, route, status }: Exchange, ms: number): void {
   TOOK.note(ms / 1_000, name);
 }
 
-async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
+export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   const open = parts.open.get(exchange.path);
   if (open) return open(exchange);
   if (!exchange.path.startsWith("/api/v1")) {
@@ -191,7 +194,15 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
     const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
     return { status: found.status, body: bodyOf(found) };
   }
-  const { route, call } = await pass(parts.gate, exchange);
+  return handlePassed(parts, exchange, await pass(parts.gate, exchange));
+}
+
+/** By the handler of its route, within the time that it has. */
+export async function handlePassed(
+  parts: ServerParts,
+  exchange: Exchange,
+  { route, call }: PassedRequest,
+): Promise<Answer> {
   // a late answer is ignored, since the exchange is already answered
   const timer = setTimeout(
     () => {
@@ -205,6 +216,10 @@ async function serve(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+function endSpan({ span, status }: Exchange): void {
+  span?.end({ "http.response.status_code": status }, status >= 500 ? String(status) : null);
 }
 
 function refuse(exchange: Exchange, found: Problem): void {

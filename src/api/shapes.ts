@@ -2,8 +2,8 @@
 import Type from "typebox";
 
 const closed = { additionalProperties: false } as const;
-const EXAMPLE_ID = "01990000-0000-7000-8000-000000000000";
-const EXAMPLE_TIME = "2026-11-20T20:07:38.123Z";
+export const EXAMPLE_ID = "01990000-0000-7000-8000-000000000000";
+export const EXAMPLE_TIME = "2026-11-20T20:07:38.123Z";
 
 export const Id = Type.String({ format: "uuid", examples: [EXAMPLE_ID] });
 export const Time = Type.String({ format: "date-time", examples: [EXAMPLE_TIME] });

@@ -3,8 +3,8 @@
  *
  * Promises: what a step does, it does before the run is moved, and under a name of its own (an e-mail's id), so that a
  * worker that dies in between repeats it without effect. A run of which nothing can be said for certain, because a
- * store did not answer, stays where it is and is tried again. Plain timers: nothing here is needed to be told that a
- * run is due.
+ * store did not answer, stays where it is and is tried again. A look at Postgres says when the next run is due: nobody is
+ * needed to tell.
  *
  * Refuses: a run that was taken up again and again without a word of what became of it, or whose step Postgres will never
  * keep; it stops, and says so.
@@ -17,12 +17,14 @@ import {
   type ContactOfRun,
   claimRuns,
   moveRuns,
+  nextWake,
   type RunMove,
   readContacts,
   readEvents,
 } from "../record/automations/runs.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
+import type { Looks } from "../record/db/looks.ts";
 import { END, type Move, moveFrom } from "./advance.ts";
 import { type EffectParts, type EffectResult, Effects, type RunInHand } from "./effects.ts";
 import { Plans } from "./plans.ts";
@@ -43,8 +45,7 @@ const LEASE_MS = 20_000;
 /** No new step is begun when so much of the lease has gone. */
 const LEASE_USED_MS_MAX = 8_000;
 const RETRY_MS = 5_000;
-const IDLE_MS = 250;
-const LOOK_MS = { "at once": 0, soon: IDLE_MS, later: RETRY_MS };
+const LOOK_EVERY_MS = 250;
 const CLAIMS_MAX = 10;
 /** A run that was taken up more often, and of which nothing was heard, is led alone. */
 const SHARED_CLAIMS_MAX = 2;
@@ -61,6 +62,9 @@ export class Worker {
   readonly #effects: Effects;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
+  /** At work, or waiting until they go on. */
+  #sets = 0;
+  #unfollow = () => {};
   #isStopped = false;
 
   constructor(parts: RunWorkerParts) {
@@ -69,18 +73,23 @@ export class Worker {
     this.#effects = new Effects(parts);
   }
 
-  start(): void {
-    for (let n = 0; n < SETS_MAX; n++) this.#after((n * IDLE_MS) / SETS_MAX);
+  start(looks: Looks): void {
+    this.#unfollow = looks.ask(LOOK_EVERY_MS, nextWake, (wakeAt: number | null) => {
+      if (wakeAt === null || this.#sets === SETS_MAX) return;
+      const ms = wakeAt - this.#parts.clock.now();
+      if (ms < LOOK_EVERY_MS) this.#begin(Math.max(0, ms));
+    });
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#unfollow();
     for (const timer of this.#timers) clearTimeout(timer);
     await Promise.all(this.#running);
   }
 
-  /** Leads the runs that are due as far as they go now; says when to look again. */
-  async tick(): Promise<"at once" | "soon" | "later"> {
+  /** Leads the runs that are due as far as they go now; says when to go on, or that nothing is left. */
+  async tick(): Promise<"at once" | "later" | "done"> {
     const { sql, clock, retentionDays } = this.#parts;
     const now = clock.now();
     const staleAt = now - retentionDays * DAY_MS;
@@ -96,7 +105,7 @@ export class Worker {
     for (const run of claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX))
       await this.#lead([run], until);
     if (isRefused) return "later";
-    return found.length === RUNS_MAX ? "at once" : "soon";
+    return found.length === RUNS_MAX ? "at once" : "done";
   }
 
   /** Says whether mail was refused. */
@@ -176,6 +185,11 @@ export class Worker {
     await moveRuns(this.#parts.sql, [{ run, note: null, at, to: { kind: "end", state: "stopped", reason } }]);
   }
 
+  #begin(ms: number): void {
+    this.#sets++;
+    this.#after(ms);
+  }
+
   #after(ms: number): void {
     if (this.#isStopped) return;
     const timer = setTimeout(() => {
@@ -189,7 +203,12 @@ export class Worker {
   async #run(): Promise<void> {
     let ms = FAULT_MS;
     try {
-      ms = LOOK_MS[await this.tick()];
+      const next = await this.tick();
+      if (next === "done") {
+        this.#sets--;
+        return;
+      }
+      ms = next === "at once" ? 0 : RETRY_MS;
     } catch (error) {
       this.#parts.onFault(error);
     }

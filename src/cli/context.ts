@@ -8,6 +8,7 @@ import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import type { Clock } from "../clock.ts";
 import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
+import { cellNamed } from "../process/cells.ts";
 import { recordClock } from "../process/recordclock.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
@@ -39,8 +40,21 @@ type ReadyContext = {
   settings: Record<string, string>;
 };
 
-/** The settings, with what a running `npm start` says where the environment says nothing. */
+let cellName: string | null = null;
+
+/** From now on commands work with the stores of this cell: one command runs in a process. */
+export function chooseCell(name: string): void {
+  cellName = name;
+}
+
+/** Of the cell that was chosen, or of home. */
 export function settings(): Config {
+  const config = homeSettings();
+  return cellName === null ? config : cellNamed(config, cellName).config;
+}
+
+/** The settings, with what a running `npm start` says where the environment says nothing. */
+function homeSettings(): Config {
   const home = homeFolder(loadConfig());
   const readyFile = join(home, "ready.json");
   const secretFile = join(home, "secret");

@@ -32,7 +32,7 @@ import { checkReturnPath, claimDomain } from "../domain/verify.ts";
 import { listTlsReports } from "../record/transport/tlsreports.ts";
 import {
   type DomainKey,
-  deleteDomainKeys,
+  deleteDomainKey,
   insertDomainKey,
   listDomainKeys,
   putToUse,
@@ -422,13 +422,15 @@ async function remove(
   const key = keys.find((one) => one.selector === selector);
   if (selector !== undefined && !key)
     throw new CommandError(`${domain} has no key ${selector}. \`postrider domain show\` lists its keys.`);
-  const gone = await deleteDomainKeys(context.sql, options.workspace, domain, selector ?? null);
-  if (gone === 0)
-    throw new CommandError(`The key ${selector} is in use. Rotate it first, or remove the whole domain.`);
-  if (selector === undefined) {
+  if (key) {
+    const isGone = await deleteDomainKey(context.sql, { ...key, workspaceId: options.workspace });
+    if (!isGone)
+      throw new CommandError(`The key ${selector} is in use. Rotate it first, or remove the whole domain.`);
+  } else {
     const raised = await forgetDomain(context.sql, options.workspace, domain, new Date(context.clock.now()));
     await forgetAll(context.keyring, raised);
   }
+  const gone = key ? 1 : keys.length;
   const words = key
     ? `The key ${selector} of ${domain} is gone; take ${recordName(key)} out of DNS.`
     : `${domain} is forgotten with ${gone} keys; this workspace writes from it no longer, unless a domain above it is verified.`;

@@ -12,6 +12,7 @@ export const EXAMPLES: Record<string, string> = {
   "workspace create": "--name Shop --plan pro --owner-email owner@example.com",
   "workspace list": "",
   "workspace set": `${ID} --plan standard --limit cap_day=20000`,
+  "workspace move": `${ID} --to west`,
   "workspace suspend": `${ID} --reason "complaints about a bought list"`,
   "workspace resume": `${ID} --reason "the list was removed"`,
   "account set": "ada@example.com --operator on",

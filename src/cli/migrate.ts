@@ -8,6 +8,10 @@ import { CommandError, type OutputOptions, say, settings } from "./context.ts";
 
 const MIGRATE_MS_MAX = 600_000;
 
+function waiting(name: string): string {
+  return `${name} waits: a table that it changes is in use, by a backup it may be. It goes on as soon as that is over.`;
+}
+
 export function migrateCommand(): Command {
   return new Command("migrate")
     .description("apply missing migrations to the database")
@@ -21,7 +25,10 @@ export function migrateCommand(): Command {
       const sql = connectRecord(databaseUrl, "setup", MIGRATE_MS_MAX);
       const applied: string[] = [];
       try {
-        await migrate(sql, await clockTime(sql), (name) => applied.push(name));
+        await migrate(sql, await clockTime(sql), {
+          applied: (name) => applied.push(name),
+          waits: (name) => void process.stderr.write(`${waiting(name)}\n`),
+        });
       } catch (error) {
         throw postgresTrouble(error, databaseUrl) ?? error;
       } finally {

@@ -28,6 +28,7 @@ import {
   unknownWorkspace,
   withContext,
 } from "./context.ts";
+import { moveWorkspace } from "./move.ts";
 
 const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];
 const PASSWORD_BYTES = 12;
@@ -79,6 +80,16 @@ export function workspaceCommand(): Command {
     .option("--reason <text>", "printed by this command; only operators see it")
     .option("--json", "print JSON")
     .action((id, options) => withContext((context) => resume(context, id, options)));
+  command
+    .command("move")
+    .description(
+      "move a workspace to another cell while it works; run it again to go on after an end in the middle",
+    )
+    .argument("<id>", "the id of the workspace", readId)
+    .option("--to <cell>", "the cell of CELLS_FILE that it moves to")
+    .option("--abort", "go back to before a move that has not switched")
+    .option("--json", "print JSON")
+    .action((id, options) => moveWorkspace(id, options));
   return command;
 }
 

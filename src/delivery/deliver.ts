@@ -45,6 +45,7 @@ import type { MailSender } from "../shaping/shaping.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { beginAttempt, endAttempt } from "./attemptspan.ts";
 import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
 import type { Figures } from "./figures.ts";
@@ -487,11 +488,13 @@ export class Deliverer {
     const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
     if (writer !== null && typeof writer !== "function") return this.#wait(bag, email, people, writer);
     figures.begin(open);
+    const span = beginAttempt(bag, email);
     const replies =
       writer === null
         ? await courier.send(envelope, wire, permit, sender)
         : await this.#sendEach(email, { ...envelope, writer }, wire, permit, sender);
     figures.end(open, replies);
+    if (span) endAttempt(span, replies);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
   }

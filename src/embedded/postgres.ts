@@ -313,6 +313,8 @@ function serverArguments(data: string, port: number, sockets: string, durable: b
     wal_compression: "on",
     random_page_cost: "1.1",
     jit: "off",
+    io_workers: "1",
+    max_logical_replication_workers: "0",
     autovacuum_naptime: "10s",
     autovacuum_vacuum_scale_factor: "0.05",
     autovacuum_vacuum_cost_limit: "2000",

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import type { Sql } from "../record/db/connect.ts";
+import type { NewReport } from "../record/mail/reports.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
 import { type Certificate, selfSigned } from "../smtp/certificate.ts";
 import { Intake } from "./intake.ts";
@@ -10,14 +11,18 @@ import { ReportListener } from "./listener.ts";
 
 export type InboundParts = {
   paths: ReturnPathKey;
-  sql: Sql;
+  /** Where reports are kept: one for each cell, home first. */
+  records: readonly [ReportRecord, ...ReportRecord[]];
+  /** The number of the cell that a workspace is in; null: of none. */
+  finder: { ofHandle(handle: string): Promise<number | null>; forget(handle: string): void };
   clock: Clock;
   /** Why nothing may be written for now; null in good times. */
   brake(): string | null;
-  /** There are reports to work off. */
-  onKept(): void;
   onFault(error: unknown): void;
 };
+
+/** `onKept`: there are reports to work off. */
+type ReportRecord = { sql: Sql; onKept(): void };
 
 export type Inbound = { port: number; stop(): Promise<void> };
 
@@ -40,7 +45,8 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
   const { bounceDomain, inboundHost: host, inboundPort: port, feedbackAddresses, ehloName } = settings;
   const { paths, clock, brake, onFault } = parts;
   const name = ehloName ?? bounceDomain ?? NAME_WITHOUT_DOMAIN;
-  const intake = new Intake(parts.sql, parts.onKept);
+  const intakes = parts.records.map(({ sql, onKept }) => new Intake(sql, onKept));
+  const [home] = intakes as [Intake];
   const listener = new ReportListener({
     host,
     port,
@@ -50,17 +56,40 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
     tlsReportAddresses: settings.tlsReportsTo,
     paths,
     clock,
-    busy: () => (intake.hasRoom ? brake() : "too many reports are being written"),
-    keep: (reports) => intake.keep(reports),
+    busy: () => (intakes.every((intake) => intake.hasRoom) ? brake() : "too many reports are being written"),
+    keep: (reports) =>
+      intakes.length === 1 ? home.keep(reports) : keepByCell(intakes, reports, parts.finder),
     onFault,
   });
   return {
     port: await listener.listen(),
     async stop() {
       await listener.stop();
-      await intake.close();
+      for (const intake of intakes) await intake.close();
     },
   };
+}
+
+/** Which mail a report to an address for all is about is known when it is read: every cell reads it. */
+async function keepByCell(
+  intakes: readonly Intake[],
+  reports: readonly NewReport[],
+  finder: InboundParts["finder"],
+): Promise<void> {
+  const cells = await Promise.all(
+    reports.map(({ handle }) => (handle === null ? null : finder.ofHandle(handle))),
+  );
+  const isFor = (n: number, cell: number) => reports[n]?.handle === null || (cells[n] ?? 0) === cell;
+  await Promise.all(
+    intakes.map(async (intake, cell) => {
+      const own = reports.filter((_, n) => isFor(n, cell));
+      if (own.length > 0) await intake.keep(own);
+    }),
+  ).catch((error: unknown) => {
+    // a workspace may have moved: who handed this in tries again
+    for (const { handle } of reports) if (handle !== null) finder.forget(handle);
+    throw error;
+  });
 }
 
 function certificateOf(

@@ -10,9 +10,16 @@ import { isUuid } from "../ids.ts";
 import { Counter } from "../meter.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
+import type { Looks } from "../record/db/looks.ts";
 import { applyReports, type Told } from "../record/mail/applyreports.ts";
 import type { HashOf } from "../record/mail/barred.ts";
-import { type DueReport, endReports, type ReportEnd, takeReports } from "../record/mail/reports.ts";
+import {
+  type DueReport,
+  endReports,
+  hasDueReports,
+  type ReportEnd,
+  takeReports,
+} from "../record/mail/reports.ts";
 import { type HeardTlsReport, insertTlsReports } from "../record/transport/tlsreports.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
 import { listWorkspaces, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
@@ -62,7 +69,7 @@ export class ReportWorker {
   readonly #parts: ReportWorkerParts;
   readonly #size: StepSize;
   #running: Promise<void> | null = null;
-  #timer: NodeJS.Timeout | null = null;
+  #unfollow = () => {};
   #isStopped = false;
   #isWoken = false;
   #marks = new Map<string, string>();
@@ -73,9 +80,10 @@ export class ReportWorker {
     this.#size = new StepSize({ max: REPORTS_MAX, slowMs: parts.timeoutMs / 2 });
   }
 
-  start(): void {
-    this.#timer = setInterval(() => this.wake(), LOOK_EVERY_MS);
-    this.wake();
+  start(looks: Looks): void {
+    this.#unfollow = looks.ask(LOOK_EVERY_MS, hasDueReports, (isDue: boolean) => {
+      if (isDue) this.wake();
+    });
   }
 
   /** There may be something to do. */
@@ -86,7 +94,7 @@ export class ReportWorker {
 
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopped = true;
-    if (this.#timer) clearInterval(this.#timer);
+    this.#unfollow();
     if (this.#running) await atMost(deadlineMs, this.#running);
   }
 

@@ -1,7 +1,8 @@
 /**
- * The keeper: timers in every process that has the role. A tick of one transaction takes an advisory lock in it; a tick
+ * The keeper: timers and looks in every process that has the role. A tick of one transaction takes an advisory lock in it; a tick
  * of several runs under a lease. So each tick runs in one process at a time, and needs nothing from Redis. The work of
- * a tick is bounded; a tick that did all it may runs again at once.
+ * a tick is bounded; a tick that did all it may runs again at once. One that can tell by a look at Postgres that there is
+ * nothing to do does not run.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -17,19 +18,25 @@ import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BagQueue, Lining } from "../queue/bagqueue.ts";
 import { dropOldChanges } from "../record/accounts/changes.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
-import { type EraseSizes, eraseSizes } from "../record/contacts/erasures.ts";
+import { type EraseSizes, eraseSizes, hasErasures } from "../record/contacts/erasures.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
+import type { LookQuestion, Looks, LookTimes } from "../record/db/looks.ts";
 import { isRefusal } from "../record/db/lost.ts";
 import { makePartitions } from "../record/db/partitions.ts";
 import { clockTime, transactionTime } from "../record/db/time.ts";
 import { LEASE_SECONDS } from "../record/mail/bagleases.ts";
 import { type Bag, type Bagging, firstRow, noteEpoch, unqueue } from "../record/mail/bags.ts";
-import { dropEndedHolds, letGoOfHeld } from "../record/mail/destinations.ts";
+import { dropEndedHolds, hasHeld, letGoOfHeld } from "../record/mail/destinations.ts";
 import { dropOldClaims } from "../record/mail/idempotency.ts";
 import {
   accountsToRelease,
   countQueued,
   endExpiredLeases,
+  hasDue,
+  hasExpiredLeases,
+  hasQueued,
+  hasRoomed,
+  hasUntaken,
   onlyOne,
   packDeferred,
   packScheduled,
@@ -37,13 +44,13 @@ import {
   release,
   type TickName,
 } from "../record/mail/keeping.ts";
-import { freeBytesOf, type OverloadLimits, watchOverload } from "../record/mail/overload.ts";
+import { freeBytesOf, mayBeOverloaded, type OverloadLimits, watchOverload } from "../record/mail/overload.ts";
 import { leaveClosedShards, type QueueShards } from "../record/mail/queueshards.ts";
 import { dropOldReports } from "../record/mail/reports.ts";
 import { dropOldAttachments } from "../record/mail/retention.ts";
 import { dropOldBlocks } from "../record/mail/searchblocks.ts";
 import { dropOldSoftBounces } from "../record/mail/suppressions.ts";
-import { numberEvents } from "../record/outbox/outbox.ts";
+import { hasUnnumbered, numberEvents } from "../record/outbox/outbox.ts";
 import { dropOldDeliveries, stopTelling } from "../record/outbox/webhooks.ts";
 import { dropOldTlsReports } from "../record/transport/tlsreports.ts";
 import { dropOldLooks } from "../record/workspaces/caplooks.ts";
@@ -129,7 +136,15 @@ export type KeeperParts = {
   onFault(error: unknown): void;
 };
 
-type Tick = { name: TickName; everyMs: number; run(): Promise<boolean>; succeededAt?: number };
+type Tick = {
+  name: TickName;
+  everyMs: number;
+  run(): Promise<boolean>;
+  /** Whether there may be something to do; without it the tick always runs. */
+  isDue?: LookQuestion;
+  isBusy?: boolean;
+  succeededAt?: number;
+};
 
 export class Keeper {
   readonly #parts: KeeperParts;
@@ -159,17 +174,22 @@ export class Keeper {
     this.#searchUpkeep = new SearchUpkeep(sql, slowMs);
     this.#strays = new Strays({ sql, line, clock, slowMs, queueBags: (bags) => this.#queueBags(bags) });
     this.#ticks = [
-      { name: "pack", everyMs: 500, run: () => this.pack() },
-      { name: "release", everyMs: 500, run: () => this.release() },
-      { name: "queue", everyMs: 500, run: () => this.queue() },
-      { name: "leases", everyMs: 1_000, run: () => this.leases() },
-      { name: "audit", everyMs: 1_000, run: () => this.audit() },
-      { name: "brake", everyMs: 2_000, run: () => this.brake() },
+      { name: "pack", everyMs: 500, isDue: hasDue, run: () => this.pack() },
+      { name: "release", everyMs: 500, isDue: hasRoomed, run: () => this.release() },
+      { name: "queue", everyMs: 500, isDue: hasUntaken, run: () => this.queue() },
+      { name: "leases", everyMs: 1_000, isDue: hasExpiredLeases, run: () => this.leases() },
+      { name: "audit", everyMs: 1_000, isDue: hasQueued, run: () => this.audit() },
+      {
+        name: "brake",
+        everyMs: 2_000,
+        isDue: (sql) => mayBeOverloaded(sql, parts.brake),
+        run: () => this.brake(),
+      },
       { name: "caps", everyMs: parts.capsEverySeconds * 1_000, run: () => this.caps() },
-      { name: "events", everyMs: 500, run: () => this.events() },
-      { name: "holds", everyMs: 1_000, run: () => this.holds() },
+      { name: "events", everyMs: 500, isDue: hasUnnumbered, run: () => this.events() },
+      { name: "holds", everyMs: 1_000, isDue: hasHeld, run: () => this.holds() },
       { name: "domains", everyMs: 60_000, run: () => this.domains() },
-      { name: "erase", everyMs: 2_000, run: () => this.erase() },
+      { name: "erase", everyMs: 2_000, isDue: hasErasures, run: () => this.erase() },
       { name: "search", everyMs: 10_000, run: () => this.search() },
       { name: "partitions", everyMs: 600_000, run: () => this.partitions() },
       { name: "retention", everyMs: 600_000, run: () => this.retention() },
@@ -177,15 +197,36 @@ export class Keeper {
     ];
   }
 
-  start(): void {
+  start(looks: Looks): void {
     const began = performance.now();
     for (const tick of this.#ticks) {
       tick.succeededAt = began;
       this.#unfollow.push(
         SINCE.follow(() => (performance.now() - (tick.succeededAt ?? began)) / 1_000, tick.name),
       );
-      this.#after(0, tick);
+      if (!tick.isDue) this.#after(0, tick);
+      else
+        this.#unfollow.push(
+          looks.ask(tick.everyMs, tick.isDue, (isDue: boolean, at) => void this.#looked(tick, isDue, at)),
+        );
     }
+  }
+
+  async #looked(tick: Tick, isDue: boolean, { ms, askedAt, answeredAt }: LookTimes): Promise<void> {
+    // each look shows that Postgres is in sight
+    if (tick.name === "leases") this.#sight.note(ms, askedAt, answeredAt);
+    if (tick.isBusy) return;
+    if (isDue || (tick.name === "brake" && (await this.#isDiskShort()))) this.#after(0, tick);
+    else tick.succeededAt = answeredAt;
+  }
+
+  /** A disk that cannot be asked is a matter for the tick, which complains of it. */
+  async #isDiskShort(): Promise<boolean> {
+    const { brake } = this.#parts;
+    return freeBytesOf(brake).then(
+      (free) => free !== null && free < brake.diskFreeMinBytes,
+      () => true,
+    );
   }
 
   /** Ticks are transactions: one that does not finish by the deadline is rolled back. */
@@ -462,6 +503,7 @@ export class Keeper {
 
   #after(ms: number, tick: Tick): void {
     if (this.#isStopped) return;
+    tick.isBusy = true;
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       const run = this.#run(tick).finally(() => this.#running.delete(run));
@@ -481,7 +523,8 @@ export class Keeper {
       this.#parts.onFault(error);
     }
     TOOK.note((performance.now() - began) / 1_000, tick.name);
-    this.#after(isMore ? 0 : tick.everyMs, tick);
+    tick.isBusy = false;
+    if (isMore || !tick.isDue) this.#after(isMore ? 0 : tick.everyMs, tick);
   }
 }
 

@@ -21,7 +21,13 @@ const AGAIN_MS_MAX = 10_000;
 const STEADY_MS = 30_000;
 
 type Ready = Extract<ChildReport, { kind: "ready" }>;
-type Member = { process: ChildProcess; metricsUrl: string | null; beganAt: number };
+type Member = {
+  process: ChildProcess;
+  metricsUrl: string | null;
+  beganAt: number;
+  /** How many in a row had its place, and ended soon. */
+  shortLives: number;
+};
 
 /** Serves until it is told to stop; hands back the exit status when it could not start. */
 export async function runProcesses(roles: readonly Role[], count: number): Promise<number | null> {
@@ -139,13 +145,13 @@ class ProcessGroup {
   }
 
   /** Resolves when it serves, and watches it from then on; rejects, and gives its place back, when it ends before. */
-  async #begin(place: number): Promise<Ready> {
+  async #begin(place: number, shortLives = 0): Promise<Ready> {
     const before = this.#members[place] ?? null;
     const args = ["serve", "--role", this.#roles.join()];
     const child = fork(process.argv[1] as string, args, { env: this.#env });
     this.#running.add(child);
     child.once("exit", () => this.#running.delete(child));
-    const member: Member = { process: child, metricsUrl: null, beganAt: Number.POSITIVE_INFINITY };
+    const member = { process: child, metricsUrl: null, beganAt: Number.POSITIVE_INFINITY, shortLives };
     this.#members[place] = member;
     try {
       return await this.#untilReady(place, member);
@@ -184,13 +190,14 @@ class ProcessGroup {
   async #restart(place: number, member: Member): Promise<void> {
     const { signalCode, exitCode } = member.process;
     const why = signalCode ?? `${exitCode}`;
-    let waitMs = performance.now() - member.beganAt > STEADY_MS ? AGAIN_MS_MIN : 2 * AGAIN_MS_MIN;
+    const shortLives = performance.now() - member.beganAt > STEADY_MS ? 0 : member.shortLives + 1;
+    let waitMs = Math.min(AGAIN_MS_MIN * 2 ** shortLives, AGAIN_MS_MAX);
     while (!this.#isStopping && this.#members[place] === member) {
-      this.#log.error({ place, why }, "a process ended and is started again");
+      this.#log.error({ place, why, in_ms: waitMs }, "a process ended and is started again");
       await new Promise((resolve) => setTimeout(resolve, waitMs));
       if (this.#isStopping || this.#members[place] !== member) return;
       try {
-        await this.#begin(place);
+        await this.#begin(place, shortLives);
         return;
       } catch (error) {
         waitMs = Math.min(2 * waitMs, AGAIN_MS_MAX);

@@ -4,17 +4,25 @@
  */
 import type { Logger } from "pino";
 import { BodyBudget } from "../api/bodybudget.ts";
+import type { CellFinder } from "../api/cells.ts";
 import type { Server } from "../api/server.ts";
 import { PolicyInForce } from "../capacity/inforce.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { type Config, ConfigError } from "../config.ts";
 import { secretDigest } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { Looks } from "../record/db/looks.ts";
 import { migrate } from "../record/db/migrate.ts";
+import { OverloadState } from "../record/mail/overload.ts";
 import { QueueShards } from "../record/mail/queueshards.ts";
 import { keepSecretDigest } from "../record/workspaces/secretcheck.ts";
 import { ROLES, type Role } from "../rules/roles.ts";
+import { openTraces } from "../trace.ts";
+import { RecordCells } from "./cellfinder.ts";
+import { cellsOf } from "./cells.ts";
+import { tellShortage } from "./lifelog.ts";
 import { isLoopback, type MetricsServer, startMetrics } from "./metrics.ts";
+import type { AllCells } from "./roles/allcells.ts";
 import type { RoleParts } from "./roles/parts.ts";
 import { expectSmarthost } from "./roles/smarthost.ts";
 import { Stores } from "./stores.ts";
@@ -65,20 +73,41 @@ const NO_PORTS: Ports = {
 
 /** null: the settings name nothing that it could do. */
 type RunningRole = (Partial<Ports> & { stop(): Promise<void> }) | null;
-type RoleTies = { front: Front; onReport(): void };
+type RoleTies = { front: Front; onReport(cell: number): void };
+type Starter<Parts> = (parts: Parts, around: RoleTies) => Promise<RunningRole>;
 
 /** Each is loaded when it is needed: all of them together take twice the memory of one, and a second of CPU. */
-const STARTERS: Record<Role, (parts: RoleParts, around: RoleTies) => Promise<RunningRole>> = {
-  api: async (parts, { front }) => (await import("./roles/api.ts")).startApiRole(parts, await front.taken()),
-  deliver: async (parts) => (await import("./roles/deliver.ts")).startDeliverRole(parts),
-  automate: async (parts) => (await import("./roles/automate.ts")).startAutomateRole(parts),
-  webhooks: async (parts) => (await import("./roles/webhooks.ts")).startWebhooksRole(parts),
-  keeper: async (parts) => (await import("./roles/keeper.ts")).startKeeperRole(parts),
-  inbound: async (parts, { onReport }) =>
-    (await import("./roles/inbound.ts")).startInboundRole(parts, onReport),
-  submission: async (parts) => (await import("./roles/submission.ts")).startSubmissionRole(parts),
-  console: async (parts) => (await import("./roles/console.ts")).startConsoleRole(parts),
+const LOADS = {
+  api: () => import("./roles/api.ts"),
+  deliver: () => import("./roles/deliver.ts"),
+  automate: () => import("./roles/automate.ts"),
+  inbound: () => import("./roles/inbound.ts"),
+  submission: () => import("./roles/submission.ts"),
+  webhooks: () => import("./roles/webhooks.ts"),
+  console: () => import("./roles/console.ts"),
+  keeper: () => import("./roles/keeper.ts"),
+} satisfies Record<Role, () => Promise<unknown>>;
+
+/** These work on what is in a record: they run once for each cell. */
+const WORKERS: Partial<Record<Role, Starter<RoleParts>>> = {
+  deliver: async (parts) => (await LOADS.deliver()).startDeliverRole(parts),
+  automate: async (parts) => (await LOADS.automate()).startAutomateRole(parts),
+  webhooks: async (parts) => (await LOADS.webhooks()).startWebhooksRole(parts),
+  keeper: async (parts) => (await LOADS.keeper()).startKeeperRole(parts),
 };
+
+/** These listen, once for the fleet. */
+const LISTENERS: Partial<Record<Role, Starter<AllCells>>> = {
+  api: async (fleet, { front }) => (await LOADS.api()).startApiRole(fleet, await front.taken()),
+  inbound: async (fleet, { onReport }) => (await LOADS.inbound()).startInboundRole(fleet, onReport),
+  submission: async (fleet) => (await LOADS.submission()).startSubmissionRole(fleet),
+  console: async ({ home }) => (await LOADS.console()).startConsoleRole(home),
+};
+
+/** Beforehand, for who wants to know when that is done; else each is loaded when it is started. */
+export async function loadRoles(roles: readonly Role[]): Promise<void> {
+  for (const role of roles) await LOADS[role]();
+}
 
 export async function serve(
   config: Config,
@@ -87,41 +116,34 @@ export async function serve(
   otherClock: Clock | null = null,
   onProgress: (line: string) => void = () => {},
 ): Promise<Serving> {
-  const { databaseUrl, redisUrl, secret } = required(config, roles);
-  const { readDatabaseUrl } = config;
+  const { secret } = required(config, roles);
+  const cells = cellsOf(config) ?? [{ name: null, config }];
   expectMetricsToken(config);
   if (roles.includes("deliver")) expectSmarthost(config);
   expectPublicNames(config, roles);
   const budget = new BodyBudget(config.bodyBytesInFlightMax);
-  const front = new Front(config, budget, () => stores.missing);
+  const opened: Stores[] = [];
+  const front = new Front(config, budget, () => Object.assign({}, ...opened.map(({ missing }) => missing)));
   const onWaiting = (line: string) => {
     onProgress(line);
     // on a port of its own it says what it waits for; on a shared one the others serve
     if (roles.includes("api") && !config.sharedPort) front.open();
   };
-  const timeoutMs = config.storeTimeoutMs;
-  const stores = new Stores({ databaseUrl, readDatabaseUrl, redisUrl, timeoutMs, log, onWaiting });
   const stops: (() => Promise<void>)[] = [];
+  const close = () => Promise.all(opened.map((stores) => stores.close()));
   try {
-    const recordClock = await stores.ready();
-    const clock = otherClock ?? recordClock;
-    const setup = stores.sql("setup");
-    await stores.persevere(() =>
-      migrate(setup, clock.now(), (name) => log.info({ migration: name }, "migration applied")),
-    );
-    if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
-    const onFault = (error: unknown) => log.error({ err: error }, "internal error");
-    const shards = new QueueShards(stores.sql("hints"), (error) =>
-      log.warn({ err: error }, "the number of shards could not be read"),
-    );
-    stops.push(async () => shards.stop());
-    await stores.persevere(() => shards.look());
-    const policy = await openPolicy(config, setup, clock, log);
-    stops.push(async () => policy.stop());
-    const metrics = await tellMetrics(config, stores, policy, clock, log, onFault);
+    if (config.traces) await openTracing(log);
+    const found: RoleParts[] = [];
+    for (const cell of cells) {
+      const stores = storesOf(cell, log, onWaiting);
+      opened.push(stores);
+      const [homeStores] = opened as [Stores];
+      found.push(await openCell(cell, { stores, homeStores, secret, budget, log, otherClock }, stops));
+    }
+    const fleet = fleetOf(found);
+    const metrics = await tellMetrics(fleet.home);
     if (metrics) stops.push(metrics.stop);
-    const parts = { config, serverSecret: secret, stores, shards, policy, clock, budget, log, onFault };
-    const taken = await startRoles(roles, parts, front, stops);
+    const taken = await startRoles(roles, fleet, front, stops);
     if (roles.some((role) => RENDERING.includes(role))) (await import("../template/warmup.ts")).warmUp();
     return {
       ...NO_PORTS,
@@ -129,36 +151,124 @@ export async function serve(
       metricsPort: metrics?.port ?? null,
       async stop() {
         await Promise.all(stops.map((stop) => stop()));
-        await stores.close();
+        await close();
       },
     };
   } catch (error) {
     for (const stop of stops) await stop();
     await front.close();
-    await stores.close();
+    await close();
     throw error;
   }
 }
 
+/** The name is null where there is one database and no cells. */
+type ServedCell = { name: string | null; config: Config };
+
+function storesOf({ name, config }: ServedCell, log: Logger, onWaiting: (line: string) => void): Stores {
+  const { databaseUrl, readDatabaseUrl, redisUrl, storeTimeoutMs: timeoutMs } = config;
+  if (databaseUrl === null || redisUrl === null) throw new Error("a cell without stores");
+  const told = name === null ? onWaiting : (line: string) => onWaiting(`Cell ${name}: ${line}`);
+  return new Stores({
+    databaseUrl,
+    readDatabaseUrl,
+    redisUrl,
+    timeoutMs,
+    log: logOf(name, log),
+    onWaiting: told,
+  });
+}
+
+function logOf(cell: string | null, log: Logger): Logger {
+  return cell === null ? log : log.child({ cell });
+}
+
+type CellTies = Pick<RoleParts, "stores" | "homeStores" | "budget" | "log"> & {
+  secret: string;
+  otherClock: Clock | null;
+};
+
+/** Waits for its stores, brings its schema up to date, and begins to read what it follows. */
+async function openCell(
+  { name, config }: ServedCell,
+  { stores, homeStores, secret, budget, log: allLog, otherClock }: CellTies,
+  stops: (() => Promise<void>)[],
+): Promise<RoleParts> {
+  const log = logOf(name, allLog);
+  const recordClock = await stores.ready();
+  const clock = otherClock ?? recordClock;
+  const setup = stores.sql("setup");
+  await stores.persevere(() =>
+    migrate(setup, clock.now(), {
+      applied: (migration) => log.info({ migration }, "migration applied"),
+      waits: (migration) => log.warn({ migration }, "a migration waits: a table that it changes is in use"),
+    }),
+  );
+  if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
+  const onFault = (error: unknown) => log.error({ err: error }, "internal error");
+  const hints = stores.sql("hints");
+  const looks = new Looks({
+    sql: hints,
+    given: () => clock.given(),
+    onFault: (error) => log.warn({ err: error }, "Postgres could not be asked whether there is work"),
+  });
+  stops.push(async () => looks.stop());
+  const shards = new QueueShards(hints);
+  stops.push(async () => shards.stop());
+  await stores.persevere(() => shards.look());
+  shards.keepLooking(looks);
+  const policy = await openPolicy(config, setup, clock, log);
+  stops.push(async () => policy.stop());
+  policy.keepLooking(looks);
+  let known: OverloadState | null = null;
+  const overload = () => {
+    known ??= new OverloadState(looks, tellShortage(log));
+    return known;
+  };
+  const ties = { stores, homeStores, budget, log, looks, overload };
+  return { cell: name, config, serverSecret: secret, ...ties, shards, policy, clock, onFault };
+}
+
+function fleetOf(cells: readonly RoleParts[]): AllCells {
+  const [home] = cells as [RoleParts];
+  const finder: CellFinder =
+    cells.length === 1 ? ONLY_HOME : new RecordCells(cells.map(({ stores }) => stores.sql("lists")));
+  return { home, cells, finder };
+}
+
+const ONLY_HOME: CellFinder = { ofHandle: async () => 0, ofWorkspace: async () => 0, forget() {} };
+
 /** `stops` gets how each is ended, also of those that began before one failed. */
 async function startRoles(
   roles: readonly Role[],
-  parts: RoleParts,
+  fleet: AllCells,
   front: Front,
   stops: (() => Promise<void>)[],
 ): Promise<Partial<Ports>> {
-  const needsReports = roles.some((role) => REPORTING.includes(role)) && parts.serverSecret !== "";
-  const reports = needsReports ? (await import("./roles/reports.ts")).startReportWorker(parts) : null;
-  if (reports) stops.push(reports.stop);
+  const reports = roles.some((role) => REPORTING.includes(role)) ? await startReportWorkers(fleet) : [];
+  stops.push(...reports.map(({ stop }) => stop));
+  const ties: RoleTies = { front, onReport: (cell) => reports[cell]?.wake() };
   const ports: Partial<Ports> = {};
   for (const role of ROLES.filter((one) => roles.includes(one))) {
-    const running = await STARTERS[role](parts, { front, onReport: () => reports?.wake() });
-    if (!running) continue;
-    const { stop, ...taken } = running;
-    stops.push(role === "deliver" ? stop : () => atMost(STOP_MS_MAX, stop()));
-    Object.assign(ports, taken);
+    const started: (() => Promise<RunningRole>)[] = [];
+    const [worker, listener] = [WORKERS[role], LISTENERS[role]];
+    if (worker) for (const cell of fleet.cells) started.push(() => worker(cell, ties));
+    if (listener) started.push(() => listener(fleet, ties));
+    for (const start of started) {
+      const running = await start();
+      if (!running) continue;
+      const { stop, ...taken } = running;
+      stops.push(role === "deliver" ? stop : () => atMost(STOP_MS_MAX, stop()));
+      Object.assign(ports, taken);
+    }
   }
   return ports;
+}
+
+async function startReportWorkers({ home, cells }: AllCells) {
+  if (home.serverSecret === "") return [];
+  const { startReportWorker } = await import("./roles/reports.ts");
+  return cells.map(startReportWorker);
 }
 
 /** The API's server while the stores are away: it says that the process lives, and what it waits for. */
@@ -192,15 +302,23 @@ class Front {
   }
 }
 
+/** Mail goes on without them. */
+async function openTracing(log: Logger): Promise<void> {
+  if (await openTraces()) return;
+  log.warn(
+    "TRACES is set, and nothing is traced: no SDK of OpenTelemetry was loaded. Name it in NODE_OPTIONS.",
+  );
+}
+
 /** Mail goes on without them: a port that is taken is said, and no reason to end. */
-async function tellMetrics(
-  { host, metricsPort: port, metricsToken: token }: Config,
-  stores: Stores,
-  policy: PolicyInForce,
-  clock: Clock,
-  log: Logger,
-  onFault: (error: unknown) => void,
-): Promise<MetricsServer | null> {
+async function tellMetrics({
+  config: { host, metricsPort: port, metricsToken: token },
+  stores,
+  policy,
+  clock,
+  log,
+  onFault,
+}: RoleParts): Promise<MetricsServer | null> {
   if (port === null) return null;
   const redisMemory = () => stores.redisMemory();
   try {
@@ -270,5 +388,5 @@ function required(config: Config, roles: readonly Role[]) {
     throw new ConfigError(
       `${missing.join(" and ")} must be set. For development, \`npm start\` brings its own Postgres and Redis.`,
     );
-  return { databaseUrl, redisUrl, secret: secret ?? "" };
+  return { secret: secret ?? "" };
 }

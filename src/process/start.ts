@@ -1,6 +1,6 @@
 /**
  * The root of `npm start`: everything on one machine, for development. Starts the stores that the environment does not
- * name, makes a demo workspace on the first run, runs each role as its own process, prints how to send the first mail,
+ * name, makes a demo workspace on the first run, runs the roles in three processes, prints how to send the first mail,
  * and stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
  */
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,6 @@ import type { ChildReport, StoresReport } from "../embedded/parent.ts";
 import { freePort, isPortFree, reachable } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
 import type { Role } from "../rules/roles.ts";
-import { startCollecting } from "./metrics.ts";
 
 /** Where reports go in development: a name that nobody can own. */
 const BOUNCE_DOMAIN = "bounces.postrider.test";
@@ -35,19 +34,27 @@ const ROLE_STOP_MS_MAX = 5_000;
 const DELIVER_STOP_MS_MAX = 28_000;
 const STORES_STOP_MS_MAX = 3_000;
 
-/** The api is first. What has little to do shares a process: each takes 100 MB and a second of a core to start. */
-const PROCESSES: readonly (readonly Role[])[] = [
-  ["api"],
-  ["deliver"],
-  ["automate"],
-  ["keeper"],
-  ["inbound", "submission", "webhooks", "console"],
-];
+/** Of a process, for its log and its place in the home folder. */
+type ProcessName = "api" | "deliver" | "others";
 
-/** Of the process, for its log and its file in the home folder. */
-function nameOf(roles: readonly Role[]): string {
-  return roles.join("+");
-}
+/**
+ * The api is first. Nothing that hangs elsewhere holds up requests or deliveries; what has little to do shares a process,
+ * since each takes 60 MB and a second of a core to start.
+ */
+const PROCESSES: Record<ProcessName, readonly Role[]> = {
+  api: ["api"],
+  deliver: ["deliver"],
+  others: ["automate", "keeper", "inbound", "submission", "webhooks", "console"],
+};
+const NAMES = Object.keys(PROCESSES) as ProcessName[];
+
+/**
+ * glibc gives each of a process's ten threads an arena of its own, which keeps what its busiest moment took, such as
+ * compiling at the start: 15 to 25 MB of each process.
+ */
+const MALLOC = { MALLOC_ARENA_MAX: "2" };
+/** Gives back what is free; only for processes that seldom have large buffers, which would come from the system each time. */
+const MALLOC_SPARING = { ...MALLOC, MALLOC_TRIM_THRESHOLD_: "131072" };
 
 class Root {
   readonly #config: Config;
@@ -87,7 +94,7 @@ class Root {
       if (this.#env[name] === "0") this.#env[name] = String(await freePort(hostOf[name] ?? submissionHost));
 
     say("Starting the engine");
-    const urls = Object.assign({}, ...(await Promise.all(PROCESSES.map((roles) => this.#startRoles(roles)))));
+    const urls = Object.assign({}, ...(await Promise.all(NAMES.map((name) => this.#startRoles(name)))));
     const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
     const demo = await demoWorkspace({
       databaseUrl: DATABASE_URL as string,
@@ -139,9 +146,7 @@ class Root {
     const end = (name: string, msMax: number) => this.#children.get(name)?.end(msMax);
     const api = end("api", ROLE_STOP_MS_MAX);
     await Promise.race([api, after(API_HEAD_START_MS)]);
-    const others = PROCESSES.slice(1).map(nameOf);
-    const msMax = (name: string) => (name === "deliver" ? DELIVER_STOP_MS_MAX : ROLE_STOP_MS_MAX);
-    await Promise.all([api, ...others.map((name) => end(name, msMax(name)))]);
+    await Promise.all([api, end("deliver", DELIVER_STOP_MS_MAX), end("others", ROLE_STOP_MS_MAX)]);
     await end("stores", STORES_STOP_MS_MAX);
     // the next start deals with what cannot be ended
     await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${reasonOf(error)}\n`));
@@ -159,7 +164,7 @@ class Root {
     ];
     if (missing.length === 0) return given;
     const args = ["--role", "stores", this.#home.folder, missing.join(",")];
-    const child = this.#spawn("stores", "../embedded/guard.js", args, childEnv({}));
+    const child = this.#spawn("stores", "../embedded/guard.js", args, childEnv({}, MALLOC_SPARING));
     const report = await child.started;
     if (report.kind !== "stores") throw new ChildStartError("The stores did not start.");
     child.ended.then((why) =>
@@ -180,6 +185,7 @@ class Root {
     const processes = () => [...this.#metricsUrls].map(([name, metricsUrl]) => ({ name, metricsUrl }));
     const onFault = (error: unknown) => say(`The metrics could not be told: ${reasonOf(error)}`);
     try {
+      const { startCollecting } = await import("./metrics.ts");
       const metrics = await startCollecting({ host, port, token, onFault }, processes);
       return `http://${reachable(host)}:${metrics.port}/metrics`;
     } catch (error) {
@@ -190,12 +196,12 @@ class Root {
   }
 
   /** Its first start must succeed; after that it is restarted. Returns where it listens. */
-  async #startRoles(roles: readonly Role[]): Promise<Partial<ListeningUrls>> {
-    const child = this.#spawnRoles(roles);
+  async #startRoles(name: ProcessName): Promise<Partial<ListeningUrls>> {
+    const child = this.#spawnRoles(name);
     const report = await child.started;
-    this.#keep(roles, child).catch((error: unknown) => this.fail(reasonOf(error)));
-    if (roles.includes("api")) return { base_url: await this.#apiAnswers(report) };
-    if (report.kind !== "ready" || !roles.includes("inbound")) return {};
+    this.#keep(name, child).catch((error: unknown) => this.fail(reasonOf(error)));
+    if (name === "api") return { base_url: await this.#apiAnswers(report) };
+    if (report.kind !== "ready" || name !== "others") return {};
     const { host, inboundHost, submissionHost } = this.#config;
     const url = (scheme: string, host: string, port: number | null) =>
       port === null ? null : `${scheme}://${reachable(host)}:${port}`;
@@ -207,9 +213,8 @@ class Root {
     };
   }
 
-  async #keep(roles: readonly Role[], first: Child): Promise<void> {
-    const name = nameOf(roles);
-    const isApi = roles.includes("api");
+  async #keep(name: ProcessName, first: Child): Promise<void> {
+    const isApi = name === "api";
     let deaths: number[] = [];
     for (let child = first; ; ) {
       const why = await child.ended;
@@ -224,7 +229,7 @@ class Root {
       say(`The ${name} process ended (${why}). Starting it again`);
       await after(RESTART_MS_MIN * 2 ** deaths.length);
       if (this.#isStopping) return;
-      child = this.#spawnRoles(roles);
+      child = this.#spawnRoles(name);
       if (isApi) this.#announceAgain(child);
     }
   }
@@ -255,9 +260,11 @@ class Root {
     }
   }
 
-  #spawnRoles(roles: readonly Role[]): Child {
+  #spawnRoles(name: ProcessName): Child {
+    const roles = PROCESSES[name];
     const args = ["serve", "--role", roles.join()];
-    return this.#spawn(nameOf(roles), "../cli/postrider.js", args, this.#env, roles);
+    const env = { ...(name === "others" ? MALLOC_SPARING : MALLOC), ...this.#env };
+    return this.#spawn(name, "../cli/postrider.js", args, env, roles);
   }
 
   #spawn(

@@ -1,16 +1,18 @@
 /**
  * The destinations that are suspended or slowed down, and the senders that are held to a limit at a provider, as this
- * worker knows them: what Postgres has is read every second,
- * and what a rule sets here counts here at once. While Postgres is away the last that was known counts.
+ * worker knows them: what Postgres has is looked for every
+ * second, and what a rule sets here counts here at once. While Postgres is away the last that was known counts.
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
+import type { Looks } from "../record/db/looks.ts";
 import {
   type DestinationHold,
   HOLDS_MAX,
   holdByRule,
   holdsMark,
   listHolds,
+  readHoldsMark,
 } from "../record/mail/destinations.ts";
 import { listSenderLimits } from "../record/workspaces/senderlimits.ts";
 
@@ -28,7 +30,7 @@ type HoldsOptions = {
 
 export class Holds {
   readonly #options: HoldsOptions;
-  readonly #timer: NodeJS.Timeout;
+  #unfollow = () => {};
   #holds = new Map<string, DestinationHold[]>();
   #limits = new Map<string, number>();
   #mark = "";
@@ -39,7 +41,13 @@ export class Holds {
 
   constructor(options: HoldsOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.look(), LOOK_EVERY_MS);
+  }
+
+  /** Looks every second from now on. */
+  keepLooking(looks: Looks): void {
+    this.#unfollow = looks.ask(LOOK_EVERY_MS, holdsMark, (mark: string) => {
+      if (mark !== this.#mark) void this.look();
+    });
   }
 
   get isEmpty(): boolean {
@@ -52,7 +60,7 @@ export class Holds {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#unfollow();
   }
 
   /** Suspended now for this source address, by the one that ends last. */
@@ -98,7 +106,7 @@ export class Holds {
     this.#isLooking = true;
     const { sql, onFault, onChange } = this.#options;
     try {
-      const mark = await holdsMark(sql);
+      const mark = await readHoldsMark(sql);
       this.#isFailing = false;
       if (mark === this.#mark) return;
       const [holds, limits] = await Promise.all([listHolds(sql), listSenderLimits(sql)]);

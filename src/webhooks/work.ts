@@ -9,12 +9,14 @@
 import { randomUUID } from "node:crypto";
 import { atMost } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
+import type { Looks } from "../record/db/looks.ts";
 import { isRefusal } from "../record/db/lost.ts";
 import { onlyOne } from "../record/mail/keeping.ts";
 import {
   claimWebhooks,
   disableFailing,
   type HeldWebhook,
+  hasNews,
   logBounds,
   type Report,
   readDue,
@@ -40,6 +42,8 @@ const RENEW_EVERY_MS = 1_000;
 /** An endpoint without work is let go of after this time. */
 const IDLE_MS = 1_000;
 const LOOK_EVERY_MS = 200;
+/** While it holds no endpoint: with the looks of others of this process. */
+const NEWS_EVERY_MS = 250;
 /** Together, so that a set is read and written while the next is sent. */
 const GATHER_MS = 15;
 const EVENTS_READ_MAX = 2_000;
@@ -71,6 +75,7 @@ export class WebhookWorker {
   #running: Promise<void> = Promise.resolve();
   #isRunning = false;
   #isStopped = false;
+  #unfollow = () => {};
   /** The last workspace of which something was claimed: the next come first. */
   #claimFrom = "00000000-0000-0000-0000-000000000000";
   #lookedAt = Number.NEGATIVE_INFINITY;
@@ -81,13 +86,18 @@ export class WebhookWorker {
     this.#parts = parts;
   }
 
-  start(): void {
+  /** While it holds no endpoint, a look at Postgres says when there is something to tell. */
+  start(looks: Looks): void {
+    this.#unfollow = looks.ask(NEWS_EVERY_MS, hasNews, (isNew: boolean) => {
+      if (isNew && !this.#isRunning) this.#after(0);
+    });
     this.#after(0);
   }
 
   /** Sends nothing new, waits for what is under way, and writes it down. */
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopped = true;
+    this.#unfollow();
     if (this.#timer) clearTimeout(this.#timer);
     const until = performance.now() + deadlineMs;
     await atMost(deadlineMs, this.#running);
@@ -325,7 +335,9 @@ export class WebhookWorker {
       ms = FAULT_MS;
     }
     this.#isRunning = false;
-    this.#after(ms === LOOK_EVERY_MS && this.#hasNews() ? GATHER_MS : ms);
+    if (ms === LOOK_EVERY_MS && this.#hasNews()) ms = GATHER_MS;
+    const isIdle = ms === LOOK_EVERY_MS && this.#senders.size === 0;
+    this.#after(isIdle ? this.#sweptAt + SWEEP_EVERY_MS - performance.now() : ms);
   }
 
   /** Something happened while the loop was at work. */

@@ -28,7 +28,12 @@ let deadlocksMade = 0;
 
 const add = (tx: Tx, name: string) => tx`update held set n = n + 1 where name = ${name}`;
 const sums = async () => [...(await other`select name, n from held order by name`)];
-const isWaiting = async () => (await other`select from pg_locks where not granted`).length > 0;
+/** Others use the same Postgres. */
+const isWaiting = async () => {
+  const waiting = await other`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  return waiting.length > 0;
+};
 const deadlocks = async () => {
   const [row] = await other<{ n: number }[]>`
     select deadlocks::int as n from pg_stat_database where datname = current_database()`;

@@ -17,16 +17,19 @@ test("a table that somebody reads and a migration wants is there for everybody e
     await sql`delete from migration where name like '0042%'`;
     await backup`begin`;
     await backup`lock table report in access share mode`;
-    const migrating = migrate(sql, Date.now());
-    await expect
-      .poll(async () => (await other`select from pg_locks where not granted`).length, { timeout: 5_000 })
-      .toBe(1);
+    const waiting: string[] = [];
+    const migrating = migrate(sql, Date.now(), { waits: (name) => waiting.push(name) });
+    const blocked = () => other`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await expect.poll(async () => (await blocked()).length, { timeout: 5_000 }).toBe(1);
     await other.begin(async (tx) => {
       await tx`select set_config('statement_timeout', ${String(WAIT_MS_MAX)}, true)`;
       await tx`select from report`;
     });
+    await expect.poll(() => waiting).toEqual([expect.stringMatching(/^0042/)]);
     await backup`rollback`;
     await migrating;
+    expect(waiting).toHaveLength(1);
     expect(await isMigrated(sql)).toBe(true);
   } finally {
     backup.release();

@@ -13,10 +13,32 @@ import { WRITERS, type Writer } from "../rig/writers.ts";
 /** For all pairs together, however many there are. */
 const MEETING_MS = 35_000;
 
+/** What failed can be run again: with its seed, and only pairs of a writer whose name has these words. */
+const SEED = Number(process.env.FUZZ_SEED ?? Date.now() % 1_000_000);
+const ASKED = process.env.WRITERS ?? "";
+
 /** Writers that never meet others. */
 const ALONE: Record<string, string> = {
   "db/migrate.ts migrate": "runs under an advisory lock of its own, before anybody is served",
   "db/dump.ts restore": "fills a database that nobody else uses yet",
+  "cells/moves.ts handOver":
+    "gives up after 250 ms of waiting, before a deadlock would be found, and lets everybody go on",
+  ...Object.fromEntries(
+    ["noteLeaving", "drain", "endDrain"].map((name) => [
+      `cells/moves.ts ${name}`,
+      "one row of workspace_move, alone, whose writers hold it for key share",
+    ]),
+  ),
+  ...Object.fromEntries(
+    ["noteArriving", "forgetCopied", "copyStep", "catchUp", "arrive", "removeStep", "forgetMove"].map(
+      (name) => [
+        `cells/moves.ts ${name}`,
+        "rows of a workspace that is not in that record, which its fence keeps from everybody else",
+      ],
+    ),
+  ),
+  "cells/moves.ts beginToTell": "changes no row: it runs the triggers of 0028_definitions.sql",
+  "cells/rows.ts replaceRows": "of a workspace that is not in that record",
 };
 
 const scan = new RecordScan();
@@ -30,20 +52,19 @@ test("every writer of the record is in the list", () => {
 });
 
 test("every writer keeps the order of the locks, and no two deadlock", async () => {
-  const seed = Date.now() % 1_000_000;
   const found = await Promise.all(
-    (["small tables", "large tables"] as const).map((plans) => meetings(plans, seed)),
+    (["small tables", "large tables"] as const).map((plans) => meetings(plans)),
   );
   const advice =
     "Lock tables in the order of src/record/db/lockorder.ts, and rows in the order of their keys.";
-  expect(found.flat(), `${advice} Seed ${seed}:\n  ${found.flat().join("\n  ")}\n`).toEqual([]);
+  expect(found.flat(), `${advice} Seed ${SEED}:\n  ${found.flat().join("\n  ")}\n`).toEqual([]);
 }, 600_000); // each pair meets once at least, however busy the machine is
 
 /** Lets every pair meet; hands back what went wrong. */
-async function meetings(plans: Plans, seed: number): Promise<string[]> {
-  const pairs = pairsOf(WRITERS);
+async function meetings(plans: Plans): Promise<string[]> {
+  const pairs = pairsOf(WRITERS).filter(({ a, b }) => [a, b].some(({ name }) => name.includes(ASKED)));
   const database = await ownDatabase();
-  const lane = await Lane.open(database.url, seed, plans);
+  const lane = await Lane.open(database.url, SEED, plans);
   const found: string[] = [];
   try {
     for (const { a, b, tables } of pairs)

@@ -16,7 +16,7 @@ import { services } from "./services.ts";
 import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
 
 const LOOK_MS_MAX = 5_000;
-const SERVER_SECRET = "a secret of the tests, long enough";
+export const SERVER_SECRET = "a secret of the tests, long enough";
 
 export type EngineOptions = {
   databaseUrl?: string;

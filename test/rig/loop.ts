@@ -1,4 +1,5 @@
 /** The engine with a smarthost that takes all mail and a listener that hears what receivers say of it afterwards. */
+import type { Role } from "../../src/rules/roles.ts";
 import { type Engine, type EngineOptions, startEngine } from "./engine.ts";
 import type { Mail } from "./ledger.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "./services.ts";
@@ -20,6 +21,9 @@ export type ShownEmail = {
   events: { type: string; at: string; recipient?: string; detail?: string }[];
 };
 
+/** `roles`: beside those of the loop. */
+type LoopOptions = Pick<EngineOptions, "settings" | "clock" | "smtpUrl"> & { roles?: readonly Role[] };
+
 export class ReportLoop {
   readonly engine: Engine;
   readonly sink: Sink;
@@ -39,15 +43,13 @@ export class ReportLoop {
     this.redis = stores.redis;
   }
 
-  static async open(
-    options: Pick<EngineOptions, "settings" | "clock" | "smtpUrl"> = {},
-  ): Promise<ReportLoop> {
+  static async open({ roles = [], ...options }: LoopOptions = {}): Promise<ReportLoop> {
     const [database, redis, sink] = await Promise.all([
       ownDatabase(),
       ownRedis(),
       openSink({ keepRaw: true }),
     ]);
-    const engine = await startEngine(["api", "deliver", "keeper", "inbound"], {
+    const engine = await startEngine(["api", "deliver", "keeper", "inbound", ...roles], {
       databaseUrl: database.url,
       redisUrl: redis.url,
       smtpUrl: sink.url,

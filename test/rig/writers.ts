@@ -167,7 +167,7 @@ import {
   insertDefinition,
   updateDefinition,
 } from "../../src/record/workspaces/definitions.ts";
-import { deleteDomainKeys, insertDomainKey, putToUse } from "../../src/record/workspaces/domainkeys.ts";
+import { deleteDomainKey, insertDomainKey, putToUse } from "../../src/record/workspaces/domainkeys.ts";
 import {
   forgetDomain,
   giveDomain,
@@ -481,8 +481,12 @@ export const WRITERS: readonly Writer[] = [
   writer("workspaces/domainkeys.ts putToUse", ({ sql }, rows) =>
     putToUse(sql, { workspaceId: rows.workspace().id, domain: DOMAIN, selector: rows.pick(SELECTORS) }),
   ),
-  writer("workspaces/domainkeys.ts deleteDomainKeys", ({ sql }, rows) =>
-    deleteDomainKeys(sql, rows.workspace().id, DOMAIN, rows.pick([...SELECTORS, null])),
+  writer("workspaces/domainkeys.ts deleteDomainKey", ({ sql }, rows) =>
+    deleteDomainKey(sql, {
+      workspaceId: rows.workspace().id,
+      domain: DOMAIN,
+      selector: rows.pick([...SELECTORS, "s3"]),
+    }),
   ),
   writer("workspaces/suspension.ts suspendWorkspace", ({ sql }, rows) =>
     suspendWorkspace(sql, rows.workspace().id, "abuse", rows.date),

@@ -22,7 +22,7 @@ test("a file that only got another number is not applied again", async () => {
   await sql`update migration set name = '0017_senders.sql' where name = '0014_senders.sql'`;
   await sql`update migration set name = '0018_suspension.sql' where name = '0015_suspension.sql'`;
   const applied: string[] = [];
-  await migrate(sql, Date.now(), (name) => applied.push(name));
+  await migrate(sql, Date.now(), { applied: (name) => applied.push(name) });
   expect(applied).toEqual([]);
   expect(await isMigrated(sql)).toBe(true);
 });

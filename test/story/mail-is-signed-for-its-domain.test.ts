@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../../src/domain/key.ts";
 import type { SigningKey } from "../../src/message/sign.ts";
-import { deleteDomainKeys, insertDomainKey } from "../../src/record/workspaces/domainkeys.ts";
+import { insertDomainKey } from "../../src/record/workspaces/domainkeys.ts";
+import { forgetDomain } from "../../src/record/workspaces/domains.ts";
 import { unstuffed } from "../rig/conversation.ts";
 import { published, verdictsOn } from "../rig/dkim.ts";
 import { type Engine, settingsOf, startEngine } from "../rig/engine.ts";
@@ -107,7 +108,7 @@ test("a rotated and a removed key take effect, and no mail meanwhile is signed w
       return verdict?.[1];
     }, REFRESHED)
     .toBe(second.selector);
-  await deleteDomainKeys(engine.sql, ws.id, "example.com", null);
+  await forgetDomain(engine.sql, ws.id, "example.com", new Date());
   await expect.poll(async () => verdictsOf(await send(ws), [first, second]), REFRESHED).toEqual([]);
 }, 90_000);
 

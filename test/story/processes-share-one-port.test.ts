@@ -46,13 +46,19 @@ test("two apis serve on one port, one that dies is started again, and SIGTERM en
   await expect.poll(serving, { timeout: 20_000 }).toBe(4);
   expect(await askOften(port)).toEqual(Array(ASKED).fill(200));
 
+  const successor = fleet.lines.filter(({ msg }) => msg === "starting").at(-1);
+  process.kill(successor?.pid as number, "SIGKILL");
+  await expect.poll(serving, { timeout: 20_000 }).toBe(5);
+  const pauses = fleet.lines.filter(({ msg }) => msg === "a process ended and is started again");
+  expect(pauses.map(({ in_ms }) => in_ms)).toEqual([400, 800]);
+
   fleet.signal("SIGHUP");
   await fleet.says("all processes are replaced");
   expect(await askOften(port)).toEqual(Array(ASKED).fill(200));
   fleet.signal("SIGTERM");
   expect(await fleet.ended).toBe(0);
   const all = fleet.lines.filter(({ msg }) => msg === "starting").map(({ pid }) => pid as number);
-  expect(all.length).toBe(5);
+  expect(all.length).toBe(6);
   expect(all.filter((pid) => identify(pid) !== null)).toEqual([]);
 }, 60_000);
 

@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-async function killed(role: "api" | "deliver" | "keeper"): Promise<ReadyFile> {
+async function killed(role: "api" | "deliver" | "others"): Promise<ReadyFile> {
   const { pids } = readReady(home);
   process.kill(pids[role] as number, "SIGKILL");
   return vi.waitFor(() => {
@@ -63,11 +63,11 @@ test("the api is killed: there is no ready.json until it answers again, at the s
 
 test("a role that keeps dying ends the whole, with the reason and status 1", async () => {
   const { pids } = readReady(home);
-  for (let deaths = 0; deaths < 5; deaths++) await killed("keeper");
-  process.kill(readReady(home).pids.keeper as number, "SIGKILL");
+  for (let deaths = 0; deaths < 5; deaths++) await killed("others");
+  process.kill(readReady(home).pids.others as number, "SIGKILL");
   expect(await root.ended).toBe(1);
   expect(root.said().err).toBe(
-    `The keeper process keeps ending (SIGKILL). See ${join(home, "logs", "keeper.log")}\n`,
+    `The others process keeps ending (SIGKILL). See ${join(home, "logs", "others.log")}\n`,
   );
   await gone(Object.values(pids), 0);
 }, 60_000);

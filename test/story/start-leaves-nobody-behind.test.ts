@@ -36,7 +36,7 @@ test("the root is killed while the database is made", async () => {
 test("the root is killed while the roles start", async () => {
   const root = start(home);
   await root.hears("Starting the engine");
-  await vi.waitFor(() => expect(noted()).toHaveProperty("keeper"), { interval: 5 });
+  await vi.waitFor(() => expect(noted()).toHaveProperty("others"), { interval: 5 });
   const pids = Object.values(noted()).map(({ pid }) => pid);
   root.signal("SIGKILL");
   await gone(pids, ORPHANS_MS_MAX);

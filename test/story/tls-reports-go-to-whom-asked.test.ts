@@ -31,6 +31,8 @@ afterAll(async () => {
 beforeEach(async () => {
   await sql`truncate sts_policy, tls_sessions, tls_report_out`;
   world = await openWorld();
+  // at noon, so that an hour here and there stays within a day
+  world.clock.set((Math.floor(world.clock.now() / DAY_MS) + 0.5) * DAY_MS);
   world.name({
     "a.test": { mx: [[10, "mx.a.test"]] },
     "mx.a.test": { addresses: ["127.1.0.1"] },

@@ -21,7 +21,7 @@ test("others have their turn between two letters, and the templates are asked fo
       return new Map([["t", version]]);
     },
   };
-  const sender = { workspaceId: "w", keyId: "k", stream: "transactional", streams: "", now: 0 };
+  const sender = { workspaceId: "w", keyId: "k", stream: "transactional", streams: "", now: 0, trace: null };
   const drafts = Array.from({ length: LETTERS }, (_, n) =>
     draftLetter({ to: "one@example.net", template: { id: "t", variables: { n } } }, sender, `[${n}].`),
   );

@@ -13,7 +13,7 @@ import { openOwnMail } from "./ownmail.ts";
 import { API_STOP_MS, type RoleParts } from "./parts.ts";
 
 export async function startAutomateRole(parts: RoleParts) {
-  const { config, serverSecret, stores, clock, onFault } = parts;
+  const { config, serverSecret, stores, looks, clock, onFault } = parts;
   const mail = await openOwnMail(parts);
   const contacts = contactCommit(mail.commits, mail.hashOf);
   const reports = startReportSender(config, { sql: mail.reads, clock, submit: mail.submitOwn, onFault });
@@ -28,7 +28,7 @@ export async function startAutomateRole(parts: RoleParts) {
     retentionDays: config.retentionDays,
     onFault,
   });
-  worker.start();
+  worker.start(looks);
   return {
     async stop() {
       await Promise.all([worker.stop(), reports && atMost(API_STOP_MS, reports.stop())]);

@@ -3,13 +3,12 @@ import { keyReader } from "../../admission/bearer.ts";
 import { Keyring } from "../../admission/keyring.ts";
 import { openConsoleDoor } from "../../api/consoledoor.ts";
 import { heardWith } from "../../capacity/heard.ts";
-import { atMost } from "../../clock.ts";
 import { type Config, homeFolder } from "../../config.ts";
 import { startConsole } from "../../console/console.ts";
 import { readFigures, sendingNow } from "../../delivery/figures.ts";
 import { Home } from "../../embedded/home.ts";
-import { handlersOf, openIntake } from "./intake.ts";
-import { API_STOP_MS, notOpened, operatorSender, type RoleParts } from "./parts.ts";
+import { handlersOf, openAbove, openIntake } from "./intake.ts";
+import { notOpened, operatorSender, type RoleParts } from "./parts.ts";
 
 export async function startConsoleRole(parts: RoleParts) {
   const { config, serverSecret, stores, clock, budget: room, log, onFault } = parts;
@@ -22,35 +21,28 @@ export async function startConsoleRole(parts: RoleParts) {
   const { reads: sql, redis } = intake.parts;
   const lists = stores.lists(sql);
   const door = openConsoleDoor({ ...intake.parts, lists, ...handlersOf(config) }, onFault);
-  try {
-    const served = await startConsole({
-      ...{ sql, lists, redis, clock, serverSecret, door, room },
-      ...{ publicUrl, trustProxy, mailboxUrl, host, onFault },
-      keyring: new Keyring({ redis, sql, serverSecret, clock }),
-      port: consolePort,
-      heard: heardWith(config),
-      apiUrl: `http://${host}:${port}`,
-      mailFrom: operatorSender(config),
-      demoKey: () => demoKeyOf(config, serverSecret),
-      figures: async (now) => sendingNow(await readFigures(redis, now)),
-    });
-    return {
-      consolePort: served.port,
-      async stop() {
-        await atMost(API_STOP_MS, served.stop());
-        await door.close();
-        await intake.close();
-      },
-    };
-  } catch (error) {
-    await door.close();
-    await intake.close();
-    throw notOpened(
-      `The console cannot listen on ${host}, port ${consolePort}`,
-      error,
-      "Set HOST or CONSOLE_PORT.",
-    );
-  }
+  const { served, stop } = await openAbove(
+    [door, intake],
+    () =>
+      startConsole({
+        ...{ sql, lists, redis, clock, serverSecret, door, room },
+        ...{ publicUrl, trustProxy, mailboxUrl, host, onFault },
+        keyring: new Keyring({ redis, sql, serverSecret, clock }),
+        port: consolePort,
+        heard: heardWith(config),
+        apiUrl: `http://${host}:${port}`,
+        mailFrom: operatorSender(config),
+        demoKey: () => demoKeyOf(config, serverSecret),
+        figures: async (now) => sendingNow(await readFigures(redis, now)),
+      }),
+    (error) =>
+      notOpened(
+        `The console cannot listen on ${host}, port ${consolePort}`,
+        error,
+        "Set HOST or CONSOLE_PORT.",
+      ),
+  );
+  return { consolePort: served.port, stop };
 }
 
 /** Only `npm start` keeps one, and only where it catches the mail. */

@@ -20,6 +20,7 @@ import { BagQueue } from "../../queue/bagqueue.ts";
 import { FinishedBags } from "../../queue/finished.ts";
 import { BagWorkers, WAITED_MS_MAX } from "../../queue/worker.ts";
 import type { Sql } from "../../record/db/connect.ts";
+import type { Looks } from "../../record/db/looks.ts";
 import type { DestinationHold } from "../../record/mail/destinations.ts";
 import { isWaitedIn } from "../../record/mail/queueshards.ts";
 import type { RedisClient } from "../../redis/scripts.ts";
@@ -43,7 +44,9 @@ export async function startDeliverRole({
   config,
   serverSecret,
   stores,
+  homeStores,
   shards,
+  looks,
   policy,
   clock,
   log,
@@ -51,9 +54,9 @@ export async function startDeliverRole({
 }: RoleParts) {
   const sql = stores.sql("delivery");
   const worker = workerName();
-  const redis = await stores.redis("admission");
+  const redis = await homeStores.redis("admission");
   const { shaping, stop: stopShaping } = await openShaping(config, {
-    ...{ worker, sql, redis, clock, onFault },
+    ...{ worker, sql, redis, looks, clock, onFault },
     onHolds: tellHolds(log),
   });
   const courier = openCourier(config, shaping, { sql, clock, onFault });
@@ -142,12 +145,13 @@ async function openShaping(
     worker: string;
     sql: Sql;
     redis: RedisClient;
+    looks: Looks;
     clock: Clock;
     onHolds(holds: readonly DestinationHold[]): void;
     onFault(error: unknown): void;
   },
 ) {
-  const { worker, sql, redis, clock, onFault } = parts;
+  const { worker, sql, redis, looks, clock, onFault } = parts;
   const holds = new Holds({ sql, clock, onFault, onChange: parts.onHolds });
   const rooms = new Rooms({ redis, worker, now: () => performance.now(), onFault });
   const ownSource = { name: "", address: directSourceAddress, helo: null, since: null };
@@ -156,6 +160,7 @@ async function openShaping(
   const file =
     shapingFile === null ? null : new RulesFile({ path: shapingFile, sql, clock, onRules, onFault });
   await Promise.all([holds.look(), file?.open()]);
+  holds.keepLooking(looks);
   return {
     shaping,
     stop() {

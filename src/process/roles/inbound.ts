@@ -1,15 +1,13 @@
 /** Takes reports of receivers over SMTP. */
 import { atMost } from "../../clock.ts";
 import { openInbound } from "../../inbound/inbound.ts";
-import { OverloadState } from "../../record/mail/overload.ts";
 import { ReturnPathKey } from "../../returnpath.ts";
-import { KEEPER_STOP_MS, notOpened, type RoleParts } from "./parts.ts";
+import type { AllCells } from "./allcells.ts";
+import { KEEPER_STOP_MS, notOpened } from "./parts.ts";
 
 /** Nothing listens where no return path and no feedback address leads. */
-export async function startInboundRole(
-  { config, serverSecret, stores, clock, log, onFault }: RoleParts,
-  onKept: () => void,
-) {
+export async function startInboundRole({ home, cells, finder }: AllCells, onKept: (cell: number) => void) {
+  const { config, serverSecret, stores, overload, clock, log, onFault } = home;
   const { bounceDomain, feedbackAddresses, tlsReportsTo } = config;
   if (
     serverSecret === "" ||
@@ -19,25 +17,26 @@ export async function startInboundRole(
     return null;
   }
   const sql = stores.sql("intake");
-  const brake = new OverloadState(sql, onFault);
+  const brake = overload();
   try {
     const inbound = await openInbound(config, {
       paths: new ReturnPathKey(serverSecret),
-      sql,
+      records: [
+        { sql, onKept: () => onKept(0) },
+        ...cells.slice(1).map((cell, n) => ({ sql: cell.stores.sql("intake"), onKept: () => onKept(n + 1) })),
+      ],
+      finder,
       clock,
       brake: () => brake.shortage?.reason ?? null,
-      onKept,
       onFault,
     });
     return {
       inboundPort: inbound.port,
       async stop() {
-        brake.stop();
         await atMost(KEEPER_STOP_MS, inbound.stop());
       },
     };
   } catch (error) {
-    brake.stop();
     const { inboundHost, inboundPort } = config;
     throw notOpened(
       `Reports cannot be taken on ${inboundHost}, port ${inboundPort}`,

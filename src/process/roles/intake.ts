@@ -7,15 +7,13 @@ import type { Config } from "../../config.ts";
 import { BagQueue } from "../../queue/bagqueue.ts";
 import type { Sql } from "../../record/db/connect.ts";
 import { type Bag, firstRow, noteEpoch } from "../../record/mail/bags.ts";
-import { OverloadState } from "../../record/mail/overload.ts";
 import { infoOf } from "../../redis/canwrite.ts";
 import type { RedisClient } from "../../redis/scripts.ts";
-import { tellShortage } from "../lifelog.ts";
-import { domainDns, GOODBYE_MS, operatorSender, type RoleParts } from "./parts.ts";
+import { API_STOP_MS, domainDns, GOODBYE_MS, operatorSender, type RoleParts } from "./parts.ts";
 
 const RUN_CHECK_MS = 1_000;
 
-export async function openIntake({ config, serverSecret, stores, shards, clock, log }: RoleParts) {
+export async function openIntake({ config, serverSecret, stores, shards, overload, clock, log }: RoleParts) {
   const redis = await stores.redis("admission");
   const reads = stores.sql("reads");
   const line = new BagQueue(await stores.redis("queue"));
@@ -24,11 +22,7 @@ export async function openIntake({ config, serverSecret, stores, shards, clock, 
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
-  const brake = new OverloadState(
-    reads,
-    (error) => log.warn({ err: error }, "the state of disk and backlog could not be read"),
-    tellShortage(log),
-  );
+  const brake = overload();
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
   return {
@@ -46,8 +40,32 @@ export async function openIntake({ config, serverSecret, stores, shards, clock, 
     },
     async close() {
       watch.stop();
-      brake.stop();
       await atMost(GOODBYE_MS, line.close());
+    },
+  };
+}
+
+/**
+ * A server and what it stands on, the uppermost first. That is closed after the server, and also where the server does
+ * not open, which `refusal` puts into words.
+ */
+export async function openAbove<S extends { stop(): Promise<void> }>(
+  below: readonly { close(): Promise<void> }[],
+  open: () => Promise<S>,
+  refusal: (error: unknown) => Error,
+): Promise<{ served: S; stop(): Promise<void> }> {
+  const close = async () => {
+    for (const one of below) await one.close();
+  };
+  const served = await open().catch(async (error: unknown) => {
+    await close();
+    throw refusal(error);
+  });
+  return {
+    served,
+    async stop() {
+      await atMost(API_STOP_MS, served.stop());
+      await close();
     },
   };
 }

@@ -7,7 +7,16 @@ import { Keeper } from "../../keeper/keeper.ts";
 import { BagQueue } from "../../queue/bagqueue.ts";
 import { domainDns, GOODBYE_MS, KEEPER_STOP_MS, type RoleParts } from "./parts.ts";
 
-export async function startKeeperRole({ config, stores, shards, policy, clock, log, onFault }: RoleParts) {
+export async function startKeeperRole({
+  config,
+  stores,
+  shards,
+  looks,
+  policy,
+  clock,
+  log,
+  onFault,
+}: RoleParts) {
   const sql = stores.sql("keeper");
   const line = new BagQueue(await stores.redis("queue"));
   const redis = await stores.redis("admission");
@@ -43,7 +52,7 @@ export async function startKeeperRole({ config, stores, shards, policy, clock, l
     },
     onFault,
   });
-  keeper.start();
+  keeper.start(looks);
   return {
     async stop() {
       await keeper.stop(KEEPER_STOP_MS);

@@ -4,18 +4,15 @@ import { addressHasher } from "../../audience/links.ts";
 import { BagQueue } from "../../queue/bagqueue.ts";
 import type { Bag } from "../../record/mail/bags.ts";
 import { mailCommit } from "../../record/mail/commit.ts";
-import { OverloadState } from "../../record/mail/overload.ts";
 import { ownSubmitter } from "../../submit.ts";
 import { putInLine } from "./intake.ts";
 import type { RoleParts } from "./parts.ts";
 
-export async function openOwnMail({ config, serverSecret, stores, shards, clock, log }: RoleParts) {
+export async function openOwnMail({ config, serverSecret, stores, shards, overload, clock, log }: RoleParts) {
   const reads = stores.sql("reads");
   const line = new BagQueue(await stores.redis("queue"));
   const hints = stores.sql("hints");
-  const brake = new OverloadState(reads, (error) =>
-    log.warn({ err: error }, "the state of disk and backlog could not be read"),
-  );
+  const brake = overload();
   const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
   const hashOf = addressHasher(serverSecret);
   const lineUp = (bags: Bag[]) => {
@@ -34,7 +31,6 @@ export async function openOwnMail({ config, serverSecret, stores, shards, clock,
   return {
     ...{ reads, commits, hashOf, submitOwn },
     async close() {
-      brake.stop();
       await commit.close();
       await line.close();
     },

@@ -9,6 +9,8 @@ import type { PolicyInForce } from "../../capacity/inforce.ts";
 import type { Clock } from "../../clock.ts";
 import { type Config, ConfigError } from "../../config.ts";
 import type { DomainDns } from "../../domain/records.ts";
+import type { Looks } from "../../record/db/looks.ts";
+import type { OverloadState } from "../../record/mail/overload.ts";
 import type { QueueShards } from "../../record/mail/queueshards.ts";
 import { StartError, type Stores } from "../stores.ts";
 
@@ -20,10 +22,17 @@ const DNS_MS_MAX = 3_000;
 const DNS_TRIES = 2;
 
 export type RoleParts = {
+  /** The name of its cell; null: there are no cells. */
+  cell: string | null;
   config: Config;
   serverSecret: string;
   stores: Stores;
+  /** Of the cell that keeps what is one for the whole fleet: the limits of receivers. */
+  homeStores: Stores;
   shards: QueueShards;
+  looks: Looks;
+  /** The same for all roles of the process. */
+  overload(): OverloadState;
   policy: PolicyInForce;
   clock: Clock;
   /** For bodies of requests and mails in memory, of all roles of the process together. */

@@ -5,7 +5,7 @@ import { ReportWorker } from "../../inbound/work.ts";
 import { ReturnPathKey } from "../../returnpath.ts";
 import { KEEPER_STOP_MS, type RoleParts, workerName } from "./parts.ts";
 
-export function startReportWorker({ config, serverSecret, stores, clock, onFault }: RoleParts) {
+export function startReportWorker({ config, serverSecret, stores, looks, clock, onFault }: RoleParts) {
   const worker = new ReportWorker({
     sql: stores.sql("reports"),
     paths: new ReturnPathKey(serverSecret),
@@ -17,6 +17,6 @@ export function startReportWorker({ config, serverSecret, stores, clock, onFault
     timeoutMs: config.storeTimeoutMs,
     onFault,
   });
-  worker.start();
+  worker.start(looks);
   return { wake: () => worker.wake(), stop: () => worker.stop(KEEPER_STOP_MS) };
 }

@@ -10,7 +10,7 @@ import { operatorSender, type RoleParts, resolverOf } from "./parts.ts";
 const WEBHOOKS_STOP_MS = 2_500;
 
 export async function startWebhooksRole(parts: RoleParts) {
-  const { config, serverSecret, stores, clock, onFault } = parts;
+  const { config, serverSecret, stores, looks, clock, onFault } = parts;
   const sql = stores.sql("webhooks");
   const mail = await openOwnMail(parts);
   const telling = { sql, from: operatorSender(config), write: mail.submitOwn, onFault };
@@ -25,7 +25,7 @@ export async function startWebhooksRole(parts: RoleParts) {
     tellOwners: (now) => tellOwners(telling, now),
     onFault,
   });
-  worker.start();
+  worker.start(looks);
   return {
     async stop() {
       await worker.stop(WEBHOOKS_STOP_MS);

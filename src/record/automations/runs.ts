@@ -33,6 +33,12 @@ export type ClaimedRun = {
 /** `isHeld`: its workspace is suspended, so that it was not taken up but set aside. */
 export type FoundRun = ClaimedRun & { isHeld: boolean };
 
+/** When the next run is due, in ms since 1970. */
+export function nextWake(sql: Sql) {
+  return sql`(select extract(epoch from wake_at)::float8 * 1000 from run
+    where wake_at is not null and not is_held order by wake_at limit 1)`;
+}
+
 /** Takes up runs that are due, oldest first. A step that was begun before `staleAt` begins anew. */
 export async function claimRuns(
   sql: Sql,

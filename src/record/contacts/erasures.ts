@@ -304,6 +304,11 @@ async function saveRedacted(
 }
 
 /** Erases some contacts of an audience that was deleted, and the audience after the last; null when there is none. */
+/** Whether there is an erasure to work on, or an audience to empty. */
+export function hasErasures(sql: Sql) {
+  return sql`(exists (select from erasure) or exists (select from audience where deleted_at is not null))`;
+}
+
 export async function emptyDeletedAudience(sql: Sql, now: Date, most: number): Promise<number | null> {
   return sql.begin(async (tx) => {
     const [audience] = await tx<{ workspaceId: string; id: string }[]>`

@@ -9,7 +9,7 @@ import type { ConnectionOptions } from "node:tls";
 import postgres from "postgres";
 import { Counter, Histogram, SECONDS } from "../../meter.ts";
 import { arrayTypes } from "./arraytypes.ts";
-import { openPool } from "./pool.ts";
+import { openPool, type PoolSize } from "./pool.ts";
 import type { Sql } from "./statement.ts";
 
 export type { Sql, Statement, Tx } from "./statement.ts";
@@ -29,21 +29,22 @@ export type PoolName =
   | "reports"
   | "webhooks"
   | "setup";
-const POOL_CONNECTIONS: Record<PoolName, number> = {
-  commits: 2,
-  hints: 1,
-  reads: 6,
-  lists: 6,
-  delivery: 4,
-  settling: 1,
-  leases: 1,
-  keeper: 3,
-  retention: 1,
-  runs: 4,
-  intake: 1,
-  reports: 1,
-  webhooks: 2,
-  setup: 1,
+/** What the first mail after a pause goes through is kept: a new connection would cost it 10 ms. */
+const POOLS: Record<PoolName, PoolSize> = {
+  commits: { most: 2, kept: 1 },
+  hints: { most: 1, kept: 1 },
+  reads: { most: 6, kept: 1 },
+  lists: { most: 6, kept: 0 },
+  delivery: { most: 4, kept: 1 },
+  settling: { most: 1, kept: 1 },
+  leases: { most: 1, kept: 0 },
+  keeper: { most: 3, kept: 0 },
+  retention: { most: 1, kept: 0 },
+  runs: { most: 4, kept: 0 },
+  intake: { most: 1, kept: 0 },
+  reports: { most: 1, kept: 0 },
+  webhooks: { most: 2, kept: 0 },
+  setup: { most: 1, kept: 0 },
 };
 
 /**
@@ -73,7 +74,7 @@ export type StatementWatch = (pool: PoolName, ms: number, text: () => string) =>
 export function connectRecord(url: string, pool: PoolName, timeoutMs: number, watch?: StatementWatch): Sql {
   const { href, socketFolder, isPooled, tls } = readUrl(url);
   const settings = settingsOf(pool, timeoutMs);
-  return openPool(POOL_CONNECTIONS[pool], pool, {
+  return openPool(POOLS[pool], pool, {
     silenceMsMax: silenceOf(pool, timeoutMs),
     onAnswer(ms, failure, text) {
       TOOK.note(ms / 1_000, pool);

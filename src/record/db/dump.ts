@@ -69,7 +69,7 @@ export async function restore(url: string, sql: Sql, input: Readable, now: numbe
   const lines = new Lines(input);
   const header = readHeader(await lines.next());
   await expectEmpty(sql);
-  await migrate(sql, now, () => {}, header.migrations);
+  await migrate(sql, now, {}, header.migrations);
   for (const { table, day } of header.partitions) await makePartition(sql, table, dayNumber(day));
   const client = streamingClient(url);
   try {

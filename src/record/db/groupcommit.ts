@@ -107,7 +107,8 @@ type CommitGroup<Entry, Verdict> = readonly WaitingEntry<Entry, Verdict>[];
 /** How an attempt to commit a group ended. Committed entries have their verdict. */
 type End = { kind: "committed" } | { kind: "aborted" | "unknown"; error: unknown };
 
-class Deadline extends Error {}
+/** Postgres did not answer in time. */
+export class Deadline extends Error {}
 
 export class GroupCommit<Entry, Verdict> {
   readonly #kind: EntryKind<Entry, Verdict>;

@@ -51,7 +51,6 @@ export const LOCK_ORDER = [
   "cap_look",
   "cap_state",
   "domain", // its present and its next owner
-  "domain_key", // all keys of a domain
   "template",
   "account",
   "session",
@@ -82,6 +81,8 @@ export const LOCK_ORDER = [
   "request", // only ever inserted
   "change", // alone
   "contact_import", // each row alone; old ones are skipped when they are locked
+  "workspace_move", // the fence of a workspace that moves takes it with each write; who moves it waits with a timeout
+  "workspace_change", // only ever inserted; deleted by who moves the workspace
   "outbox", // written by triggers, as new rows; numbered by one process at a time
 ] as const;
 
@@ -91,6 +92,7 @@ export const GUARDED: Readonly<Record<string, (typeof LOCK_ORDER)[number]>> = {
   consent: "contact",
   contact_tag: "contact", // written by triggers
   confirmation: "audience", // noteMailed alone takes one row of it, and nothing else
+  domain_key: "domain",
   run_step: "run",
   erased_address: "erasure",
   body: "email",

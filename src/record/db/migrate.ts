@@ -11,6 +11,13 @@ import { isThere, makePartitions } from "./partitions.ts";
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
 
+/** Is told by the names of migrations. */
+export type MigrationListener = {
+  applied?(name: string): void;
+  /** Others use a table that it changes: it waits, and lets others have the table in between. Told once. */
+  waits?(name: string): void;
+};
+
 type Migration = { name: string; text: string; checksum: string };
 
 /** A migration is missing, and our role may not apply it. */
@@ -24,13 +31,13 @@ const LOCK_PAUSE_MS = 1_000;
 export async function migrate(
   sql: Sql,
   now: number,
-  said: (applied: string) => void = () => {},
+  listener: MigrationListener = {},
   only: readonly AppliedMigration[] | null = null,
 ): Promise<void> {
   try {
     const applied = await sql.begin(readApplied);
     for (const file of only === null ? migrations() : filesOf(only))
-      if (isMissing(file, applied)) await apply(sql, file, said);
+      if (isMissing(file, applied)) await apply(sql, file, listener);
     await makePartitions(sql, now);
   } catch (error) {
     throw (error as { code?: string }).code === INSUFFICIENT_PRIVILEGE ? notOwner(error as Error) : error;
@@ -76,26 +83,27 @@ function isMissing({ name, checksum }: Migration, applied: Applied): boolean {
 }
 
 /** Unless another process has applied it meanwhile. */
-async function apply(sql: Sql, file: Migration, said: (applied: string) => void): Promise<void> {
-  const isApplied = await untilLocked(() =>
+async function apply(sql: Sql, file: Migration, listener: MigrationListener): Promise<void> {
+  const write = () =>
     sql.begin(async (tx) => {
       if (!isMissing(file, await readApplied(tx))) return false;
       await tx`select set_config('lock_timeout', ${String(LOCK_WAIT_MS)}, true)`;
       await tx.unsafe(file.text);
       await tx`insert into migration (name, checksum) values (${file.name}, ${file.checksum})`;
       return true;
-    }),
-  );
-  if (isApplied) said(file.name);
+    });
+  const isApplied = await untilLocked(write, () => listener.waits?.(file.name));
+  if (isApplied) listener.applied?.(file.name);
 }
 
 /** Behind a migration that waits for a table everybody else waits for it too, and a backup may read it for hours. */
-async function untilLocked<T>(work: () => Promise<T>): Promise<T> {
-  for (;;) {
+async function untilLocked<T>(work: () => Promise<T>, onWait: () => void): Promise<T> {
+  for (let waits = 0; ; waits++) {
     try {
       return await work();
     } catch (error) {
       if ((error as { code?: string }).code !== LOCK_TIMEOUT) throw error;
+      if (waits === 0) onWait();
       await new Promise((resolve) => setTimeout(resolve, LOCK_PAUSE_MS));
     }
   }

@@ -27,14 +27,19 @@ const PIPELINED_MAX = 100;
 /** Backends cache tables and statements without limit, so connections are replaced from time to time. */
 const LIFETIME_MS_MIN = 30 * 60_000;
 const LIFETIME_MS_SPREAD = 30 * 60_000;
+/** Each takes some megabytes of Postgres: those that the present work does not need are ended. */
+const IDLE_MS = 10_000;
 const REOPEN_MS_FIRST = 50;
 const REOPEN_MS_MAX = 1_000;
 
 type WaitingStatement = { use(session: Session): void; refuse(error: Error): void };
 
+/** How many connections it may have, and how many of them stay when there is nothing to do. */
+export type PoolSize = { most: number; kept: number };
+
 /** `name` is that of the pool among the metrics. */
-export function openPool(connectionsMax: number, name: string, parts: Omit<SessionParts, "onChange">): Sql {
-  const pool = new SessionPool(connectionsMax, parts);
+export function openPool(size: PoolSize, name: string, parts: Omit<SessionParts, "onChange">): Sql {
+  const pool = new SessionPool(size, parts);
   const unfollow = [
     OPEN.follow(() => pool.open, name),
     IN_FLIGHT.follow(() => pool.inFlight, name),
@@ -54,7 +59,7 @@ export function openPool(connectionsMax: number, name: string, parts: Omit<Sessi
 }
 
 class SessionPool {
-  readonly #max: number;
+  readonly #size: PoolSize;
   readonly #parts: SessionParts;
   #sessions: Session[] = [];
   #waiting: WaitingStatement[] = [];
@@ -65,9 +70,10 @@ class SessionPool {
   #failures = 0;
   #reopenAt = 0;
   #reopening: NodeJS.Timeout | undefined;
+  #endingIdle: NodeJS.Timeout | null = null;
 
-  constructor(max: number, parts: Omit<SessionParts, "onChange">) {
-    this.#max = max;
+  constructor(size: PoolSize, parts: Omit<SessionParts, "onChange">) {
+    this.#size = size;
     this.#parts = { ...parts, onChange: (session) => this.#changed(session) };
   }
 
@@ -108,6 +114,7 @@ class SessionPool {
   async end({ timeout }: { timeout?: number } = {}): Promise<void> {
     this.#isEnding = true;
     clearTimeout(this.#reopening);
+    if (this.#endingIdle) clearTimeout(this.#endingIdle);
     for (const { refuse } of this.#waiting.splice(0)) refuse(ended());
     await this.#untilIdle(timeout);
     await Promise.all(this.#sessions.map((session) => session.end()));
@@ -129,7 +136,7 @@ class SessionPool {
       if (!session) break;
       this.#waiting.shift()?.use(session);
     }
-    if (this.#waiting.length > 0 && this.#sessions.length < this.#max) this.#serveLater();
+    if (this.#waiting.length > 0 && this.#sessions.length < this.#size.most) this.#serveLater();
   }
 
   #serveLater(): void {
@@ -141,7 +148,7 @@ class SessionPool {
     const shared = this.#sessions.filter((session) => !session.isReserved);
     const idle = shared.find((session) => session.inFlight === 0);
     if (idle) return idle;
-    if (this.#sessions.length < this.#max && performance.now() >= this.#reopenAt) return this.#open();
+    if (this.#sessions.length < this.#size.most && performance.now() >= this.#reopenAt) return this.#open();
     const [leastBusy] = shared.sort((one, other) => one.inFlight - other.inFlight);
     return leastBusy && leastBusy.inFlight < PIPELINED_MAX ? leastBusy : null;
   }
@@ -177,6 +184,7 @@ class SessionPool {
     if (session.isOver) this.#forget(session);
     else if (session.hasAnswered) this.#failures = 0;
     if (isIdle(session) && performance.now() - session.openedAt > this.#lifetimeMs) this.#retire(session);
+    this.#endIdleLater();
     if (!this.#isEnding) this.#serve();
     else if (this.#sessions.every(isIdle)) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
@@ -192,6 +200,19 @@ class SessionPool {
   #retire(session: Session): void {
     this.#sessions = this.#sessions.filter((one) => one !== session);
     session.end().catch(() => {});
+  }
+
+  #endIdleLater(): void {
+    if (this.#endingIdle || this.#isEnding || this.#sessions.length <= this.#size.kept) return;
+    this.#endingIdle = setTimeout(() => {
+      this.#endingIdle = null;
+      const before = performance.now() - IDLE_MS;
+      // work goes to the first that is idle: the last have been idle for longest
+      const idle = this.#sessions.filter((session) => isIdle(session) && session.usedAt < before);
+      const excess = this.#sessions.length - this.#size.kept;
+      for (const session of idle.slice(-excess)) this.#retire(session);
+      this.#endIdleLater();
+    }, IDLE_MS).unref();
   }
 
   async #untilIdle(timeout: number | undefined): Promise<void> {

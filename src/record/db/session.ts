@@ -51,6 +51,8 @@ export class Session {
   /** It takes no more statements. */
   isOver = false;
   inFlight = 0;
+  /** When it last began or ended a statement. */
+  usedAt = performance.now();
   #socket: Socket | null = null;
   #cause: unknown;
   #watch: NodeJS.Timeout | null = null;
@@ -71,6 +73,7 @@ export class Session {
     this.inFlight++;
     this.#watchSilence();
     const began = performance.now();
+    this.usedAt = began;
     let failure: "refused" | "lost" | null = null;
     try {
       const rows = await query.execute();
@@ -88,6 +91,7 @@ export class Session {
       throw this.hasAnswered ? explained : asUndone(explained);
     } finally {
       this.inFlight--;
+      this.usedAt = performance.now();
       this.#parts.onChange(this);
       this.#parts.onAnswer?.(performance.now() - began, failure, () => textOf(query));
     }

@@ -2,7 +2,7 @@
  * Destinations that get no mail for now, or less: set by operators and by rules of the shaping file, read by every worker
  * within seconds. Mail that waits for one names it in its due row, and is due again when it is over.
  */
-import type { Sql, Tx } from "../db/connect.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { makeDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 
@@ -27,12 +27,16 @@ const FACTOR_MIN = 0.01;
 /** A receiver that goes on complaining is slowed down once more, but not for each of the mails that were under way. */
 const AGAIN_SECONDS = 60;
 
-/** What has changed since is seen by another mark, also where the clock of who changed it is behind. */
-export async function holdsMark(sql: Sql): Promise<string> {
-  const [row] = await sql<{ mark: string }[]>`
-    select (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from destination_hold) || ' ' ||
-           (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from sender_limit) as mark`;
+export async function readHoldsMark(sql: Sql): Promise<string> {
+  const [row] = await sql<{ mark: string }[]>`select ${holdsMark(sql)} as mark`;
   return row?.mark ?? "";
+}
+
+/** What has changed since is seen by another mark, also where the clock of who changed it is behind. */
+export function holdsMark(sql: Sql) {
+  return sql`(
+    (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from destination_hold) || ' ' ||
+    (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from sender_limit))`;
 }
 
 export async function listHolds(sql: Sql): Promise<DestinationHold[]> {
@@ -92,6 +96,12 @@ export async function dropEndedHolds(tx: Tx, now: Date, most: number): Promise<n
     delete from destination_hold d using ended
     where d.destination = ended.destination and d.source = ended.source and d.kind = ended.kind`;
   return ended.count;
+}
+
+/** Whether a suspension has ended, or mail waits for one that may have. */
+export function hasHeld(sql: Sql, now: Statement) {
+  return sql`(exists (select from due where held_by is not null)
+    or exists (select from destination_hold where until <= ${now}))`;
 }
 
 /**

@@ -69,6 +69,8 @@ export type Extra = {
   attachments?: AttachmentRef[];
   /** It holds a secret of its recipient: nobody of the workspace is shown its text. */
   private?: true;
+  /** The link to the trace of the request that it came with. */
+  trace?: string;
 };
 
 export type AcceptedEmail = { email: NewEmail; standing: Standing };

@@ -17,10 +17,10 @@ import {
   waitingStreams,
 } from "../../rules/ledger.ts";
 import type { MailStream } from "../../rules/stream.ts";
-import type { Sql, Tx } from "../db/connect.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { nowIn, transactionTime } from "../db/time.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
-import { suspendedOf } from "../workspaces/suspension.ts";
+import { resumedIn, suspendedOf } from "../workspaces/suspension.ts";
 import type { HeldBag } from "./bagleases.ts";
 import { type Bag, type Bagging, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
@@ -80,6 +80,13 @@ export async function onlyOne<T>(
     return row?.taken ? { value: await run(tx, given || row.now.getTime()) } : null;
   });
   return (result as { value: T } | null)?.value ?? null;
+}
+
+/** Whether mail has come due, or was held in a workspace that was resumed. */
+export function hasDue(sql: Sql, now: Statement) {
+  return sql`(
+    exists (select from due where why in ('scheduled', 'deferred') and not is_held and at <= ${now})
+    or exists (${resumedIn(sql, "due")}) or exists (${resumedIn(sql, "run")}))`;
 }
 
 export type Packed = { bags: Bag[]; moved: number };
@@ -257,6 +264,11 @@ async function lockDue<Row extends DueRow>(
     order by d.workspace_id, d.email_id for update of d`;
 }
 
+/** Whether room may have appeared for a workspace. */
+export function hasRoomed(sql: Sql, now: Statement) {
+  return sql`exists (select from ledger where next_release_at <= ${now})`;
+}
+
 /** The workspaces for which room may have appeared. */
 export async function accountsToRelease(sql: Sql | Tx, given: number, most: number): Promise<string[]> {
   const rows = await sql<{ workspaceId: string }[]>`
@@ -393,6 +405,20 @@ function packRows(rows: readonly Going[], bagging: Bagging): Bag[] {
       .sort((a, b) => (a.id < b.id ? -1 : 1));
     return pack(workspaceId, emails, bagging);
   });
+}
+
+/** Whether there are bags that nobody has taken: each may have lost its job, or never had one. */
+export function hasUntaken(sql: Sql) {
+  return sql`(exists (select from bag where token is null and epoch is null) or ${hasQueued(sql)})`;
+}
+
+export function hasQueued(sql: Sql) {
+  return sql`exists (select from bag where token is null and epoch is not null)`;
+}
+
+/** By the clock of Postgres, as leases are renewed. */
+export function hasExpiredLeases(sql: Sql) {
+  return sql`exists (select from bag where token is not null and lease_until < now())`;
 }
 
 /** Bags that were put in line under another epoch are not in this one: they have to be queued again. */

@@ -1,11 +1,13 @@
 /**
- * The brake (overload guard): why sends are refused for now, if they are. The keeper sets and lifts it, and every api
- * process reads it. It is in Postgres so that it survives all of them.
+ * The brake (overload guard): why sends are refused for now, if they are. The keeper sets and lifts it, and every
+ * process that takes mail looks for it. It is in Postgres so that it survives all of them.
  */
 import { statfs } from "node:fs/promises";
 import type { Sql, Tx } from "../db/connect.ts";
+import type { Looks } from "../db/looks.ts";
+import { BAG_EMAILS_MAX } from "./bags.ts";
 
-const READ_EVERY_MS = 1_000;
+const LOOK_EVERY_MS = 1_000;
 const SAMPLE_BAGS = 1_000;
 /** A brake for the disk expires, since its keeper may be gone; a running keeper renews it long before. */
 const DISK_UNWATCHED_MS = 60_000;
@@ -15,26 +17,18 @@ export type Shortage = { name: "backlog" | "disk"; reason: string };
 
 export class OverloadState {
   shortage: Shortage | null = null;
-  readonly #timer: NodeJS.Timeout;
 
-  constructor(
-    sql: Sql,
-    onFault: (error: unknown) => void,
-    onChange: (shortage: Shortage | null) => void = () => {},
-  ) {
-    const read = async () => {
-      const [row] = await sql<Shortage[]>`select name, reason from brake order by since limit 1`;
-      const hasChanged = row?.name !== this.shortage?.name;
-      this.shortage = row ?? null;
-      if (hasChanged) onChange(this.shortage);
-    };
-    read().catch(onFault);
-    this.#timer = setInterval(() => read().catch(onFault), READ_EVERY_MS);
+  constructor(looks: Looks, onChange: (shortage: Shortage | null) => void) {
+    looks.ask(LOOK_EVERY_MS, firstShortage, (shortage: Shortage | null) => {
+      const hasChanged = shortage?.name !== this.shortage?.name;
+      this.shortage = shortage;
+      if (hasChanged) onChange(shortage);
+    });
   }
+}
 
-  stop(): void {
-    clearInterval(this.#timer);
-  }
+function firstShortage(sql: Sql) {
+  return sql`(select jsonb_build_object('name', name, 'reason', reason) from brake order by since limit 1)`;
 }
 
 export type OverloadLimits = {
@@ -49,6 +43,13 @@ export async function freeBytesOf({ dataFolder }: OverloadLimits): Promise<numbe
   if (dataFolder === null) return null;
   const { bavail, bsize } = await statfs(dataFolder);
   return bavail * bsize;
+}
+
+/** Whether there may be something to set or to lift: the backlog is counted as if every bag were full. */
+export function mayBeOverloaded(sql: Sql, { backlogMax }: OverloadLimits) {
+  return sql`(exists (select from brake) or ${backlogMax} < (
+    select coalesce(sum(n_live_tup * case relname when 'bag' then ${BAG_EMAILS_MAX} else 1 end), 0)
+    from pg_stat_user_tables where relname in ('bag', 'due')))`;
 }
 
 /** Looks at backlog and disk; sets or lifts the brake. */

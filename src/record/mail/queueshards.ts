@@ -1,11 +1,12 @@
 /**
- * How many shards the queue has. An operator sets the number while everything runs; every process reads it once a second,
+ * How many shards the queue has. An operator sets the number while everything runs; every process looks once a second,
  * so processes disagree for a moment. That loses nothing: what is above the number and has bags is served until they
  * have left it, and bags there that have no job move to another shard.
  */
 import type { Sql, Tx } from "../db/connect.ts";
+import type { Looks } from "../db/looks.ts";
 
-const READ_EVERY_MS = 1_000;
+const LOOK_EVERY_MS = 1_000;
 
 export class QueueShards {
   /** New bags go to the shards below this number. */
@@ -14,24 +15,28 @@ export class QueueShards {
   served = 1;
   readonly #sql: Sql;
   readonly #followers = new Set<(served: number) => void>();
-  readonly #timer: NodeJS.Timeout;
-  #isLooking = false;
+  #unfollow = () => {};
 
-  constructor(sql: Sql, onFault: (error: unknown) => void) {
+  constructor(sql: Sql) {
     this.#sql = sql;
-    this.#timer = setInterval(() => {
-      if (this.#isLooking) return; // Postgres is slow
-      this.#isLooking = true;
-      this.look()
-        .catch(onFault)
-        .finally(() => {
-          this.#isLooking = false;
-        });
-    }, READ_EVERY_MS);
   }
 
   async look(): Promise<void> {
-    const { open, queued } = await readShards(this.#sql);
+    const [row] = await this.#sql<
+      { shards: ShardsInUse | null }[]
+    >`select ${shardsInUse(this.#sql)} as shards`;
+    this.#take(row?.shards ?? null);
+  }
+
+  /** Looks once a second from now on. */
+  keepLooking(looks: Looks): void {
+    this.#unfollow = looks.ask(LOOK_EVERY_MS, shardsInUse, (shards: ShardsInUse | null) =>
+      this.#take(shards),
+    );
+  }
+
+  #take(shards: ShardsInUse | null): void {
+    const { open, queued } = shards ?? { open: 1, queued: -1 };
     this.open = open;
     const served = Math.max(open, queued + 1);
     if (served === this.served) return;
@@ -47,17 +52,18 @@ export class QueueShards {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#unfollow();
   }
 }
 
 /** The number, and the highest shard with queued bags; -1: none has any. */
-async function readShards(sql: Sql): Promise<{ open: number; queued: number }> {
-  const [row] = await sql<{ open: number; queued: number }[]>`
-    select shards as open,
-           coalesce((select max(shard) from bag where token is null and epoch is not null), -1) as queued
-    from queue_shards`;
-  return row ?? { open: 1, queued: -1 };
+type ShardsInUse = { open: number; queued: number };
+
+function shardsInUse(sql: Sql) {
+  return sql`(
+    select jsonb_build_object('open', shards,
+      'queued', coalesce((select max(shard) from bag where token is null and epoch is not null), -1))
+    from queue_shards)`;
 }
 
 export async function setShards(sql: Sql, shards: number): Promise<void> {

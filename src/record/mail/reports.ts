@@ -39,6 +39,10 @@ export async function insertReports(sql: Sql, reports: readonly NewReport[]): Pr
 }
 
 /** The next that are due, the longest overdue first, locked until the end of the transaction. */
+export function hasDueReports(sql: Sql) {
+  return sql`exists (select from report where due_at <= now())`;
+}
+
 export async function takeReports(tx: Tx, most: number): Promise<DueReport[]> {
   return tx<DueReport[]>`
     select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place, r.network,

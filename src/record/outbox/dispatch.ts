@@ -9,7 +9,7 @@ import { ERASED_DOMAIN } from "../../rules/redaction.ts";
 import { TEST_TYPE } from "../../rules/webhook.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
-import { contentsOf, type EventRow, joinedTo } from "./outbox.ts";
+import { contentsOf, type EventRow, hasUnnumbered, joinedTo } from "./outbox.ts";
 import { ERASING_LOCKS, type WebhookKey } from "./webhooks.ts";
 
 /** Looked through at once for an endpoint that wants few of them, and for all endpoints together. */
@@ -61,12 +61,7 @@ export async function claimWebhooks(
         select w.workspace_id, w.id from webhook w
         left join event_sequence s on s.workspace_id = w.workspace_id
         where w.workspace_id = p.id and w.status = 'enabled'
-          and (w.lease_until is null or w.lease_until < clock_timestamp())
-          and (w.retry_at is null or w.retry_at <= ${now}) and not ${hostSql(sql)} = any(${[...fullHosts]}::text[])
-          and (s.last > w.cursor
-            or exists (select from webhook_replay r where r.workspace_id = w.workspace_id and r.webhook_id = w.id)
-            or exists (select from webhook_delivery d
-              where d.workspace_id = w.workspace_id and d.webhook_id = w.id and d.due_at <= ${now}))
+          and ${isReady(sql, sql`${now}`)} and not ${hostSql(sql)} = any(${[...fullHosts]}::text[])
         order by random() limit p.room for update of w skip locked
       ) w limit ${most}
     )
@@ -74,6 +69,23 @@ export async function claimWebhooks(
     from ready r, workspace p
     where w.workspace_id = r.workspace_id and w.id = r.id and p.id = w.workspace_id
     returning ${heldColumns(sql)}`;
+}
+
+/** Whether there are events that nobody has numbered, or an endpoint that nobody holds has something to be told. */
+export function hasNews(sql: Sql, now: Statement) {
+  return sql`(${hasUnnumbered(sql)} or exists (
+    select from workspace p join webhook w on w.workspace_id = p.id left join event_sequence s on s.workspace_id = p.id
+    where p.has_webhooks and p.suspended_at is null and w.status = 'enabled' and ${isReady(sql, now)}))`;
+}
+
+/** Of the endpoint w, beside the last number s of its workspace. */
+function isReady(sql: Sql, now: Statement) {
+  return sql`(w.lease_until is null or w.lease_until < clock_timestamp())
+    and (w.retry_at is null or w.retry_at <= ${now})
+    and (s.last > w.cursor
+      or exists (select from webhook_replay r where r.workspace_id = w.workspace_id and r.webhook_id = w.id)
+      or exists (select from webhook_delivery d
+        where d.workspace_id = w.workspace_id and d.webhook_id = w.id and d.due_at <= ${now}))`;
 }
 
 /** The host and port of an endpoint. */

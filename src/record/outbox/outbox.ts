@@ -40,6 +40,10 @@ export type EventRow = {
 };
 
 /** Gives what is new its sequence, in the order of writing; says how many. One process at a time runs it. */
+export function hasUnnumbered(sql: Sql) {
+  return sql`exists (select from outbox where sequence is null)`;
+}
+
 export async function numberEvents(tx: Tx, most: number): Promise<number> {
   const rows = await tx<{ workspaceId: string; count: number }[]>`
     with fresh as (

@@ -1,11 +1,12 @@
 /**
  * Keys that sign the mail of a domain. Of each algorithm at most one signs and one waits until DNS shows it; who takes
- * its place retires it in the same transaction, and what is retired has forgotten its private key.
+ * its place retires it in the same transaction, and what is retired has forgotten its private key. Keys change under the
+ * locked row of their domain: locks on the keys themselves would miss one that is just being inserted.
  */
 
 import type { Algorithm } from "../../rules/signing.ts";
 import type { Sql, Tx } from "../db/connect.ts";
-import { nameDomain } from "./domains.ts";
+import { lockDomains, nameDomain } from "./domains.ts";
 
 const UNIQUE_VIOLATION = "23505";
 const FOREIGN_KEY_VIOLATION = "23503";
@@ -36,7 +37,6 @@ export async function insertDomainKey(
   try {
     await sql.begin(async (tx) => {
       await nameDomain(tx, workspaceId, domain, now);
-      await lockKeys(tx, workspaceId, domain);
       if (state === "signing") await retire(tx, workspaceId, domain, algorithm);
       await tx`
         insert into domain_key (workspace_id, domain, selector, algorithm, state, public_key, sealed_key, created_at)
@@ -54,7 +54,8 @@ export async function insertDomainKey(
 /** A waiting key begins to sign. False when it does not wait (any more). */
 export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyName): Promise<boolean> {
   return sql.begin(async (tx) => {
-    await lockKeys(tx, workspaceId, domain);
+    const named = await lockDomains(tx, domain, [workspaceId]);
+    if (named.length === 0) return false;
     const [key] = await tx<{ algorithm: Algorithm }[]>`
       select algorithm from domain_key
       where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state = 'waiting'`;
@@ -64,13 +65,6 @@ export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyN
       where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector}`;
     return true;
   });
-}
-
-/** All keys of a domain in the order of their selectors: whoever changes one may have to change another. */
-async function lockKeys(tx: Tx, workspaceId: string, domain: string): Promise<void> {
-  await tx`
-    select from domain_key where workspace_id = ${workspaceId} and domain = ${domain}
-    order by selector for update`;
 }
 
 async function retire(tx: Tx, workspaceId: string, domain: string, algorithm: Algorithm): Promise<void> {
@@ -101,19 +95,17 @@ export async function signingKeys(
     where workspace_id = ${workspaceId} and domain = any(${domains}::text[]) and state = 'signing'`;
 }
 
-/** One key that does not sign, or (null) all keys of the domain; says how many are gone. */
-export async function deleteDomainKeys(
+/** False when it signs, or is gone already. */
+export async function deleteDomainKey(
   sql: Sql,
-  workspaceId: string,
-  domain: string,
-  selector: string | null,
-): Promise<number> {
+  { workspaceId, domain, selector }: KeyName,
+): Promise<boolean> {
   return sql.begin(async (tx) => {
-    await lockKeys(tx, workspaceId, domain);
+    const named = await lockDomains(tx, domain, [workspaceId]);
+    if (named.length === 0) return false;
     const gone = await tx`
       delete from domain_key
-      where workspace_id = ${workspaceId} and domain = ${domain}
-        and (${selector}::text is null or (selector = ${selector} and state <> 'signing'))`;
-    return gone.count;
+      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state <> 'signing'`;
+    return gone.count > 0;
   });
 }

@@ -34,7 +34,7 @@ export type ShownDomain = SenderDomain & {
 /** A workspace whose copies elsewhere are out of date. */
 export type Raised = { handle: string; version: number };
 
-/** Names a domain; one that is named already stays as it is. */
+/** Names a domain; one that is named already stays as it is. In a transaction its row is locked, either way. */
 export async function nameDomain(
   tx: Sql | Tx,
   workspaceId: string,
@@ -42,7 +42,8 @@ export async function nameDomain(
   now: Date,
 ): Promise<void> {
   await tx`insert into domain (workspace_id, id, domain, token, created_at)
-    values (${workspaceId}, ${newId(now.getTime())}, ${domain}, replace(gen_random_uuid()::text, '-', ''), ${now}) on conflict do nothing`;
+    values (${workspaceId}, ${newId(now.getTime())}, ${domain}, replace(gen_random_uuid()::text, '-', ''), ${now})
+    on conflict (workspace_id, domain) do update set domain = excluded.domain where false`; // locks it and changes nothing
 }
 
 export async function findDomain(
@@ -163,15 +164,12 @@ export function takeDomain(sql: Sql, workspaceId: string, domain: string, now: D
   return changed(sql, workspaceId, domain, now, (tx) => unverify(tx, workspaceId, domain));
 }
 
-/** The workspace does not write from it any more. */
+/** The workspace does not write from it any more, and its keys are gone. */
 export function forgetDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
-  return changed(
-    sql,
-    workspaceId,
-    domain,
-    now,
-    (tx) => tx`delete from domain where workspace_id = ${workspaceId} and domain = ${domain}`,
-  );
+  return changed(sql, workspaceId, domain, now, async (tx) => {
+    await tx`delete from domain_key where workspace_id = ${workspaceId} and domain = ${domain}`;
+    await tx`delete from domain where workspace_id = ${workspaceId} and domain = ${domain}`;
+  });
 }
 
 function changed(
@@ -182,7 +180,9 @@ function changed(
   change: (tx: Tx) => Promise<unknown>,
 ): Promise<Raised[]> {
   return sql.begin(async (tx) => {
-    await lockDomains(tx, domain, [workspaceId]);
+    const named = await lockDomains(tx, domain, [workspaceId]);
+    // what is named only now is another's to change: it is not locked here
+    if (named.length === 0) return [];
     await change(tx);
     return raiseVersions(tx, [workspaceId], now);
   });
@@ -242,7 +242,12 @@ export async function returnPathOf(
   return row;
 }
 
-async function lockDomains(tx: Tx, domain: string, workspaceIds: readonly string[]): Promise<string[]> {
+/** The rows of a domain that these workspaces name; hands back who does. */
+export async function lockDomains(
+  tx: Tx,
+  domain: string,
+  workspaceIds: readonly string[],
+): Promise<string[]> {
   const rows = await tx<{ workspaceId: string }[]>`
     select workspace_id as "workspaceId" from domain
     where domain = ${domain} and workspace_id = any(${workspaceIds}::uuid[]) order by workspace_id for update`;

@@ -99,7 +99,7 @@ export async function letGoOn(tx: Tx, most: number): Promise<number> {
 }
 
 /** Of the workspaces with rows that are held: a walk over the index that skips from one to the next. */
-function resumedIn(tx: Tx, table: "due" | "run") {
+export function resumedIn(tx: Tx, table: "due" | "run") {
   const rows = () => tx(table);
   return tx`
     with recursive hop as (

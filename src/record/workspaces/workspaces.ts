@@ -77,6 +77,27 @@ export async function workspacesOfHandles(
   return new Map(rows.map(({ handle, id }) => [handle, id]));
 }
 
+export type WorkspaceName = { handle: string } | { id: string };
+
+/**
+ * Whether the workspace is in this record; or else whether it is on its way between this one and another. One that moves
+ * has its handle where it is.
+ */
+export async function seekWorkspace(
+  sql: Sql,
+  who: WorkspaceName,
+): Promise<{ isHere: boolean; isOnItsWay: boolean }> {
+  const [row] = await ("handle" in who
+    ? sql<Sought[]>`
+        select exists (select from workspace where handle = ${who.handle}) as "isHere",
+          exists (select from workspace_move where handle = ${who.handle} and state <> 'leaving') as "isOnItsWay"`
+    : sql<Sought[]>`
+        select exists (select from workspace where id = ${who.id} and strpos(handle, ' ') = 0) as "isHere",
+          exists (select from workspace_move where workspace_id = ${who.id} and state <> 'leaving') as "isOnItsWay"`);
+  return row as Sought;
+}
+type Sought = { isHere: boolean; isOnItsWay: boolean };
+
 /** Changes plan and limits (null takes a limit back to the plan's); hands back the new version, or null if unknown. */
 export async function changeWorkspace(
   sql: Sql,

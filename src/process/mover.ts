@@ -1,0 +1,313 @@
+/**
+ * Moves a workspace to another cell while it works. Every step may be repeated: whoever runs the move again goes on where it
+ * stands, whatever was ended in the middle of it.
+ *
+ *   1. Fences go up in both records, and what is there is copied, step by step.
+ *   2. What changed meanwhile is copied again, until little is left.
+ *   3. No bag is claimed any more; those with workers are waited for.
+ *   4. The pause: writers are refused, the rest goes over, and the record that it leaves says that it is gone.
+ *   5. The new record lets it work. Redis of the old one forgets its keys.
+ *   6. The old rows are removed, and last the fence, when no process can still believe that the workspace is there.
+ */
+import { randomUUID } from "node:crypto";
+import type { Keyring } from "../admission/keyring.ts";
+import type { Reservations } from "../admission/reserve.ts";
+import { dropFence, isFenced, raiseFence } from "../record/cells/fence.ts";
+import {
+  arrive,
+  beginToTell,
+  type Copied,
+  catchUp,
+  copyStep,
+  drain,
+  endDrain,
+  findMove,
+  forgetCopied,
+  forgetMove,
+  handOver,
+  LAST_CHANGES_MAX,
+  type MovingRun,
+  makeSamePartitions,
+  NotYet,
+  noteArriving,
+  noteLeaving,
+  obstacle,
+  removeStep,
+  takenDomain,
+  type WorkspaceMove,
+} from "../record/cells/moves.ts";
+import { type MovedTable, workspaceTables } from "../record/cells/tables.ts";
+import type { Sql } from "../record/db/connect.ts";
+import { findWorkspace } from "../record/workspaces/workspaces.ts";
+
+/** What processes remember of a workspace lapses before: see cellfinder.ts, and the deadlines of requests. */
+const FENCE_STAYS_SECONDS = 20;
+/** So long records of keys live in Redis that could not be told. */
+const FENCE_STAYS_UNTOLD_SECONDS = 75;
+const DRAIN_MS_MAX = 120_000;
+const LOOK_EVERY_MS = 50;
+const TRIES_MAX = 30;
+const TRY_AGAIN_MS = 300;
+const UNIQUE_VIOLATION = "23505";
+const CLASHES_MAX = 10;
+
+export type MovingCell = { name: string; sql: Sql; keyring: Keyring; reservations: Reservations };
+
+export type MovePhase = "copying" | "catching up" | "waiting for workers" | "switched" | "removing old rows";
+
+export type MoverParts = {
+  cells: readonly MovingCell[];
+  onPhase(phase: MovePhase): void;
+};
+
+/** Said to the operator as it is. */
+export class MoveError extends Error {}
+
+export type Moved = { workspaceId: string; from: string; to: string; pauseMs: number | null };
+
+export class Mover {
+  readonly #parts: MoverParts;
+
+  constructor(parts: MoverParts) {
+    this.#parts = parts;
+  }
+
+  /** null: it is there already, and nothing is left to do. */
+  async move(workspaceId: string, to: string): Promise<Moved | null> {
+    const target = this.#cell(to);
+    const source = await this.#sourceOf(workspaceId, target);
+    if (source === null) return null;
+    const tables = await sameTables(source, target);
+    const before = await findMove(source.sql, workspaceId);
+    const pauseMs = before?.state === "gone" ? null : await this.#leave(workspaceId, source, target, tables);
+    await this.#arrive(workspaceId, source, target, tables);
+    this.#parts.onPhase("removing old rows");
+    await this.#remove(workspaceId, source, tables);
+    return { workspaceId, from: source.name, to, pauseMs };
+  }
+
+  /** Back to before the move; not after the switch. */
+  async abort(workspaceId: string): Promise<boolean> {
+    const moves = await this.#movesOf(workspaceId);
+    if (moves.some(({ move }) => move.state === "gone"))
+      throw new MoveError(
+        "The workspace has moved already: only its old rows are left. Run the move again to finish it, then move it back.",
+      );
+    for (const { cell, move } of moves) {
+      const tables = await workspaceTables(cell.sql);
+      const { id, state } = move;
+      if (state === "arriving") while (await removeStep(cell.sql, tables, { workspaceId, id, state }));
+      await forgetMove(cell.sql, move);
+      await dropFence(cell.sql, tables, move);
+    }
+    return moves.length > 0;
+  }
+
+  #cell(name: string): MovingCell {
+    const { cells } = this.#parts;
+    const found = cells.find((cell) => cell.name === name);
+    if (!found)
+      throw new MoveError(
+        `There is no cell ${name}. CELLS_FILE has ${cells.map((cell) => cell.name).join(", ")}.`,
+      );
+    return found;
+  }
+
+  async #movesOf(workspaceId: string): Promise<{ cell: MovingCell; move: WorkspaceMove }[]> {
+    const found = await Promise.all(
+      this.#parts.cells.map(async (cell) => ({ cell, move: await findMove(cell.sql, workspaceId) })),
+    );
+    return found.flatMap(({ cell, move }) => (move ? [{ cell, move }] : []));
+  }
+
+  /** The cell that the workspace is in, or has left in a move that was not finished; null: the target, and it is whole. */
+  async #sourceOf(workspaceId: string, target: MovingCell): Promise<MovingCell | null> {
+    const moves = await this.#movesOf(workspaceId);
+    const leaving = moves.find(({ move }) => move.state !== "arriving");
+    if (leaving) {
+      if (leaving.move.cell !== target.name)
+        throw new MoveError(
+          `The workspace is moving to ${leaving.move.cell}. Finish that with --to ${leaving.move.cell}, or go back with --abort.`,
+        );
+      return leaving.cell;
+    }
+    for (const cell of this.#parts.cells) {
+      const workspace = await findWorkspace(cell.sql, workspaceId);
+      const isArriving = moves.some(({ cell: other }) => other === cell);
+      if (!workspace || isArriving) continue;
+      return cell === target ? null : cell;
+    }
+    throw new MoveError(`No cell has the workspace ${workspaceId}.`);
+  }
+
+  /** Hands back for how long it was paused; null: nobody knows. */
+  async #leave(
+    workspaceId: string,
+    source: MovingCell,
+    target: MovingCell,
+    tables: readonly MovedTable[],
+  ): Promise<number | null> {
+    const found = await findMove(source.sql, workspaceId);
+    const workspace = await findWorkspace(source.sql, workspaceId);
+    const handle = found?.handle ?? workspace?.handle ?? "";
+    const run = { workspaceId, id: randomUUID() };
+    const taken = await takenDomain(source.sql, target.sql, workspaceId);
+    if (taken !== null)
+      throw new MoveError(
+        `The domain ${taken} is verified by another workspace in ${target.name}. Remove it from one of the two.`,
+      );
+    if (!(await noteLeaving(source.sql, { ...run, cell: target.name, handle })))
+      throw new MoveError("Another command moves this workspace. Run this one again to see where it stands.");
+    await this.#prepare({ ...run, handle }, source, target, tables);
+    this.#parts.onPhase("copying");
+    await this.#copy(run, source.sql, target.sql, tables);
+    await this.#settleDown(run, source.sql, target.sql, tables);
+    for (let n = 1; ; n++) {
+      try {
+        const pauseMs = await this.#switch(run, source, target, tables);
+        this.#parts.onPhase("switched");
+        return pauseMs;
+      } catch (error) {
+        // a commit whose answer was lost has still a fate
+        const now = await findMove(source.sql, workspaceId);
+        if (now?.state === "gone") return null;
+        await endDrain(source.sql, workspaceId);
+        if (!mayTryAgain(error)) throw error;
+        if (n === TRIES_MAX)
+          throw new MoveError(
+            `The workspace could not be switched: ${(error as Error).message}. It goes on in ${source.name}. Run the command again, or go back with --abort.`,
+          );
+        await after(TRY_AGAIN_MS);
+        await this.#settleDown(run, source.sql, target.sql, tables);
+      }
+    }
+  }
+
+  /** The new record has the workspace, suspended, and there is a fence around it in both. */
+  async #prepare(
+    { workspaceId, id, handle }: MovingRun & { handle: string },
+    source: MovingCell,
+    target: MovingCell,
+    tables: readonly MovedTable[],
+  ): Promise<void> {
+    const move = { workspaceId, id, cell: source.name, handle };
+    await makeSamePartitions(source.sql, target.sql);
+    await noteArriving(target.sql, move, source.sql);
+    await raiseFence(target.sql, tables, move);
+    await beginToTell(target.sql, workspaceId);
+    // something may have been written unseen: nothing that was copied before is true
+    if (!(await isFenced(source.sql, tables, move))) await forgetCopied(target.sql, { workspaceId, id });
+    await raiseFence(source.sql, tables, move);
+    if ((await findMove(target.sql, workspaceId))?.copied) return;
+    while (await removeStep(target.sql, tables, { workspaceId, id, state: "arriving" }));
+  }
+
+  async #copy(run: MovingRun, source: Sql, target: Sql, tables: readonly MovedTable[]): Promise<void> {
+    let copied: Copied | null = (await findMove(target, run.workspaceId))?.copied ?? null;
+    let clashes = 0;
+    while (copied === null || !("isWhole" in copied))
+      try {
+        copied = await copyStep(source, target, tables, { ...run, copied });
+        clashes = 0;
+      } catch (error) {
+        // a row took the name that another had when that was copied: the other has changed since
+        if ((error as { code?: string }).code !== UNIQUE_VIOLATION || ++clashes > CLASHES_MAX) throw error;
+        await catchUp(source, target, tables, run);
+      }
+  }
+
+  /** Until little is left to copy. */
+  async #settleDown(run: MovingRun, source: Sql, target: Sql, tables: readonly MovedTable[]): Promise<void> {
+    this.#parts.onPhase("catching up");
+    for (let clashes = 0; ; )
+      try {
+        if ((await catchUp(source, target, tables, run)) < LAST_CHANGES_MAX / 4) return;
+      } catch (error) {
+        if ((error as { code?: string }).code !== UNIQUE_VIOLATION || ++clashes > CLASHES_MAX) throw error;
+      }
+  }
+
+  async #switch(
+    run: MovingRun,
+    source: MovingCell,
+    target: MovingCell,
+    tables: readonly MovedTable[],
+  ): Promise<number> {
+    this.#parts.onPhase("waiting for workers");
+    const { workspaceId } = run;
+    const until = performance.now() + DRAIN_MS_MAX;
+    for (;;) {
+      const [held, why] = [await drain(source.sql, workspaceId), await obstacle(source.sql, workspaceId)];
+      if (held === 0 && why === null) break;
+      if (performance.now() > until) throw new NotYet(why ?? `${held} bags are still with workers`);
+      await catchUp(source.sql, target.sql, tables, run);
+      await after(LOOK_EVERY_MS);
+    }
+    await catchUp(source.sql, target.sql, tables, run);
+    await drain(source.sql, workspaceId);
+    return handOver(source.sql, target.sql, tables, { ...run, cell: target.name });
+  }
+
+  /** Redis of the new cell may have counters of a time when the workspace was there before. */
+  async #arrive(
+    workspaceId: string,
+    source: MovingCell,
+    target: MovingCell,
+    tables: readonly MovedTable[],
+  ): Promise<void> {
+    const move = await findMove(target.sql, workspaceId);
+    if (move?.state === "arriving") {
+      await target.reservations.forget(move.handle);
+      await arrive(target.sql, workspaceId);
+    }
+    const gone = await findMove(source.sql, workspaceId);
+    const workspace = await findWorkspace(target.sql, workspaceId);
+    if (gone?.state !== "gone" || !workspace) return;
+    await dropFence(target.sql, tables, { workspaceId, handle: gone.handle });
+    await target.reservations.forget(gone.handle);
+    await source.keyring.forget(gone.handle, workspace.version).catch(() => {});
+  }
+
+  async #remove(
+    workspaceId: string,
+    { sql, keyring }: MovingCell,
+    tables: readonly MovedTable[],
+  ): Promise<void> {
+    const move = await findMove(sql, workspaceId);
+    if (move?.state !== "gone") return;
+    const { id } = move;
+    while (await removeStep(sql, tables, { workspaceId, id, state: "gone" }));
+    const workspace = await findWorkspace(sql, workspaceId);
+    const isTold = await keyring.forget(move.handle, workspace?.version ?? 1).then(
+      () => true,
+      () => false,
+    );
+    const stays = isTold ? FENCE_STAYS_SECONDS : FENCE_STAYS_UNTOLD_SECONDS;
+    await after(Math.max(0, stays - (move.goneSeconds ?? 0)) * 1_000);
+    while (await removeStep(sql, tables, { workspaceId, id, state: "gone" }));
+    await dropFence(sql, tables, move);
+    await forgetMove(sql, move);
+  }
+}
+
+/** Rows go over as Postgres writes them: both records must have the same tables. */
+async function sameTables(source: MovingCell, target: MovingCell): Promise<readonly MovedTable[]> {
+  const [ours, theirs] = await Promise.all([workspaceTables(source.sql), workspaceTables(target.sql)]);
+  if (JSON.stringify(ours) !== JSON.stringify(theirs))
+    throw new MoveError(
+      `The tables of ${source.name} and ${target.name} differ. Run \`postrider migrate\` for both with this version.`,
+    );
+  return ours;
+}
+
+const LOCK_TIMEOUT = "55P03";
+const DEADLOCK = "40P01";
+
+function mayTryAgain(error: unknown): boolean {
+  const { code } = error as { code?: string };
+  return error instanceof NotYet || [LOCK_TIMEOUT, DEADLOCK, UNIQUE_VIOLATION].includes(code ?? "");
+}
+
+function after(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
