@@ -7,7 +7,8 @@
  *   3. No bag is claimed any more; those with workers are waited for.
  *   4. The pause: writers are refused, the rest goes over, and the record that it leaves says that it is gone.
  *   5. The new record lets it work. Redis of the old one forgets its keys.
- *   6. The old rows are removed, and last the fence, when no process can still believe that the workspace is there.
+ *   6. When no process can still believe that the workspace is there, the old rows are removed, and last the fence. Whoever
+ *      believed it until then has read what was true at the switch, and written nothing.
  */
 import { randomUUID } from "node:crypto";
 import type { Keyring } from "../admission/keyring.ts";
@@ -276,7 +277,6 @@ export class Mover {
     const move = await findMove(sql, workspaceId);
     if (move?.state !== "gone") return;
     const { id } = move;
-    while (await removeStep(sql, tables, { workspaceId, id, state: "gone" }));
     const workspace = await findWorkspace(sql, workspaceId);
     const isTold = await keyring.forget(move.handle, workspace?.version ?? 1).then(
       () => true,

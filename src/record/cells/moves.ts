@@ -26,6 +26,8 @@ const PAUSE_MS = 700;
 const LOCK_MS_MAX = 250;
 /** Of the other record, while this one is paused. */
 const LANDING_MS_MAX = 450;
+/** Each of its statements has a timeout; after that another run of the command, under another id, must go on. */
+const LANDING_END_MS_MAX = 10_000;
 /** The pause ends by itself, should whoever began it be gone. */
 const PAUSE_LAPSES_MS = 1_500;
 const DRAIN_LAPSES_MS = 5_000;
@@ -272,8 +274,9 @@ export async function obstacle(sql: Sql | Tx, workspaceId: string): Promise<stri
 
 /**
  * The switch. Writers are refused, those under way are waited for, the last changes and the late rows go over, and the row
- * of the move says that the workspace is gone. Throws NotYet, and nothing has changed, when this takes too long. Hands back
- * for how long it was paused.
+ * of the move says that the workspace is gone. Throws NotYet, and nothing has changed, when this takes too long: then the
+ * pause is over, and so is what was written to the other record, which would else replace later rows by earlier ones. Hands
+ * back for how long it was paused.
  */
 export async function handOver(
   source: Sql,
@@ -286,7 +289,8 @@ export async function handOver(
   await source`
     update workspace_move set paused_until = clock_timestamp() + ${PAUSE_LAPSES_MS} * interval '1 ms'
     where workspace_id = ${workspaceId}`;
-  await source.begin(async (tx) => {
+  let landing: Promise<unknown> = Promise.resolve();
+  const leaving = source.begin(async (tx) => {
     await asReplica(tx);
     await tx`
       select set_config('lock_timeout', ${String(LOCK_MS_MAX)}, true),
@@ -300,15 +304,24 @@ export async function handOver(
     if (changes.numbers.length > LAST_CHANGES_MAX) throw new NotYet("it changes too fast");
     const found = await rowsOfChanges(tx, tables, changes);
     const luggage = await pack(tx, tables, workspaceId);
-    await within(land(target, { workspaceId, id }, found, luggage), LANDING_MS_MAX).catch(
-      (error: unknown) => {
-        throw isTooSlow(error) ? new NotYet("the other record was too slow", { cause: error }) : error;
-      },
-    );
+    landing = land(target, { workspaceId, id }, found, luggage);
+    await within(landing, LANDING_MS_MAX).catch((error: unknown) => {
+      throw isTooSlow(error) ? new NotYet("the other record was too slow", { cause: error }) : error;
+    });
     await leave(tx, tables, workspaceId, cell);
     if (spent() > PAUSE_MS) throw new NotYet("the pause would have been too long");
   });
-  return spent();
+  try {
+    await leaving;
+    return spent();
+  } catch (error) {
+    await endDrain(source, workspaceId).catch(() => {}); // it lapses
+    await within(
+      landing.catch(() => {}),
+      LANDING_END_MS_MAX,
+    );
+    throw error;
+  }
 }
 
 /** Whoever has written and not yet committed holds the last of these rows; nobody gets them after us. */

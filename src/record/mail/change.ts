@@ -38,8 +38,9 @@ export async function cancel(
 ): Promise<ChangeResult> {
   return sql.begin(async (tx) => {
     const [account] = await lockAccounts(tx, [email.workspaceId]);
+    if (!account) return "not found"; // it left for another cell while we waited for it
     const found = await lockEmail(tx, email);
-    if (found.result !== "changed" || !account) return found.result;
+    if (found.result !== "changed") return found.result;
     if (found.status !== "scheduled" && found.status !== "waiting") return "too late";
     const [due] = await tx<(MailStream & { why: string })[]>`
       delete from due where workspace_id = ${email.workspaceId} and email_id = ${email.id}
