@@ -139,7 +139,10 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
         });
       else
         reject(
-          new Error(`Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`),
+          Object.assign(
+            new Error(`Port ${port} on ${host} is in use. Stop the process that listens there, or set PORT.`),
+            { code: "EADDRINUSE" },
+          ),
         );
     };
     // the form with host and options works, but only the others are in its types

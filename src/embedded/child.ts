@@ -20,10 +20,12 @@ export function nodeFlags(roles: readonly Role[]): string[] {
 /** Why a start failed, in a line for the user, and the status that the process ends with. */
 export class ChildStartError extends Error {
   readonly status: number;
+  readonly isPortTaken: boolean;
 
-  constructor(reason: string, status = 1) {
+  constructor(reason: string, status = 1, isPortTaken = false) {
     super(reason);
     this.status = status;
+    this.isPortTaken = isPortTaken;
   }
 }
 
@@ -55,7 +57,7 @@ export function startChild({ name, script, args, roles, env, logFile, say }: Chi
     env,
   });
   closeSync(log);
-  let failure: { reason: string; status: number } | null = null;
+  let failure: Extract<ChildReport, { kind: "failed" }> | null = null;
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (status, signal) => resolve(failure?.reason ?? signal ?? `status ${status}`));
@@ -71,6 +73,7 @@ export function startChild({ name, script, args, roles, env, logFile, say }: Chi
     throw new ChildStartError(
       failure?.reason ?? `The ${name} process ended while it was starting (${why}). See ${logFile}`,
       failure?.status,
+      failure?.isPortTaken,
     );
   });
   const started = Promise.race([served, died]);

@@ -81,7 +81,7 @@ try {
 
 function fail(reason: string): void {
   if (isEnding) return;
-  report({ kind: "failed", reason, status: 1 });
+  report({ kind: "failed", reason, status: 1, isPortTaken: false });
   end(1);
 }
 

@@ -8,7 +8,7 @@ export type ChildReport =
   | ({ kind: "ready" } & ServingPorts)
   | { kind: "stores"; stores: StoresReport }
   /** `status` is what the process ends with. */
-  | { kind: "failed"; reason: string; status: number };
+  | { kind: "failed"; reason: string; status: number; isPortTaken: boolean };
 
 export type ServingPorts = {
   port: number | null;

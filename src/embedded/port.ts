@@ -27,9 +27,13 @@ export async function isPortFree(port: number, host: string): Promise<boolean> {
     await listenOnce(port, host);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") return false;
+    if (isPortTaken(error)) return false;
     throw error;
   }
+}
+
+export function isPortTaken(error: unknown): boolean {
+  return (error as { code?: unknown }).code === "EADDRINUSE";
 }
 
 /** The address of this machine at which somebody who listens on `host` is reached, as it stands in a url. */

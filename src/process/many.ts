@@ -7,7 +7,7 @@ import { once } from "node:events";
 import pino from "pino";
 import { type Config, childEnv, loadConfig } from "../config.ts";
 import { type ChildReport, onParentGone, report } from "../embedded/parent.ts";
-import { freePort, isPortFree, reachable } from "../embedded/port.ts";
+import { freePort, isPortFree, isPortTaken, reachable } from "../embedded/port.ts";
 import type { Role } from "../rules/roles.ts";
 import { type MetricsServer, startCollecting } from "./metrics.ts";
 import { reasonOf, statusOf, untilStopped } from "./run.ts";
@@ -46,7 +46,7 @@ export async function runProcesses(roles: readonly Role[], count: number): Promi
       reasonOf(error),
       error instanceof MemberFailed ? error.status : statusOf(error),
     ];
-    report({ kind: "failed", reason, status });
+    report({ kind: "failed", reason, status, isPortTaken: isPortTaken(error) });
     process.stderr.write(`${reason}\n`);
     return status;
   }

@@ -8,17 +8,18 @@ import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
 import { onParentGone, report } from "../embedded/parent.ts";
+import { isPortTaken } from "../embedded/port.ts";
 import type { Role } from "../rules/roles.ts";
 import { withoutAddresses } from "./lifelog.ts";
 import type { Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
-/** Each role bounds its own end, in five seconds unless a delivery is still to be written. */
 /** Roles whose work may wait while the machine is busy: events are told later, and mail is sent now. */
 const YIELDING: readonly Role[] = ["webhooks"];
 const YIELDING_PRIORITY = 10;
 
+/** Each role bounds its own end, in five seconds unless a delivery is still to be written. */
 const STOP_MS_MAX = 30_000;
 const PARENT_GONE_MS_MAX = 3_500;
 
@@ -52,7 +53,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
   } catch (error) {
     const reason = reasonOf(error);
     const status = statusOf(error);
-    report({ kind: "failed", reason, status });
+    report({ kind: "failed", reason, status, isPortTaken: isPortTaken(error) });
     process.stderr.write(`${reason}\n`);
     return status;
   }

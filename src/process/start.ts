@@ -27,6 +27,8 @@ const READY_POLL_MS = 25;
 const DEATHS_MAX = 5;
 const DEATHS_WITHIN_MS = 60_000;
 const RESTART_MS_MIN = 100;
+/** Of a start for which ports are picked. */
+const ATTEMPTS_MAX = 3;
 /** The api stops taking requests before the others stop; all of it takes less than 10 s. */
 const API_HEAD_START_MS = 1_000;
 const ROLE_STOP_MS_MAX = 5_000;
@@ -72,29 +74,25 @@ class Root {
   }
 
   async start(): Promise<void> {
-    const { host, port, secret } = this.#config;
+    const { host, port, secret, inboundHost, submissionHost } = this.#config;
     await this.#home.enter(say);
     await expectListenable(port, host);
     const stores = await this.#startStores();
-    const found = {
-      ...stores.env,
-      POSTRIDER_SECRET: secret ?? this.#home.secret(),
-      // named here, since one that the system picks for the api could not be taken again soon after it died
-      PORT: String(port === 0 ? await freePort(host) : port),
-    };
-    const { inboundHost, submissionHost } = this.#config;
-    const hostOf: Record<string, string> = { INBOUND_PORT: inboundHost, CONSOLE_PORT: host };
+    // named here, since one that the system picks for the api could not be taken again soon after it died
+    const found = { ...stores.env, POSTRIDER_SECRET: secret ?? this.#home.secret(), PORT: String(port) };
     const anyPort = { INBOUND_PORT: "0", SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
     const assumed = { REQUIRE_VERIFIED_DOMAINS: "false", BOUNCE_DOMAIN, WEBHOOK_NETWORKS_ALLOWED: LOOPBACK };
     // each process tells its own, and the root all of them
     const metrics = this.#config.metricsPort === null ? {} : { METRICS_PORT: "0" };
     const taken: Record<string, string> = { ...assumed, ...anyPort, CONSOLE_PORT: await this.#consolePort() };
-    this.#env = childEnv({ ...found, ...metrics }, taken);
-    for (const name of [...Object.keys(anyPort), "CONSOLE_PORT"])
-      if (this.#env[name] === "0") this.#env[name] = String(await freePort(hostOf[name] ?? submissionHost));
+    const env = childEnv({ ...found, ...metrics }, taken);
+    const hosts = {
+      ...{ PORT: host, CONSOLE_PORT: host, INBOUND_PORT: inboundHost },
+      ...{ SUBMISSION_PORT: submissionHost, SUBMISSION_TLS_PORT: submissionHost },
+    };
 
     say("Starting the engine");
-    const urls = Object.assign({}, ...(await Promise.all(NAMES.map((name) => this.#startRoles(name)))));
+    const urls = await this.#startEngine(env, hosts);
     const { DATABASE_URL, REDIS_URL, SMTP_URL, POSTRIDER_SECRET } = this.#env as Record<string, string>;
     const demo = await demoWorkspace({
       databaseUrl: DATABASE_URL as string,
@@ -195,11 +193,33 @@ class Root {
     }
   }
 
-  /** Its first start must succeed; after that it is restarted. Returns where it listens. */
-  async #startRoles(name: ProcessName): Promise<Partial<ListeningUrls>> {
-    const child = this.#spawnRoles(name);
+  /** All first starts must succeed; after that whoever ends is restarted. Returns where they listen. */
+  async #startEngine(
+    env: Record<string, string>,
+    hosts: Readonly<Record<string, string>>,
+  ): Promise<Partial<ListeningUrls>> {
+    for (let attempt = 1; ; attempt++) {
+      const picked = await pickPorts(env, hosts);
+      this.#env = { ...env, ...picked };
+      const children = NAMES.map((name) => this.#spawnRoles(name));
+      try {
+        const urls = await Promise.all(NAMES.map((name, n) => this.#urlsOf(name, children[n] as Child)));
+        for (const [n, name] of NAMES.entries())
+          this.#keep(name, children[n] as Child).catch((error: unknown) => this.fail(reasonOf(error)));
+        return Object.assign({}, ...urls);
+      } catch (error) {
+        // somebody else may have taken a port between our look and its use
+        const isLost =
+          error instanceof ChildStartError && error.isPortTaken && Object.keys(picked).length > 0;
+        if (!isLost || attempt === ATTEMPTS_MAX || this.#isStopping) throw error;
+        await Promise.all(children.map((child) => child.end(ROLE_STOP_MS_MAX)));
+      }
+    }
+  }
+
+  /** When it has started. */
+  async #urlsOf(name: ProcessName, child: Child): Promise<Partial<ListeningUrls>> {
     const report = await child.started;
-    this.#keep(name, child).catch((error: unknown) => this.fail(reasonOf(error)));
     if (name === "api") return { base_url: await this.#apiAnswers(report) };
     if (report.kind !== "ready" || name !== "others") return {};
     const { host, inboundHost, submissionHost } = this.#config;
@@ -300,6 +320,17 @@ class Root {
       redis && endProcess(redis, "SIGKILL"),
     ]);
   }
+}
+
+/** Free ones for the settings that name none. */
+async function pickPorts(
+  env: Readonly<Record<string, string>>,
+  hosts: Readonly<Record<string, string>>,
+): Promise<Record<string, string>> {
+  const picked: Record<string, string> = {};
+  for (const [setting, host] of Object.entries(hosts))
+    if (env[setting] === "0") picked[setting] = String(await freePort(host));
+  return picked;
 }
 
 async function expectListenable(port: number, host: string): Promise<void> {

@@ -11,6 +11,8 @@ type Shown = { shards: number; each: { shard: number; state: string; queued: num
 
 const SETTLED_MS_MAX = 30_000;
 const PATIENCE_MS = 30_000;
+/** New workspaces may send a hundred e-mails an hour; the rest would wait, and no bag would be made. */
+const NO_CAPS = { cap_hour: 1_000_000, cap_day: 1_000_000 };
 const clock = { now: Date.now, given: () => 0 };
 
 let stage: Stage;
@@ -24,14 +26,18 @@ beforeAll(async () => {
   workspaces = [];
   // at each number of shards somebody uses the last one
   while (![2, 3, 5, 6].every((shards) => workspaces.some(({ id }) => shardOf(id, shards) === shards - 1)))
-    workspaces.push(await engine.workspace());
+    workspaces.push(await engine.workspace("pro", NO_CAPS));
 });
 afterAll(async () => {
   await engine.stop();
   await stage.close();
 });
 
-const send = async (ws: TestWorkspace) => (await ws.client.post<{ id: string }>("/emails", mail())).body.id;
+async function send(ws: TestWorkspace): Promise<string> {
+  const { status, body } = await ws.client.post<{ id: string }>("/emails", mail());
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.id;
+}
 const readBags = () => engine.sql<{ workspaceId: string; id: string; shard: number; epoch: string | null }[]>`
   select workspace_id as "workspaceId", id, shard, epoch from bag`;
 /** How many jobs a shard has ever had. */

@@ -70,6 +70,6 @@ export function resolverOf({ dnsServers }: Config): Resolver {
 /** A port that others have, or a setting such as a certificate. */
 export function notOpened(what: string, error: unknown, remedy: string): Error {
   const words = `${what}: ${error instanceof Error ? error.message : error}. ${remedy}`;
-  const isOfPort = (error as NodeJS.ErrnoException).syscall === "listen";
-  return isOfPort ? new StartError(words) : new ConfigError(words);
+  const { syscall, code } = error as NodeJS.ErrnoException;
+  return syscall === "listen" ? Object.assign(new StartError(words), { code }) : new ConfigError(words);
 }
