@@ -38,6 +38,7 @@ type Run = {
   id: string;
   status: string;
   contact_id: string;
+  contact_email: string | null;
   reason: string | null;
   started_at: string;
   next_step_at: string | null;
@@ -296,13 +297,13 @@ function Runs({ path, id }: { path: string; id: string }) {
       filters={[{ name: "status", label: "Status", options: ["running", "completed", "cancelled"] }]}
       columns={[
         {
-          name: "Run",
+          name: "Contact",
           cell: (run) => (
             <a class="row-link" href={`${BASE}/automations/${id}/runs/${run.id}`}>
-              <code>{run.id.slice(-8)}</code>
+              {run.contact_email ?? <code>{run.id.slice(-8)}</code>}
             </a>
           ),
-          csv: (run) => run.id,
+          csv: (run) => run.contact_email ?? run.id,
         },
         { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
         { name: "Why", wide: true, cell: ({ reason }) => reason, csv: ({ reason }) => reason },

@@ -86,6 +86,7 @@ const runFields = {
   id: Id,
   status: Type.Enum(["running", "completed", "cancelled"]),
   contact_id: Id,
+  contact_email: orNull(Text),
   reason: orNull(Text),
   started_at: Time,
   next_step_at: orNull(Time),
@@ -494,11 +495,12 @@ function show({ id, name, state, audienceId, event, createdAt, updatedAt }: Auto
 
 const STATUS_OF_RUN = { active: "running", finished: "completed", stopped: "cancelled" } as const;
 
-function showRun({ id, state, reason, contactId, createdAt, wakeAt, endedAt }: RunRow) {
+function showRun({ id, state, reason, contactId, contactEmail, createdAt, wakeAt, endedAt }: RunRow) {
   return {
     id,
     status: STATUS_OF_RUN[state],
     contact_id: contactId,
+    contact_email: contactEmail,
     reason,
     started_at: iso(createdAt),
     next_step_at: iso(wakeAt),

@@ -137,7 +137,7 @@ async function runs(
   const rows = (await listRuns(sql, options.workspace, id, page)).slice(0, RUNS_SHOWN);
   const lines = rows.map((run) => [
     run.id,
-    run.contactId,
+    run.contactEmail ?? run.contactId,
     run.state,
     run.position,
     time(run.wakeAt),
@@ -215,12 +215,13 @@ function shown(row: AutomationRow) {
 }
 
 function shownRun(run: RunRow) {
-  const { id, automationId, version, contactId, eventId, state, reason, position } = run;
+  const { id, automationId, version, contactId, contactEmail, eventId, state, reason, position } = run;
   return {
     id,
     automation_id: automationId,
     version,
     contact_id: contactId,
+    contact_email: contactEmail,
     event_id: eventId,
     state,
     reason,

@@ -133,7 +133,10 @@ describe("an automation", () => {
     const runs = async (query = "") =>
       (await ws.client.get<{ data: Run[] }>(`/automations/${id}/runs${query}`)).body.data;
     const [run] = (await runs()) as [Run];
-    expect(run).toMatchObject({ status: "running", completed_at: null });
+    expect(run).toMatchObject({
+      ...{ status: "running", completed_at: null },
+      ...{ contact_id: contact, contact_email: "ann@example.net" },
+    });
     expect((await ws.client.get<Run>(`/automations/${id}/runs/${run.id}`)).body).toMatchObject({
       object: "automation_run",
       id: run.id,

@@ -30,7 +30,7 @@ inChromium("from its first step to where it waits, and until it is stopped", asy
   await page.goto(`${engine.consoleUrl}/console/automations/${id}?tab=runs`);
   await page.getByText("No run yet").waitFor();
   await client.post("/events", { audience_id, email, name: "signed.up" });
-  await page.getByRole("row").getByRole("link").click();
+  await page.getByRole("row").getByRole("link", { name: email }).click();
   await page.getByRole("heading", { level: 1, name: "Run" }).waitFor();
   await page.getByText("Running").waitFor();
   const greeted = page.locator(".step", { hasText: "+ greeted" });

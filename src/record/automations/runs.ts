@@ -299,6 +299,8 @@ export type RunRow = {
   automationId: string;
   version: number;
   contactId: string;
+  /** null: the contact is gone. */
+  contactEmail: string | null;
   eventId: string;
   state: "active" | "finished" | "stopped";
   reason: string | null;
@@ -450,6 +452,7 @@ export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Pr
 
 function runColumns(sql: Sql) {
   return sql`r.id, r.automation_id as "automationId", r.version, r.contact_id as "contactId", r.event_id as "eventId",
+    (select email from contact c where c.workspace_id = r.workspace_id and c.id = r.contact_id) as "contactEmail",
     r.state, r.reason, r.position, r.wake_at as "wakeAt", r.created_at as "createdAt", r.ended_at as "endedAt"`;
 }
 
