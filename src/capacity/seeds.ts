@@ -2,6 +2,8 @@
  * Many simulated workspaces, each with the next seed, on as many threads as there are cores. What comes out is the
  * same on one thread: a run depends on its seed alone.
  */
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { Policy } from "./policy.ts";
@@ -14,16 +16,32 @@ export type SeedRange = { policy: Policy; scenario: Scenario; days: number; seed
 const RUNS_PER_THREAD_MIN = 20;
 
 export async function simulateSeeds(range: SeedRange, threads: number, onRun: () => void): Promise<Run[]> {
-  const used = Math.min(mayThread ? threads : 1, Math.floor(range.runs / RUNS_PER_THREAD_MIN));
-  if (used <= 1) return simulateHere(range, onRun);
+  const used = Math.min(threads, Math.floor(range.runs / RUNS_PER_THREAD_MIN));
+  const file = used > 1 ? compiledThread() : null;
+  if (file === null) return simulateHere(range, onRun);
   const parts = partsOf(range, used);
-  const runs = await Promise.all(parts.map((part) => simulateThere(part, onRun)));
+  const runs = await Promise.all(parts.map((part) => simulateThere(file, part, onRun)));
   return runs.flat();
 }
 
-/** Sources that are run as they are need a loader, which a thread does not get. */
-const threadFile = fileURLToPath(new URL("./seedthread.js", import.meta.url));
-const mayThread = import.meta.url.endsWith(".js");
+/**
+ * The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. null: it is not there, or
+ * the sources have changed since.
+ */
+function compiledThread(): string | null {
+  const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+  const file = at("../../dist/capacity/seedthread.js");
+  if (import.meta.url.endsWith(".js")) return file;
+  const compiledAt = statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const newest = Math.max(...[at("."), at("../rules")].map(changedAt));
+  return newest < compiledAt ? file : null;
+}
+
+/** When the newest file below a folder was changed, in ms. */
+function changedAt(folder: string): number {
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  return Math.max(...files.map((file) => statSync(join(folder, file)).mtimeMs));
+}
 
 function partsOf(range: SeedRange, parts: number): SeedRange[] {
   const each = Math.ceil(range.runs / parts);
@@ -45,10 +63,10 @@ export function simulateHere(
   });
 }
 
-function simulateThere(part: SeedRange, onRun: () => void): Promise<Run[]> {
+function simulateThere(file: string, part: SeedRange, onRun: () => void): Promise<Run[]> {
   return new Promise((resolve, reject) => {
     const runs: Run[] = [];
-    const worker = new Worker(threadFile, { workerData: part });
+    const worker = new Worker(file, { workerData: part, execArgv: [] });
     worker.on("message", (run: Run) => {
       runs.push(run);
       onRun();

@@ -83,6 +83,20 @@ function dayText(number: number): string {
   return kept(texts, number, () => new Date(number * DAY_MS).toISOString().slice(0, 10));
 }
 
+/** Of the days of one look after another: nearly always the same ones in the same places. */
+const daysAt: string[] = [];
+const numbersAt: number[] = [];
+
+function dayNumberAt(place: number, day: string): number {
+  if (daysAt[place] === day) return numbersAt[place] as number;
+  const number = dayNumber(day);
+  if (place < COUNTED_DAYS_MAX) {
+    daysAt[place] = day;
+    numbersAt[place] = number;
+  }
+  return number;
+}
+
 function kept<K, V>(known: Map<K, V>, key: K, make: () => V): V {
   const found = known.get(key);
   if (found !== undefined) return found;
@@ -245,14 +259,14 @@ function sampleOf(events: number, of: number): Sample {
   return { events: known, of: Math.max(known, of) };
 }
 
-/** Called for each window; with numbers alone, since a simulation does it a hundred million times. */
+/** Called for each window over its limit; with numbers alone, since a simulation looks at a hundred million. */
 type VisitWindow = (measure: Measure, events: number, of: number, error: number, since: number) => void;
 
 /**
  * The windows over which harm is looked for, with the error that each may make. The long one has most of a month's
  * error at once, since a new workspace is the likeliest to be bad; those of days and hours share 60% of it every month. Those of
  * hours count only what is known at once: of a late bounce or a complaint nobody says in which hour its mail was sent. The
- * stream `bulk` has none of these.
+ * stream `bulk` has none of these. Windows with no more events than their limit allows are passed over.
  */
 function eachWindow(
   policy: Policy,
@@ -260,6 +274,7 @@ function eachWindow(
   days: readonly DayCounts[],
   now: number,
   ofBulk: boolean,
+  limits: Record<Measure, number>,
   visit: VisitWindow,
 ): void {
   const { since } = watch;
@@ -280,7 +295,7 @@ function eachWindow(
   let fblDelivered = 0;
   for (let n = days.length - 1; n >= 0; n--) {
     const { day, bulk } = days[n] as DayCounts;
-    const number = dayNumber(day);
+    const number = dayNumberAt(n, day);
     if (number > today) continue;
     if (day < since) break;
     const counts = ofBulk ? (bulk ?? NO_MAIL) : (days[n] as DayCounts);
@@ -292,7 +307,8 @@ function eachWindow(
       if (start.hour < number * 24) break;
       if (start.hour >= number * 24 + 24) continue;
       const of = trials(tried - start.tried, answered - start.answered);
-      visit("bounce", atOnce - start.bounced, of, errorOfHour, start.hour * HOUR_MS);
+      const events = atOnce - start.bounced;
+      if (events > of * limits.bounce) visit("bounce", events, of, errorOfHour, start.hour * HOUR_MS);
     }
     complained += counts.complained;
     fblDelivered += counts.fblDelivered;
@@ -307,8 +323,10 @@ function eachWindow(
     const isLong = isYoung && (n === 0 || (days[n - 1] as DayCounts).day < since);
     if (!isLong && today - number >= policy.window_days) continue;
     const error = isLong ? watch.error * LONG_WINDOW_SHARE : errorOfDay;
-    visit("bounce", bounced, trials(tried, answered), error, number * DAY_MS);
-    visit("complaint", complained, fblDelivered, error, number * DAY_MS);
+    const of = trials(tried, answered);
+    if (bounced > of * limits.bounce) visit("bounce", bounced, of, error, number * DAY_MS);
+    if (complained > fblDelivered * limits.complaint)
+      visit("complaint", complained, fblDelivered, error, number * DAY_MS);
   }
 }
 
@@ -343,7 +361,7 @@ export function findHarm(
 ): Harm | null {
   const { evidence, freeze, pause, shrink } = policy;
   let worst: (HarmProof & { reach: number; surplus: number }) | null = null;
-  eachWindow(policy, watch, days, now, ofBulk, (measure, known, tried, error, since) => {
+  eachWindow(policy, watch, days, now, ofBulk, freeze, (measure, known, tried, error, since) => {
     const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
     // what goes beyond the mail is of mail that was counted elsewhere
     const events = Math.min(known, tried);
@@ -383,8 +401,7 @@ export function suspicion(
 ): Record<Measure, number> {
   const limits = ofBulk ? policy.pause : policy.freeze;
   const found = { bounce: 0, complaint: 0 };
-  eachWindow(policy, watch, days, now, ofBulk, (measure, events, of, error) => {
-    if (events <= of * limits[measure]) return;
+  eachWindow(policy, watch, days, now, ofBulk, limits, (measure, events, of, error) => {
     const alternatives = alternativesTo(policy.freeze[measure]);
     const reached = logEvidence(sampleOf(events, of), limits[measure], alternatives);
     found[measure] = Math.max(found[measure], Math.min(1, reached / -Math.log(error)));
