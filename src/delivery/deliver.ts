@@ -1,9 +1,8 @@
 /**
  * From a bag in line to the receiver's answer: claim the bag, load its open e-mails, compose, sign, send, classify, settle.
  *
- * What is counted is e-mails in flight, not bags. A bag's slow e-mails do not keep its job: after two seconds they are
- * left to the conversations that carry them, and the job ends; the lease stays until the last of them is noted. One
- * e-mail that cannot be composed fails visibly and alone; a bag that was claimed three times without progress is split
+ * What is limited is e-mails in flight, not bags: the job of a bag ends as soon as its e-mails are on their way, however
+ * slow their receivers are, and its lease stays until the last of them is noted. One e-mail that cannot be composed fails visibly and alone; a bag that was claimed three times without progress is split
  * into bags of one, and an e-mail that has had three such bags to itself fails visibly.
  */
 import { randomUUID } from "node:crypto";
@@ -63,7 +62,6 @@ const CONNECTIONS = new Gauge(
 );
 const WAITING = new Gauge("postrider_delivery_waiting", "E-mails of a worker that wait for a connection");
 
-const STRAGGLER_MS = 2_000;
 const CLAIMS_MAX = 3;
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
@@ -171,7 +169,7 @@ export class Deliverer {
     return this.#inFlight;
   }
 
-  /** Takes the bag to its receivers. Resolves when it is done, or when only stragglers are left. */
+  /** Takes the bag to its receivers. Resolves when its e-mails are on their way. */
   async deliver(ref: BagRef): Promise<void> {
     await this.#room();
     let held: Loaded | null;
@@ -183,7 +181,7 @@ export class Deliverer {
     }
     if (!held) return;
     if (held.emails.length === 0) this.#finish(held.bag);
-    else await this.#sendAll(held);
+    else this.#sendAll(held);
   }
 
   /** The lease of the bag and what is open in it; null when it is not ours to send. */
@@ -341,40 +339,35 @@ export class Deliverer {
     await releaseBags(sql, [bag]);
   }
 
-  #sendAll({ bag, emails, underWay, lapsesAt }: Loaded): Promise<void> {
+  #sendAll({ bag, emails, underWay, lapsesAt }: Loaded): void {
     const { settler, leases, clock, onFault } = this.#parts;
     this.#inFlight += emails.length;
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, STRAGGLER_MS);
-      const trip: Trip = {
-        bag,
-        permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing && clock.now() < lapsesAt },
-        open: emails.length,
-        isCutShort: false,
-        isBroken: false,
-        onDone: () => {
-          clearTimeout(timer);
-          // it counts among its claims, as if we had ended: what keeps failing us is isolated
-          if (trip.isBroken) settler.written().then(() => leases.drop(bag), onFault);
-          else if (trip.isCutShort) this.#track(this.#giveBack(bag)).catch(onFault);
-          else this.#finish(bag);
-          resolve();
-        },
+    const trip: Trip = {
+      bag,
+      permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing && clock.now() < lapsesAt },
+      open: emails.length,
+      isCutShort: false,
+      isBroken: false,
+      onDone: () => {
+        // it counts among its claims, as if we had ended: what keeps failing us is isolated
+        if (trip.isBroken) settler.written().then(() => leases.drop(bag), onFault);
+        else if (trip.isCutShort) this.#track(this.#giveBack(bag)).catch(onFault);
+        else this.#finish(bag);
+      },
+    };
+    for (const email of emails) {
+      const sending = underWay.has(email.id) ? this.#sendAgain(trip, email) : this.#send(trip, email);
+      this.#carried.set(email.id, sending);
+      const ended = (): void => {
+        if (this.#carried.get(email.id) === sending) this.#carried.delete(email.id);
+        this.#arrived(trip);
       };
-      for (const email of emails) {
-        const sending = underWay.has(email.id) ? this.#sendAgain(trip, email) : this.#send(trip, email);
-        this.#carried.set(email.id, sending);
-        const ended = (): void => {
-          if (this.#carried.get(email.id) === sending) this.#carried.delete(email.id);
-          this.#arrived(trip);
-        };
-        sending.then(ended, (error: unknown) => {
-          onFault(error);
-          trip.isBroken = true;
-          ended();
-        });
-      }
-    });
+      sending.then(ended, (error: unknown) => {
+        onFault(error);
+        trip.isBroken = true;
+        ended();
+      });
+    }
   }
 
   /**
