@@ -225,7 +225,7 @@ export function WebhookScreen({ id }: { id: string }) {
       {asked === "replay" && <Replay path={path} onDone={reload} onClose={close} />}
       {asked === "remove" && (
         <Confirm title="Remove this webhook?" button="Remove" onConfirm={remove} onClose={close}>
-          It is told nothing any more, and its history is deleted.
+          It gets no more events, and its history is deleted.
         </Confirm>
       )}
       {asked === "rotate" && (

@@ -5,7 +5,7 @@ export const LACKING = {
   stores: "Redis or Postgres does not answer in time.",
   backlog: "The sending backlog is full.",
   disk: "The disk of the database is nearly full.",
-  memory: "Redis loses what it is told: its memory may be full.",
+  memory: "Redis does not keep what is written to it: its memory may be full.",
   capacity: "Too many requests are being processed.",
   workspace: "The workspace is being changed.",
   process: "This process is stopping.",

@@ -31,7 +31,11 @@ export function documentOf({ steps, connections }: Graph): { event: string; step
   const follow = (key: string | null, above: readonly string[]): Json[] => {
     if (key === null) return [];
     if (above.includes(key)) throw wrong("connections", `must not lead back to \`${key}\``);
-    if (--left < 0) throw wrong("steps", `must be at most ${STEPS_MAX}, each branch counted by itself`);
+    if (--left < 0)
+      throw wrong(
+        "steps",
+        `must have at most ${STEPS_MAX} steps; a step that several branches reach counts once for each`,
+      );
     const { step, at } = byKey.get(key) as { step: GraphStep; at: string };
     const below = [...above, key];
     if (step.type !== "condition") return [stepOf(step, at), ...follow(next(key, "default"), below)];

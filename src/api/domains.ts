@@ -377,7 +377,7 @@ type Offers = {
 
 function refuseOffers({ open_tracking, click_tracking, tls, capabilities }: Offers): void {
   const no = (field: string, why: string) =>
-    refuse("validation_error", `The \`${field}\` field cannot be so: ${why}.`);
+    refuse("validation_error", `The \`${field}\` field cannot have this value: ${why}.`);
   if (open_tracking) throw no("open_tracking", "this engine does not track opens");
   if (click_tracking) throw no("click_tracking", "this engine does not track clicks");
   if (tls === "enforced") throw no("tls", "the operator decides for all mail");
@@ -388,7 +388,7 @@ function refuseOffers({ open_tracking, click_tracking, tls, capabilities }: Offe
 }
 
 function taken({ domain, id }: ShownDomain): Refusal {
-  return refuse("validation_error", `The domain \`${domain}\` is there already, with the id \`${id}\`.`);
+  return refuse("validation_error", `The domain \`${domain}\` was added before; its id is \`${id}\`.`);
 }
 
 function unknownDomain(): Refusal {

@@ -72,7 +72,10 @@ function readItem(item: Json, n: number, workspaceId: string, now: number): NewR
   const given = checkItem(item, n);
   const emailId = emailIdOf(given);
   if (emailId === null)
-    throw refuse("validation_error", `${at("email_id")} or ${at("message_id")} must name an e-mail of ours.`);
+    throw refuse(
+      "validation_error",
+      `${at("email_id")} or ${at("message_id")} must name an e-mail of this workspace.`,
+    );
   const recipient = given.recipient === undefined ? null : parseMailbox(given.recipient);
   if (given.recipient !== undefined && recipient === null)
     throw refuse("validation_error", `The ${at("recipient")} field must be an address: \`a@x.com\`.`);

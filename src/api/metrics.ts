@@ -102,7 +102,7 @@ function refuseUncounted(query: URLSearchParams): void {
 }
 
 function uncounted(name: string, how: string): Refusal {
-  return refuse("invalid_parameter", `\`${name}\` cannot be so: e-mails are counted ${how}.`);
+  return refuse("invalid_parameter", `\`${name}\` cannot have this value: e-mails are counted ${how}.`);
 }
 
 function namesIn(query: URLSearchParams): Metric[] {

@@ -196,7 +196,7 @@ type SuppressionTerms = { reason?: string; scope?: string; evidence?: string };
 function termsOf({ reason = "manual", scope = "", evidence = "" }: SuppressionTerms) {
   const domain = scope.toLowerCase();
   if (domain !== "" && !SCOPE.test(domain))
-    throw refuse("validation_error", "The `scope` field must be a domain, as `example.com`.");
+    throw refuse("validation_error", "The `scope` field must be a domain, such as `example.com`.");
   return { reason: reason as SuppressionReason, scope: domain, evidence: evidence || null };
 }
 

@@ -166,7 +166,7 @@ export function webhookRoutes({ reads, lists, clock, serverSecret, networksAllow
       request: NewWebhookBody,
       answer: told("webhook", Secrets),
     }),
-    route(["GET", one, 200], "Get a webhook and how it fares", get, {
+    route(["GET", one, 200], "Get a webhook and its state", get, {
       answer: shape("Webhook", {
         object: Type.Literal("webhook"),
         ...webhookFields,
@@ -341,7 +341,7 @@ function spanOf(
 ): { since: number; until: number } {
   const read = (name: string, text: string): number => {
     const time = parseInstant(text);
-    if (time === null) throw faulty(name, "must be a time, as `2026-11-20T20:07:38Z`");
+    if (time === null) throw faulty(name, "must be a time, such as `2026-11-20T20:07:38Z`");
     return time;
   };
   const span = {

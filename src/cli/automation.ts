@@ -44,7 +44,7 @@ export function automationCommand(): Command {
   add("apply <file>", "create an automation from a file, or its next version", applyFile);
   add("list", "list the automations of a workspace", list);
   add("show <automation>", "show an automation (id or name): its document, runs and step counts", show);
-  add("pause <automation>", "start no new runs; active runs go on", (context, options, ref) =>
+  add("pause <automation>", "start no new runs; active runs continue", (context, options, ref) =>
     setState(context, options, ref, "paused"),
   );
   add("resume <automation>", "start new runs again", (context, options, ref) =>

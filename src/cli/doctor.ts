@@ -254,7 +254,7 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
         detail: eviction ?? "noeviction",
       },
       {
-        what: "Redis takes changes",
+        what: "Redis accepts writes",
         state: trouble === null ? "ok" : "fail",
         detail: trouble ?? "a key could be written",
       },

@@ -231,7 +231,7 @@ async function show(context: Context, domain: string, options: DomainOf): Promis
     "",
   ]);
   const ownership = [
-    `; ownership: ${claim.verifiedAt === null ? "not verified" : "verified"}; this record or that of a key shows it`,
+    `; ownership: ${claim.verifiedAt === null ? "not verified" : "verified"}; this record or that of a key proves it`,
     ownershipLine(claim),
     "",
   ];
@@ -245,7 +245,7 @@ async function show(context: Context, domain: string, options: DomainOf): Promis
 /** Records that nothing waits for. */
 function besides({ config: { bounceDomain } }: Context, domain: string): string[] {
   return [
-    "; Advisable besides, unless the domain has them:",
+    "; Also advised, unless the domain has them:",
     `; SPF, with whatever your smarthost tells you to include: ${domain}. 3600 IN TXT "v=spf1 include:... ~all"`,
     `; DMARC, to begin with; its reports tell who else sends: _dmarc.${domain}. 3600 IN TXT "v=DMARC1; p=none; rua=mailto:dmarc@${domain}"`,
     ...(bounceDomain === null
@@ -432,8 +432,8 @@ async function remove(
   }
   const gone = key ? 1 : keys.length;
   const words = key
-    ? `The key ${selector} of ${domain} is gone; take ${recordName(key)} out of DNS.`
-    : `${domain} is forgotten with ${gone} keys; this workspace writes from it no longer, unless a domain above it is verified.`;
+    ? `The key ${selector} of ${domain} is removed. Remove ${recordName(key)} from DNS.`
+    : `${domain} and its ${gone} keys are removed. This workspace can no longer send from it, unless a parent domain is verified.`;
   say(options, { domain, removed: gone }, words);
 }
 

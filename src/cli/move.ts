@@ -22,10 +22,10 @@ export async function moveWorkspace(
 ): Promise<void> {
   const { to, abort = false } = options;
   if ((to === undefined) === !abort)
-    throw new CommandError("Give --to CELL to move the workspace, or --abort to go back.");
+    throw new CommandError("Give --to CELL to move the workspace, or --abort to undo a move.");
   const config = settings();
   const cells = cellsOf(config);
-  if (cells === null) throw new CommandError("There are no cells: CELLS_FILE is not set.");
+  if (cells === null) throw new CommandError("There are no cells: CELLS_FILE is not set. See docs/cells.md.");
   const opened = await Promise.all(cells.map(({ name, config: own }) => openCell(name, own)));
   const onPhase = (phase: MovePhase) => {
     if (!options.json) complain(`${phase} ...`);
@@ -43,7 +43,7 @@ export async function moveWorkspace(
     if (error instanceof MoveError || error instanceof Succeeded) throw new CommandError(error.message);
     if ((error as { code?: string }).code === INSUFFICIENT_PRIVILEGE)
       throw new CommandError(
-        `The role of a cell may not do this (${(error as Error).message}). A move needs roles that own the tables and may set session_replication_role.`,
+        `A database role lacks a permission (${(error as Error).message}). A move needs roles that own the tables and may set session_replication_role, in both cells: see docs/cells.md.`,
       );
     throw error;
   } finally {

@@ -35,7 +35,7 @@ export async function makeProgram(word = ""): Promise<Command> {
     .version(packageVersion(), "-V, --version", "the version of Postrider")
     // an option of a command may have the name of one of ours: `caps policy show --version 2`
     .enablePositionalOptions()
-    .option("--cell <name>", "work with this cell of CELLS_FILE, not with home; before the command")
+    .option("--cell <name>", "work with this cell of CELLS_FILE instead of home; stands before the command")
     .hook("preAction", async (program) => {
       const { cell } = program.opts<{ cell?: string }>();
       if (cell !== undefined) (await import("./context.ts")).chooseCell(cell);

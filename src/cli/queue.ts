@@ -62,7 +62,7 @@ export function queueCommand(): Command {
   about(command, "bounce")
     .description("end all deferred e-mails to a destination, as bounced by an operator")
     .option("--reason <text>", "why, for everyone who asks for the mail", readReason, BOUNCE_DEFAULT)
-    .option("--yes", "really: this cannot be undone")
+    .option("--yes", "confirm: this cannot be undone")
     .action((destination: string, _, sub: Command) =>
       withContext((context) => bounce(context, destination, sub.optsWithGlobals<BounceOptions>())),
     );
@@ -123,7 +123,7 @@ async function resume(context: Context, text: string, options: OutputOptions): P
   const ended = await resumeDestination(context.sql, destination);
   if (ended === 0)
     throw new CommandError(`${destination} is not suspended. \`postrider queue\` shows what is.`);
-  say(options, { destination, resumed: true }, `Mail to ${destination} goes on within seconds.`);
+  say(options, { destination, resumed: true }, `Mail to ${destination} continues within seconds.`);
 }
 
 async function retry(context: Context, text: string | undefined, options: RetryOptions): Promise<void> {

@@ -75,7 +75,9 @@ async function send(config: Config, context: Context | null, options: SendTestOp
   say(
     options,
     value,
-    isTaken ? `Taken${under}: ${oneLine(reply.text)}` : `Not taken: ${oneLine(reply?.text ?? "no answer")}`,
+    isTaken
+      ? `Taken${under}: ${oneLine(reply.text)}`
+      : `Not accepted: ${oneLine(reply?.text ?? "no answer")}`,
   );
   if (!isTaken) process.exitCode = 1;
 }
@@ -115,7 +117,7 @@ async function peersFor(config: Config, context: Context | null, domain: string)
     const onFault = (error: unknown) => complain(error instanceof Error ? error.message : String(error));
     const found = await receiversOf(config, domain, { sql: context?.sql ?? null, clock, onFault });
     if (Array.isArray(found)) return found;
-    throw new CommandError(`Nobody takes the mail of ${domain}: ${(found as { text: string }).text}`);
+    throw new CommandError(`No host accepts mail for ${domain}: ${(found as { text: string }).text}`);
   }
   if (config.smtpUrl === null)
     throw new CommandError("SMTP_URL is not set. Set it to the smarthost that takes the mail.");

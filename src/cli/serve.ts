@@ -15,7 +15,7 @@ export function serveCommand(): Command {
     ])
     .option(
       "--processes <n>",
-      "so many processes with these roles; those with an api share its port",
+      "how many processes with these roles; api processes share one port",
       readCount,
       1,
     )

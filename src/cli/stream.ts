@@ -73,7 +73,7 @@ async function create(context: Context, name: string, options: CreateOptions): P
       );
     return { ...known, [name]: made };
   });
-  say(options, shown(name, made), `Stream ${name} (${options.kind}) is there.`);
+  say(options, shown(name, made), `Stream ${name} (${options.kind}) is created.`);
 }
 
 async function change(context: Context, name: string, options: ChangeOptions): Promise<void> {

@@ -47,20 +47,24 @@ type SendAgainOptions = WebhookOf & { event?: number; failed?: boolean; since?: 
 
 export function webhookCommand(): Command {
   const command = new Command("webhook").description(
-    "endpoints that are told of events: add, test and mend them",
+    "endpoints to which events are posted: add, test and repair them",
   );
   ofWorkspace(command, "add")
-    .argument("<url>", "where to send events, as `https://example.com/webhooks`")
-    .option("--events <types>", "comma-separated, as `email.delivered,email.bounced`; default all", readTypes)
+    .argument("<url>", "where to send events, such as `https://example.com/webhooks`")
+    .option(
+      "--events <types>",
+      "comma-separated, such as `email.delivered,email.bounced`; default: all",
+      readTypes,
+    )
     .option("--ed25519", "sign with a key pair as well")
     .description("add an endpoint and show its secret, once")
     .action((url, options) => withContext((context) => add(context, url, options)));
   ofWorkspace(command, "list")
     .description("list endpoints, newest first")
     .action((options) => withContext((context) => list(context, options)));
-  one(command, "show", "show an endpoint and how it fares", show);
-  one(command, "remove", "remove an endpoint: it is told nothing any more", remove);
-  one(command, "enable", "enable an endpoint again: it is sent what it has not seen", enable);
+  one(command, "show", "show an endpoint and its state", show);
+  one(command, "remove", "remove an endpoint: it gets no more events", remove);
+  one(command, "enable", "enable an endpoint again: it gets the events that it missed", enable);
   one(command, "disable", "send nothing to an endpoint until it is enabled", disable);
   one(command, "rotate", "make a new secret and show it; the old one signs for another day", rotate);
   one(command, "test", "send a test event and wait for the answer", test, { isLong: true });
@@ -73,8 +77,8 @@ export function webhookCommand(): Command {
     .argument("<id>", "the id of the webhook", readId)
     .addOption(new Option("--event <id>", "one event").argParser(readEvent))
     .option("--failed", "all events that failed for good")
-    .option("--since <time>", "all events from this time on, as `2026-11-20T20:07:38Z`", readTime)
-    .option("--until <time>", "with --since: up to this time; default now", readTime)
+    .option("--since <time>", "all events from this time on, such as `2026-11-20T20:07:38Z`", readTime)
+    .option("--until <time>", "with --since: up to this time; default: now", readTime)
     .description("send events again, with the ids they had")
     .action((id, options) => withContext((context) => replay(context, id, options), { isLong: true }));
   return command;
@@ -172,7 +176,7 @@ async function test({ sql, clock }: Context, key: WebhookKey, options: OutputOpt
     const [attempt] = await listAttempts(sql, key, sequence, page);
     if (attempt) {
       const { error, ms, status } = attempt;
-      if (error !== null) throw new CommandError(`The test event was not taken: ${error} (${ms} ms).`);
+      if (error !== null) throw new CommandError(`The test event was not accepted: ${error} (${ms} ms).`);
       say(options, shownAttempt(attempt), `The test event was answered ${status} in ${ms} ms.`);
       return;
     }

@@ -83,11 +83,11 @@ export function workspaceCommand(): Command {
   command
     .command("move")
     .description(
-      "move a workspace to another cell while it works; run it again to go on after an end in the middle",
+      "move a workspace to another cell while it works; if the command is interrupted, run it again",
     )
     .argument("<id>", "the id of the workspace", readId)
     .option("--to <cell>", "the cell of CELLS_FILE that it moves to")
-    .option("--abort", "go back to before a move that has not switched")
+    .option("--abort", "undo a move that has not switched yet")
     .option("--json", "print JSON")
     .action((id, options) => moveWorkspace(id, options));
   return command;

@@ -145,7 +145,7 @@ export class Calls {
     if (!workspace)
       throw deny(
         "not_found",
-        "There is no such workspace, or you are no member of it. `X-Workspace` names it.",
+        "There is no such workspace, or you are not a member of it. `X-Workspace` names it.",
       );
     return workspace;
   }

@@ -237,7 +237,10 @@ async function simulate(
 function scenarioOf(name: string) {
   const file = scenarioFile(name);
   if (file === null)
-    throw deny("validation_error", `There is no scenario ${name}. There are ${scenarioNames().join(", ")}.`);
+    throw deny(
+      "validation_error",
+      `There is no scenario ${name}. The scenarios are ${scenarioNames().join(", ")}.`,
+    );
   return checkScenario(JSON.parse(readFileSync(file, "utf8")));
 }
 

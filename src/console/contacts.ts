@@ -152,7 +152,7 @@ async function run(
   } catch (error) {
     const isOfFile = error instanceof ImportFault;
     if (!isOfFile) onFault(error);
-    const reason = isOfFile ? error.message : "the import could not go on: import the file again";
+    const reason = isOfFile ? error.message : "the import was interrupted: import the file again";
     Object.assign(state, { state: "failed", reason });
   }
 }

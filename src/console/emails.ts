@@ -40,7 +40,7 @@ async function raw({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Pro
   const email = await emailOf(sql, visit);
   expectBody(email);
   const from = parseMailbox(email.head.from);
-  if (!from) throw deny("not_found", "The e-mail has no sender that could be written down.");
+  if (!from) throw deny("not_found", "The e-mail has no valid sender.");
   const { to, cc, reply_to, shown, subject } = email.head;
   const attachments = await attachmentsOf(sql, visit, email);
   const message = await compose({

@@ -187,7 +187,7 @@ async function attentionOf(
     ...webhooks.map(({ endpoint, isDisabled }) =>
       warning(
         "webhook",
-        isDisabled ? `The webhook ${endpoint} is disabled.` : `The webhook ${endpoint} takes no events.`,
+        isDisabled ? `The webhook ${endpoint} is disabled.` : `The webhook ${endpoint} accepts no events.`,
         "See what it answered, and replay what it missed.",
         "/console/webhooks",
       ),

@@ -320,7 +320,7 @@ export class Deliverer {
       return true;
     }
     for (const email of emails)
-      this.#fail(bag, email, "Three workers ended while this e-mail was in their hands.");
+      this.#fail(bag, email, "Three workers ended while they were sending this e-mail.");
     this.#finish(bag);
     return true;
   }
@@ -623,7 +623,7 @@ export class Deliverer {
 
 class ContentGone extends Error {}
 
-const NO_ROOM = troubleOf("session", "BUSY", "too much that is attached to other mail is in hand");
+const NO_ROOM = troubleOf("session", "BUSY", "attachments of other e-mails use all the memory for them");
 
 function uncomposed(error: unknown): string {
   return `The e-mail could not be composed: ${(error as Error).message}`;
@@ -641,7 +641,7 @@ function unknownOwner(error: unknown): Reply {
   return troubleOf(
     "session",
     "OWNER_UNREAD",
-    `whose domain it is could not be read: ${(error as Error).message}`,
+    `the owner of the sender's domain could not be read: ${(error as Error).message}`,
   );
 }
 
@@ -649,7 +649,7 @@ function noReturnPath(error: unknown): Reply {
   return troubleOf(
     "session",
     "RETURN_PATH_UNREAD",
-    `where reports about it go could not be read: ${(error as Error).message}`,
+    `its return path could not be read: ${(error as Error).message}`,
   );
 }
 

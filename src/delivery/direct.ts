@@ -398,7 +398,7 @@ const UNREACHABLE_FROM_HERE = troubleOf(
   "4.4.4 no source address of its pool reaches the addresses of its hosts: see `sources` and `pools` in the shaping file",
   "4.4.4",
 );
-const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too much waits for DNS");
+const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too many e-mails wait for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
 
 async function inTime(found: Promise<MailRoute | Reply>): Promise<MailRoute | Reply> {

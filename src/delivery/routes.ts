@@ -271,7 +271,7 @@ function daneNeed(dane: DaneFound, host: string): TlsNeed | null {
 
 /** Whoever could keep the records from us would otherwise keep the mail unprotected. */
 function daneFailed(domain: string, why: string): Learnt<Reply> {
-  const text = `4.7.5 the signed records of ${domain} about its mail hosts could not be had: ${why}`;
+  const text = `4.7.5 the signed records of ${domain} about its mail hosts could not be read: ${why}`;
   return {
     value: troubleOf("route", "DANE_FAILED", text, "4.7.5"),
     keepMs: NEGATIVE_KEEP_MS,
@@ -304,9 +304,13 @@ function stopsAt({ host, rank }: Mx, found: FoundAddresses, need: TlsNeed | null
 function whyNone(domain: string, found: readonly FoundAddresses[], isImplicit: boolean): Learnt<Reply> {
   const has = (kind: FoundAddresses["kind"]) => found.some((one) => one.kind === kind);
   for (const failure of ["DNS_SILENT", "DNS_FAILED"] as const)
-    if (has(failure)) return dnsFailed(domain, failure, "the addresses of its hosts could not be learnt");
+    if (has(failure)) return dnsFailed(domain, failure, "the addresses of its hosts could not be looked up");
   if (has("barred"))
-    return final("ADDRESS_BARRED", `the mail of ${domain} leads to addresses where no mail may go`, "5.4.4");
+    return final(
+      "ADDRESS_BARRED",
+      `the mail hosts of ${domain} have only addresses to which no mail may be sent, such as private ones`,
+      "5.4.4",
+    );
   if (isImplicit) return final("NO_DOMAIN", `${domain} has neither an MX record nor an address`, "5.1.2");
   return {
     value: troubleOf("route", "NO_HOST", `no MX host of ${domain} has an address`, "4.4.4"),

@@ -117,7 +117,7 @@ export class ReportListener {
     const read = paths.read(address.slice(0, Math.max(0, address.lastIndexOf("@"))), clock.now());
     if (read.kind === "expired") return { kind: "refused", reply: "550 5.1.6 this return path has expired" };
     if (read.kind === "foreign")
-      return { kind: "refused", reply: "550 5.7.1 only reports about our own mail are taken here" };
+      return { kind: "refused", reply: "550 5.7.1 only reports about our own mail are accepted here" };
     const { handle, emailId, place } = read.copy;
     if (!this.#reports.takes(`${emailId} ${place}`))
       return { kind: "refused", reply: "450 4.7.1 too many reports about this mail" };

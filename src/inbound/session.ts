@@ -72,7 +72,7 @@ export class ReportService<T> implements SmtpService {
       return ok("250 2.0.0 kept");
     } catch (error) {
       this.#parts.onFault(error);
-      return ok("451 4.3.0 it could not be kept, try again later");
+      return ok("451 4.3.0 the report could not be stored, try again later");
     }
   }
 }

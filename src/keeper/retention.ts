@@ -40,7 +40,7 @@ export type RetentionParts = {
 class InUse extends Error {
   readonly table: string;
   constructor(table: string) {
-    super(`a long transaction uses ${table}: what is over is dropped when that has ended`);
+    super(`old partitions of ${table} are not dropped yet: a long transaction uses it`);
     this.table = table;
   }
 }

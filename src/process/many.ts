@@ -134,7 +134,7 @@ class ProcessGroup {
   }
 
   #collect(host: string, port: number): Promise<MetricsServer> {
-    const onFault = (error: unknown) => this.#log.error({ err: error }, "the metrics could not be told");
+    const onFault = (error: unknown) => this.#log.error({ err: error }, "the metrics could not be served");
     const processes = () =>
       this.#members.flatMap((member, place) =>
         member?.metricsUrl

@@ -128,7 +128,7 @@ export class Mover {
     if (leaving) {
       if (leaving.move.cell !== target.name)
         throw new MoveError(
-          `The workspace is moving to ${leaving.move.cell}. Finish that with --to ${leaving.move.cell}, or go back with --abort.`,
+          `The workspace is moving to ${leaving.move.cell}. Finish that with --to ${leaving.move.cell}, or undo it with --abort.`,
         );
       return leaving.cell;
     }
@@ -158,7 +158,9 @@ export class Mover {
         `The domain ${taken} is verified by another workspace in ${target.name}. Remove it from one of the two.`,
       );
     if (!(await noteLeaving(source.sql, { ...run, cell: target.name, handle })))
-      throw new MoveError("Another command moves this workspace. Run this one again to see where it stands.");
+      throw new MoveError(
+        "Another command is moving this workspace. Wait until it ends, then run this one again.",
+      );
     await this.#prepare({ ...run, handle }, source, target, tables);
     this.#parts.onPhase("copying");
     await this.#copy(run, source.sql, target.sql, tables);
@@ -176,7 +178,7 @@ export class Mover {
         if (!mayTryAgain(error)) throw error;
         if (n === TRIES_MAX)
           throw new MoveError(
-            `The workspace could not be switched: ${(error as Error).message}. It goes on in ${source.name}. Run the command again, or go back with --abort.`,
+            `The workspace could not be switched: ${(error as Error).message}. It still works in ${source.name}. Run the command again, or undo the move with --abort.`,
           );
         await after(TRY_AGAIN_MS);
         await this.#settleDown(run, source.sql, target.sql, tables);
@@ -240,7 +242,7 @@ export class Mover {
     for (;;) {
       const [held, why] = [await drain(source.sql, workspaceId), await obstacle(source.sql, workspaceId)];
       if (held === 0 && why === null) break;
-      if (performance.now() > until) throw new NotYet(why ?? `${held} bags are still with workers`);
+      if (performance.now() > until) throw new NotYet(why ?? `workers still have ${held} bags of its mail`);
       await catchUp(source.sql, target.sql, tables, run);
       await after(LOOK_EVERY_MS);
     }
@@ -295,7 +297,7 @@ async function sameTables(source: MovingCell, target: MovingCell): Promise<reado
   const [ours, theirs] = await Promise.all([workspaceTables(source.sql), workspaceTables(target.sql)]);
   if (JSON.stringify(ours) !== JSON.stringify(theirs))
     throw new MoveError(
-      `The tables of ${source.name} and ${target.name} differ. Run \`postrider migrate\` for both with this version.`,
+      `The tables of ${source.name} and ${target.name} differ. Run \`postrider --cell ${source.name} migrate\` and \`postrider --cell ${target.name} migrate\` with this version.`,
     );
   return ours;
 }

@@ -306,7 +306,7 @@ class Front {
 async function openTracing(log: Logger): Promise<void> {
   if (await openTraces()) return;
   log.warn(
-    "TRACES is set, and nothing is traced: no SDK of OpenTelemetry was loaded. Name it in NODE_OPTIONS.",
+    "TRACES is set, but nothing is traced: no OpenTelemetry SDK is loaded. Load one with NODE_OPTIONS=--import, see docs/operating.md#traces.",
   );
 }
 

@@ -181,14 +181,14 @@ class Root {
     const { host, metricsPort: port, metricsToken: token } = this.#config;
     if (port === null) return null;
     const processes = () => [...this.#metricsUrls].map(([name, metricsUrl]) => ({ name, metricsUrl }));
-    const onFault = (error: unknown) => say(`The metrics could not be told: ${reasonOf(error)}`);
+    const onFault = (error: unknown) => say(`The metrics could not be served: ${reasonOf(error)}`);
     try {
       const { startCollecting } = await import("./metrics.ts");
       const metrics = await startCollecting({ host, port, token, onFault }, processes);
       return `http://${reachable(host)}:${metrics.port}/metrics`;
     } catch (error) {
       throw new ChildStartError(
-        `The metrics cannot be told on ${host}, port ${port}: ${reasonOf(error)}. Set METRICS_PORT.`,
+        `The metrics cannot be served on ${host}, port ${port}: ${reasonOf(error)}. Set METRICS_PORT.`,
       );
     }
   }

@@ -18,7 +18,7 @@ export async function canWrite(redis: RedisClient): Promise<string | null> {
     const { message } = error as Error;
     const [code = ""] =
       /^(?:OOM|READONLY|MISCONF|NOPERM|CLUSTERDOWN|LOADING|MASTERDOWN)\b/.exec(message) ?? [];
-    if (code !== "") return `it takes no changes (${code})`;
+    if (code !== "") return `it accepts no writes (${code})`;
     // of a cluster that has lost one of its masters, the others serve on
     return redis instanceof Cluster && (await infoOf(redis, "memory").catch(() => [])).length > 0
       ? null
@@ -41,5 +41,5 @@ export async function infoOf(redis: RedisClient, section: string): Promise<strin
   const told = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
   if (told.length > 0) return told;
   const [first] = answers;
-  throw first?.status === "rejected" ? first.reason : new Error("Redis has no server that takes changes");
+  throw first?.status === "rejected" ? first.reason : new Error("Redis has no server that accepts writes");
 }

@@ -130,8 +130,8 @@ export class ConnectionPool {
     this.#place = place;
     this.#options = options;
     this.#isCareful = options.isCarefulAtFirst ?? false;
-    this.#busy = troubleOf("session", "BUSY", `too much is waiting for ${place.name}`);
-    this.#unmet = troubleOf("connect", "TIMEOUT", `nobody was reached in time at ${place.name}`);
+    this.#busy = troubleOf("session", "BUSY", `too many e-mails wait for ${place.name}`);
+    this.#unmet = troubleOf("connect", "TIMEOUT", `no host of ${place.name} was reached in time`);
     this.#limits = { ...LIMITS, ...options.limits };
     this.#pace = new Pace(options.ratePerSecond);
   }

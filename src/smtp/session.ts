@@ -152,7 +152,7 @@ export class SmtpSession {
     socket.setNoDelay(true);
     socket.setTimeout(this.#parts.limits.silenceMsMax, () => {
       // it is we who are silent while something is being answered
-      if (!this.#isAnswering) this.close("421 4.4.2 nothing was said for too long");
+      if (!this.#isAnswering) this.close("421 4.4.2 no command came for too long");
     });
     socket.on("error", () => this.#end());
     socket.on("close", () => this.#end());
@@ -248,7 +248,7 @@ export class SmtpSession {
 
   #give(answer: SmtpAnswer): void {
     if (answer.isFault) this.#faults++;
-    if (this.#faults > this.#parts.limits.faultsMax) this.close("421 4.7.0 too much was refused");
+    if (this.#faults > this.#parts.limits.faultsMax) this.close("421 4.7.0 too many commands were refused");
     else if (answer.isLast) this.close(answer.reply);
     else this.#say(answer.reply);
     this.#asks = answer.asks;
@@ -277,16 +277,19 @@ export class SmtpSession {
       case "NOOP":
         return ok("250 2.0.0 ok");
       case "VRFY":
-        return fault("252 2.1.5 nobody is verified here");
+        return fault("252 2.1.5 addresses are not verified here");
       case "QUIT":
         return last("221 2.0.0 bye");
       default:
-        return this.#service.command(verb, rest, this.#isSecure) ?? fault("502 5.5.1 this is not done here");
+        return (
+          this.#service.command(verb, rest, this.#isSecure) ??
+          fault("502 5.5.1 this command is not implemented")
+        );
     }
   }
 
   #greet(name: string, isExtended: boolean): SmtpAnswer {
-    if (name === "") return fault("501 5.5.4 say who you are");
+    if (name === "") return fault("501 5.5.4 EHLO needs your host name");
     this.#hasGreeted = true;
     this.#reset();
     const extensions = [
@@ -357,7 +360,7 @@ export class SmtpSession {
   }
 
   #data(): SmtpAnswer {
-    if (this.#recipients === 0) return fault("503 5.5.1 there is nobody to take it");
+    if (this.#recipients === 0) return fault("503 5.5.1 no recipient was accepted, say RCPT first");
     this.#messages++;
     const timer = setTimeout(
       () => this.close("421 4.4.2 the message took too long"),

@@ -18,7 +18,7 @@ export type TlsNeed =
 /** For replies. */
 export const REQUIRED_BY: Record<TlsPolicy, string> = {
   sts: "required by the receiver's MTA-STS policy",
-  "sts-testing": "wished for by the receiver's MTA-STS policy",
+  "sts-testing": "requested by the receiver's MTA-STS policy",
   dane: "required by the receiver's TLSA records",
   setting: "required for this destination",
 };

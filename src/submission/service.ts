@@ -53,7 +53,7 @@ export type SubmissionServiceParts = {
 const ADMITTED_MS_MAX = 1_000;
 /** RFC 4954 */
 const GIVEN_UP = "*";
-const NO_LOGIN = fault("501 5.7.0 the login was given up");
+const NO_LOGIN = fault("501 5.7.0 the login was canceled");
 const NO_KEY = {
   status: 401,
   name: "invalid_api_key",
@@ -92,7 +92,7 @@ export class SubmissionService implements SmtpService {
 
   command(verb: string, rest: string, isSecure: boolean): Deferrable<SmtpAnswer> | null {
     if (verb !== "AUTH") return null;
-    if (!isSecure) return fault("538 5.7.11 say STARTTLS first: a key must not be sent in the clear");
+    if (!isSecure) return fault("538 5.7.11 say STARTTLS first: a key must not be sent unencrypted");
     if (this.#login) return fault("503 5.5.1 you are logged in already");
     const [mechanism = "", initial] = rest.split(" ");
     switch (mechanism.toUpperCase()) {
@@ -123,7 +123,7 @@ export class SubmissionService implements SmtpService {
 
   rcpt(address: string): SmtpAnswer | null {
     const mailbox = parseMailbox(address);
-    if (!mailbox) return fault("553 5.1.3 this is no address to which mail can be sent");
+    if (!mailbox) return fault("553 5.1.3 mail cannot be sent to this address");
     this.#recipients.push(mailbox.address);
     return null;
   }

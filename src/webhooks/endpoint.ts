@@ -34,7 +34,7 @@ export function readEndpoint(
   { hasAllowed, isAllowed, isReachable }: EgressRules,
 ): { url: string } | { fault: string } {
   if (text.length > URL_CHARS_MAX) return { fault: `must have at most ${URL_CHARS_MAX} characters` };
-  if (!URL.canParse(text)) return { fault: "must be a URL, as `https://example.com/webhooks`" };
+  if (!URL.canParse(text)) return { fault: "must be a URL, such as `https://example.com/webhooks`" };
   const url = new URL(text);
   if (url.protocol !== "https:" && url.protocol !== "http:") return { fault: "must start with https://" };
   if (url.username !== "" || url.password !== "") return { fault: "must not contain a user or a password" };
@@ -48,7 +48,7 @@ export function readEndpoint(
   if (url.protocol === "http:" && !mayBePlain) return { fault: "must start with https://" };
   if (known !== null && !known.some(isReachable))
     return {
-      fault: `must not lead to ${url.hostname}: only public addresses are sent to (the operator can allow others by WEBHOOK_NETWORKS_ALLOWED)`,
+      fault: `must not lead to ${url.hostname}: only public addresses are allowed (the operator can allow others with WEBHOOK_NETWORKS_ALLOWED)`,
     };
   url.hash = "";
   return { url: url.href };

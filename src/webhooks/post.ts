@@ -179,7 +179,7 @@ export class Poster {
     return new AddressBarred(
       addresses.some((address) => this.#parts.rules.isReachable(address))
         ? "the endpoint must start with https://"
-        : `${this.#url.hostname} leads to an address that nothing is sent to`,
+        : `${this.#url.hostname} has an address to which webhooks may not be sent: only public ones are allowed`,
     );
   }
 

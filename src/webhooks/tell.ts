@@ -62,7 +62,7 @@ function emailTo(troubled: TroubledWebhook, from: string, now: number): NewEmail
 }
 
 function subjectOf({ disabledFor }: TroubledWebhook): string {
-  return disabledFor === null ? "A webhook endpoint takes no events" : "A webhook endpoint was disabled";
+  return disabledFor === null ? "A webhook endpoint accepts no events" : "A webhook endpoint was disabled";
 }
 
 function wordsTo({
@@ -80,7 +80,7 @@ function wordsTo({
     .join("\n");
   const story =
     disabledFor === "gone"
-      ? `${where} answered 410 Gone and is disabled: it is sent nothing any more.`
-      : `${where} has taken no event since ${failingSince?.toISOString()}. It is tried again now and then. If it takes nothing for five days, it is disabled.`;
+      ? `${where} answered 410 Gone and is disabled: it gets no more events.`
+      : `${where} has accepted no event since ${failingSince?.toISOString()}. It is tried again now and then. If it accepts none for five days, it is disabled.`;
   return `Hello,\n\n${story}\n\n${next}\n\n${commands}\n`;
 }

@@ -9,7 +9,7 @@ import { BOUNCE_DOMAIN, FEEDBACK, ReportLoop } from "../rig/loop.ts";
 import { arf, dsn, handIn } from "../rig/reports.ts";
 
 const DAY_MS = 86_400_000;
-const FOREIGN = "550 5.7.1 only reports about our own mail are taken here";
+const FOREIGN = "550 5.7.1 only reports about our own mail are accepted here";
 
 let loop: ReportLoop;
 beforeAll(async () => {

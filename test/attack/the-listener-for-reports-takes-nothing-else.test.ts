@@ -15,7 +15,7 @@ import { dsn, handIn, SmtpClient } from "../rig/reports.ts";
 const SECRET = "a secret of the tests, long enough";
 const DOMAIN = "bounces.postrider.test";
 const FEEDBACK = `fbl@${DOMAIN}`;
-const FOREIGN = "550 5.7.1 only reports about our own mail are taken here";
+const FOREIGN = "550 5.7.1 only reports about our own mail are accepted here";
 
 const key = new ReturnPathKey(SECRET);
 const certificate = selfSigned(DOMAIN, Date.now());
@@ -233,7 +233,7 @@ test("who guesses return paths is hung up on", async () => {
   await client.say("MAIL FROM:<>");
   const answers: string[] = [];
   for (let n = 0; n < 11; n++) answers.push(await client.say(`RCPT TO:<guess${n}@${DOMAIN}>`));
-  expect(answers).toEqual([...Array(10).fill(FOREIGN), "421 4.7.0 too much was refused"]);
+  expect(answers).toEqual([...Array(10).fill(FOREIGN), "421 4.7.0 too many commands were refused"]);
 });
 
 test("connections of one address are bounded, and a silent one is ended", async () => {
@@ -241,7 +241,7 @@ test("connections of one address are bounded, and a silent one is ended", async 
   const one = await SmtpClient.greeting(port);
   expect(one).toBe("421 4.7.0 too many connections");
   const goodbyes = await Promise.all(open.map((client) => client.answer()));
-  expect(new Set(goodbyes)).toEqual(new Set(["421 4.4.2 nothing was said for too long"]));
+  expect(new Set(goodbyes)).toEqual(new Set(["421 4.4.2 no command came for too long"]));
   expect((await handIn(port, somePath(), "Subject: one\r\n")).at(-1)).toBe("250 2.0.0 kept");
 });
 

@@ -274,7 +274,7 @@ test("a large message is refused by its size, announced or not, and the next one
 test("who is silent, slow or idle is ended", async () => {
   const { tlsPort } = await ports({ silenceMsMax: 300, idleCommandsMax: 10 });
   const silent = kept(await secured(tlsPort));
-  expect(await silent.answer()).toMatch(/^421 4\.4\.2 nothing was said/);
+  expect(await silent.answer()).toMatch(/^421 4\.4\.2 no command came/);
   const idle = kept(await secured(tlsPort));
   const answers: string[] = [];
   for (let n = 0; n < 10; n++) answers.push(await idle.say("NOOP"));

@@ -61,7 +61,7 @@ test("a smarthost that is away is named", async () => {
     ...["--to", "a@example.net", "--from", "b@example.com"],
   );
   expect(status).toBe(1);
-  expect(out).toContain("Not taken: ");
+  expect(out).toContain("Not accepted: ");
   expect(out).toContain("ECONNREFUSED 127.0.0.1:1");
 });
 

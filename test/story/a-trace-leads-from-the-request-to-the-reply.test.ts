@@ -93,7 +93,7 @@ test("what is no trace context begins a trace of its own, and one that is not sa
 test("without an SDK it says so, and mail goes on", async () => {
   const alone = launch(["api"], { ...stage, settings: { TRACES: "true" } });
   await alone.says("serving");
-  expect(await alone.says(/^TRACES is set, and nothing is traced/)).toMatchObject({ level: 40 });
+  expect(await alone.says(/^TRACES is set, but nothing is traced/)).toMatchObject({ level: 40 });
 });
 
 function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {

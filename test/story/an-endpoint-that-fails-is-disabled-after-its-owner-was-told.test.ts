@@ -71,7 +71,7 @@ test("the owner is told by the operator after a day, and only a day after that m
   await expect.poll(() => told().length, { timeout: 20_000 }).toBe(1);
   expect(told()[0]?.from).toContain("mail.example");
   const text = String(told()[0]?.raw).replaceAll("=\r\n", "");
-  expect(text).toContain("Subject: A webhook endpoint takes no events");
+  expect(text).toContain("Subject: A webhook endpoint accepts no events");
   expect(text).toContain(`postrider webhook enable ${id} --workspace ${workspace.id}`);
   expect(await shown(workspace, id)).toMatchObject({ status: "enabled" });
 

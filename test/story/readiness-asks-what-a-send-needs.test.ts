@@ -1,4 +1,4 @@
-/** A Redis that evicts or takes nothing, a Postgres that takes no changes, another secret: each is said, by /readyz and the doctor. */
+/** A Redis that evicts or accepts no writes, a Postgres that accepts no writes, another secret: each is said, by /readyz and the doctor. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
@@ -43,7 +43,7 @@ test("when all is well all is ok", async () => {
   expect(await readiness()).toEqual([200, { postgres: "ok", redis: "ok", migrations: "ok", clock: "ok" }]);
   const said = await doctorSays();
   expect(said).toMatch(/ok +commits +a send can be committed/);
-  expect(said).toMatch(/ok +Redis takes changes/);
+  expect(said).toMatch(/ok +Redis accepts writes/);
   expect(said).toMatch(/ok +secret +POSTRIDER_SECRET is the one/);
 });
 
@@ -54,20 +54,20 @@ test("a Redis that evicts keys, and one that is full", async () => {
   expect(await doctorSays()).toContain(trouble);
   await config("maxmemory-policy", "noeviction");
   await config("maxmemory", "1mb");
-  expect(await readiness()).toEqual([503, expect.objectContaining({ redis: "it takes no changes (OOM)" })]);
-  expect(await doctorSays()).toMatch(/fail +Redis takes changes +it takes no changes \(OOM\)/);
+  expect(await readiness()).toEqual([503, expect.objectContaining({ redis: "it accepts no writes (OOM)" })]);
+  expect(await doctorSays()).toMatch(/fail +Redis accepts writes +it accepts no writes \(OOM\)/);
   await config("maxmemory", "0");
   expect((await readiness())[0]).toBe(200);
 });
 
-test("a Postgres that takes no changes", async () => {
+test("a Postgres that accepts no writes", async () => {
   const database = new URL(stage.databaseUrl).pathname.slice(1);
   await sql.unsafe(`alter database "${database}" set default_transaction_read_only = on`);
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
-  const standby = "it takes no changes: is it a standby?";
+  const standby = "it accepts no writes: is it a standby?";
   await expect.poll(readiness).toEqual([503, expect.objectContaining({ postgres: standby })]);
-  expect(await doctorSays()).toMatch(/fail +commits +it takes no changes: is it a standby\?/);
+  expect(await doctorSays()).toMatch(/fail +commits +it accepts no writes: is it a standby\?/);
   await sql.unsafe(
     `set default_transaction_read_only = off; alter database "${database}" reset default_transaction_read_only`,
   );

@@ -95,7 +95,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
         expect(sent.status).toBe(200);
         await sink.ledger.received(before + 1);
         const { out } = await shell.postrider("doctor");
-        expect(out).toMatch(/^ok +Redis takes changes/m);
+        expect(out).toMatch(/^ok +Redis accepts writes/m);
         const stranger = await commandLine({ ...options, settings: {} }).postrider("doctor");
         expect(stranger.out).toMatch(/^fail +Redis +.*(certificate|closed the connection|cannot be used)/m);
       } finally {

@@ -93,9 +93,9 @@ describe("metrics", () => {
   test.each([
     [{ metrics: ["opened"] }, "`opened` is not counted"],
     [{ granularity: "hourly" }, "`granularity` must be one of"],
-    [{ dimensions: ["domain"] }, "`dimensions` cannot be so"],
-    [{ domainId: ["01890000-0000-7000-8000-000000000000"] }, "`domain_id` cannot be so"],
-    [{ timezone: "Europe/Berlin" }, "`timezone` cannot be so"],
+    [{ dimensions: ["domain"] }, "`dimensions` cannot have this value"],
+    [{ domainId: ["01890000-0000-7000-8000-000000000000"] }, "`domain_id` cannot have this value"],
+    [{ timezone: "Europe/Berlin" }, "`timezone` cannot have this value"],
     [{ startDate: "yesterday" }, "`start_date` must be a day"],
     [{ startDate: "2026-02-02", endDate: "2026-02-01" }, "`start_date` must not be after"],
   ])("refuse what is not counted: %j", async (options, words) => {

@@ -189,7 +189,7 @@ test("the command line adds an endpoint, tests it, shows attempts and removes it
   receiver.answerWith = (_, response) => response.writeHead(404).end("nothing here");
   const refused = await postrider("webhook", "test", made.id, ...of);
   expect(refused).toMatchObject({ status: 1 });
-  expect(refused.err).toContain("The test event was not taken: the endpoint answered 404");
+  expect(refused.err).toContain("The test event was not accepted: the endpoint answered 404");
   receiver.answerWith = (_, response) => response.end();
   const attempts = await json<{ response: string | null }[]>("webhook", "attempts", made.id, ...of);
   expect(attempts.map(({ response }) => response)).toEqual(["nothing here", null]);

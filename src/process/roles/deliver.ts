@@ -105,7 +105,7 @@ export async function startDeliverRole({
       // without an answer it may be the worker's own connection that hangs
       line.hasUntaken(shard).catch(() => true),
     onReplaced: (shard) =>
-      log.warn({ shard }, "a shard had bags and its worker took none: another worker takes its place"),
+      log.warn({ shard }, "a worker took no bags although its shard has some: it is replaced"),
     onFault,
   });
   const unfollow = shards.follow((served) => workers.serve(served));

@@ -158,7 +158,9 @@ async function expectOurs(tx: Tx, { workspaceId, id }: MovingRun, state: MoveSta
   const found = await tx`
     select from workspace_move where workspace_id = ${workspaceId} and id = ${id} and state = ${state} for update`;
   if (found.length === 0)
-    throw new Succeeded("another command moves this workspace now, or has ended the move");
+    throw new Succeeded(
+      "Another command is moving this workspace, or has undone the move. Run this one again to go on.",
+    );
 }
 
 /** One step of copying; says whether there is more. */
@@ -267,8 +269,8 @@ export async function obstacle(sql: Sql | Tx, workspaceId: string): Promise<stri
       exists (select from audience where workspace_id = ${workspaceId} and deleted_at is not null) as audiences,
       exists (select from contact_import where workspace_id = ${workspaceId} and completed_at is null
         and seen_at > now() - ${IMPORT_SILENCE_SECONDS} * interval '1 s') as imports`;
-  if (row?.erasures) return "contacts of it are being erased";
-  if (row?.audiences) return "an audience of it is being deleted";
+  if (row?.erasures) return "some of its contacts are being erased";
+  if (row?.audiences) return "one of its audiences is being deleted";
   return row?.imports ? "a file of contacts is being imported" : null;
 }
 
@@ -296,17 +298,19 @@ export async function handOver(
       select set_config('lock_timeout', ${String(LOCK_MS_MAX)}, true),
         set_config('idle_in_transaction_session_timeout', ${String(PAUSE_LAPSES_MS)}, true)`;
     await meetWriters(tx, { workspaceId, id });
-    if ((await held(tx, workspaceId)) > 0) throw new NotYet("its mail is with workers");
+    if ((await held(tx, workspaceId)) > 0) throw new NotYet("workers still have some of its mail");
     const why = await obstacle(tx, workspaceId);
     if (why !== null) throw new NotYet(why);
     await numberLastEvents(tx, workspaceId);
     const changes = await changesOf(tx, workspaceId, LAST_CHANGES_MAX + 1);
-    if (changes.numbers.length > LAST_CHANGES_MAX) throw new NotYet("it changes too fast");
+    if (changes.numbers.length > LAST_CHANGES_MAX) throw new NotYet("its rows change too fast");
     const found = await rowsOfChanges(tx, tables, changes);
     const luggage = await pack(tx, tables, workspaceId);
     landing = land(target, { workspaceId, id }, found, luggage);
     await within(landing, LANDING_MS_MAX).catch((error: unknown) => {
-      throw isTooSlow(error) ? new NotYet("the other record was too slow", { cause: error }) : error;
+      throw isTooSlow(error)
+        ? new NotYet("Postgres of the other cell was too slow", { cause: error })
+        : error;
     });
     await leave(tx, tables, workspaceId, cell);
     if (spent() > PAUSE_MS) throw new NotYet("the pause would have been too long");
@@ -365,7 +369,8 @@ async function pack(tx: Tx, tables: readonly MovedTable[], workspaceId: string):
     select r::text as row from report r
     where due_at is not null and (workspace_id = ${workspaceId} or handle = (select handle from workspace where id = ${workspaceId}))
     limit ${REPORTS_MAX + 1}`;
-  if (reports.length > REPORTS_MAX) throw new NotYet("reports about its mail are still to be worked off");
+  if (reports.length > REPORTS_MAX)
+    throw new NotYet(`over ${REPORTS_MAX} reports about its mail are not processed yet`);
   return {
     workspace: workspace?.row ?? "",
     late,

@@ -3,7 +3,7 @@ import type { Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 
 const READ_ONLY = "25006";
-const STANDBY = "it takes no changes: is it a standby?";
+const STANDBY = "it accepts no writes: is it a standby?";
 
 /** What is wrong, or null. */
 export async function canCommit(commits: Sql): Promise<string | null> {
