@@ -2,8 +2,9 @@
 --
 --   OWNER_PASSWORD=... SERVING_PASSWORD=... psql --dbname=postrider --file=postgres-roles.sql
 --
--- postrider_owner  owns the tables: for `postrider migrate` and the keeper, which makes and drops the partitions of days
--- postrider        reads and writes rows: for api, deliver, automate, inbound and submission, and for the command line
+-- postrider_owner  owns the tables: for `postrider migrate`, for `postrider workspace move`, and for the keeper, which
+--                  creates and drops daily partitions
+-- postrider        reads and writes rows: for all other roles of Postrider, and for the command line
 
 \getenv owner_password OWNER_PASSWORD
 \getenv serving_password SERVING_PASSWORD

@@ -49,7 +49,7 @@ export const SETTINGS = {
     text(
       "CELLS_FILE",
       "",
-      "more databases for one fleet, each with a Redis of its own; see [cells](cells.md); default: DATABASE_URL is the only one",
+      "a JSON file that names more databases, each with a Redis of its own; see [cells](cells.md); default: DATABASE_URL is the only one",
     ),
   ),
   courier: oneOf(
@@ -119,7 +119,7 @@ export const SETTINGS = {
   traces: yesNo(
     "TRACES",
     false,
-    "trace requests up to the replies of receivers, with the SDK of OpenTelemetry that `NODE_OPTIONS` loads",
+    "trace requests up to the replies of receivers, with the OpenTelemetry SDK that `NODE_OPTIONS` loads; see [traces](operating.md#traces)",
   ),
   storeTimeoutMs: whole(
     "STORE_TIMEOUT_MS",
@@ -296,7 +296,7 @@ export const SETTINGS = {
   bounceDomain: optional(
     hostName(
       "BOUNCE_DOMAIN",
-      "the domain of return paths, whose MX record names the machine of `inbound`; default: bounces and complaints after delivery are not heard",
+      "the domain of return paths, whose MX record names the machine of `inbound`; default: bounces and complaints after delivery are not received",
     ),
   ),
   inboundHost: text("INBOUND_HOST", "127.0.0.1", "the address on which `inbound` listens for reports"),

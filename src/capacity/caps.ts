@@ -53,7 +53,7 @@ export type JudgeParts = {
 };
 
 /** Said with every change that was decided on less than all evidence. */
-const NOT_HEARD = "Bounces and complaints after delivery are not heard (BOUNCE_DOMAIN is not set).";
+const NOT_HEARD = "Bounces and complaints after delivery are not received (BOUNCE_DOMAIN is not set).";
 
 /** Judges the next workspaces after one; hands back where to go on, or null at the end. */
 export async function judgeCaps(

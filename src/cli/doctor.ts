@@ -325,7 +325,7 @@ async function returnPath({ bounceDomain, dnsServers }: Config): Promise<CheckRe
     return {
       what,
       state: "warn",
-      detail: "BOUNCE_DOMAIN is not set: bounces and complaints after delivery are not heard",
+      detail: "BOUNCE_DOMAIN is not set: bounces and complaints after delivery are not received",
     };
   const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: 1 });
   if (dnsServers.length > 0) resolver.setServers(dnsServers);

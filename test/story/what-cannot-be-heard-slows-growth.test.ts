@@ -51,7 +51,7 @@ test("a smarthost that accepts everything, without a return path, is unknown: gr
   const change = await changeOf(ws);
   expect(change).toMatchObject({ dayAfter: 360 });
   expect(change?.reason).toContain("slowly, since bounces and complaints are unknown");
-  expect(change?.reason).toContain("Bounces and complaints after delivery are not heard");
+  expect(change?.reason).toContain("Bounces and complaints after delivery are not received");
   const shown = await line.json("caps", "status", "--workspace", ws.id);
   expect(shown).toMatchObject({ unknown: ["bounce", "complaint"] });
   const { out } = await line.postrider("caps", "status", "--workspace", ws.id);
