@@ -512,8 +512,8 @@ function misspelt(env: Env): string[] {
     )
       return [];
     const meant = meantBy(name);
-    if (meant !== null) return [`${name} is no setting. Did you mean ${meant}?`];
-    return OURS.test(name) ? [`${name} is no setting. docs/settings.md has all of them.`] : [];
+    if (meant !== null) return [`${name} is not a setting. Did you mean ${meant}?`];
+    return OURS.test(name) ? [`${name} is not a setting. docs/settings.md has all of them.`] : [];
   });
 }
 

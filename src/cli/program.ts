@@ -54,6 +54,8 @@ export async function makeProgram(word = ""): Promise<Command> {
     });
     command.exitOverride();
     nameUnknownOptionFirst(command);
+    for (const option of command.options)
+      if (typeof option.defaultValue === "object") option.defaultValueDescription ??= "none";
   }
   return program;
 }

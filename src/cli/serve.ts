@@ -1,5 +1,5 @@
 /** `postrider serve`: some roles in this process. */
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { PROCESSES_MAX, runProcesses } from "../process/many.ts";
 import { runRoles } from "../process/run.ts";
 import { ROLES, type Role } from "../rules/roles.ts";
@@ -10,9 +10,11 @@ const ALONE: readonly Role[] = ["inbound", "submission", "console"];
 export function serveCommand(): Command {
   return new Command("serve")
     .description("run the engine, or some of its roles, in this process")
-    .option("--role <roles>", `comma-separated: ${ROLES.join(", ")}; default: all of them`, readRoles, [
-      ...ROLES,
-    ])
+    .addOption(
+      new Option("--role <roles>", `comma-separated: ${ROLES.join(", ")}`)
+        .argParser(readRoles)
+        .default([...ROLES], "all of them"),
+    )
     .option(
       "--processes <n>",
       "how many processes with these roles; api processes share one port",

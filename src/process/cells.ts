@@ -31,7 +31,7 @@ export function cellsOf(config: Config): readonly Cell[] | null {
   for (const name of names)
     if (!NAME.test(name))
       refuse(
-        `${JSON.stringify(name)} is no name of a cell: lower-case letters, digits and hyphens, a letter first.`,
+        `${JSON.stringify(name)} is not a name of a cell: use up to 32 lower-case letters, digits and hyphens, a letter first.`,
       );
   if (typeof home !== "string" || !names.includes(home))
     return refuse("`home` must be the name of one of its `cells`.");
@@ -65,7 +65,9 @@ function readJson(path: string, refuse: Refuse): unknown {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
     // what Node says of JSON repeats its text, and there are passwords in it
-    return refuse(error instanceof SyntaxError ? "it is not valid JSON." : `${(error as Error).message}.`);
+    if (error instanceof SyntaxError) return refuse("it is not valid JSON.");
+    const { code, message } = error as NodeJS.ErrnoException;
+    return refuse(code === "ENOENT" ? "there is no such file." : `it cannot be read (${message}).`);
   }
 }
 
@@ -97,6 +99,10 @@ function cellConfig(config: Config, name: string, value: unknown, refuse: Refuse
   for (const [field, setting] of Object.entries(STORES)) {
     const url = given[field];
     if (url === undefined && field === "read_database_url") continue;
+    if (url === undefined)
+      return refuse(
+        `\`cells.${name}.${field}\` is missing: each cell has a Postgres and a Redis of its own.`,
+      );
     if (typeof url !== "string" || url === "") return refuse(`\`cells.${name}.${field}\` must be a URL.`);
     env[setting] = url;
   }
@@ -106,7 +112,9 @@ function cellConfig(config: Config, name: string, value: unknown, refuse: Refuse
     return { ...config, databaseUrl, readDatabaseUrl, redisUrl, postgresDataFolder: null };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return refuse(`of \`cells.${name}\`, ${error.message}`);
+    const inFile = (text: string, [field, setting]: [string, string]) =>
+      text.replace(new RegExp(`^${setting} `, "gm"), `\`cells.${name}.${field}\` `);
+    return refuse(Object.entries(STORES).reduce(inFile, error.message));
   }
 }
 

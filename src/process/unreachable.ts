@@ -95,7 +95,7 @@ function why({ name, setting }: Store, error: unknown): string {
     return "does not answer. Is the address right, and does a firewall let us through?";
   if (LOST.test(code)) return "closed the connection. Is it restarting?";
   if (NOT_ALLOWED.test(code) || NOT_LET_IN.test(message))
-    return `does not let us in: ${message}. Check the user and the password in ${setting}.`;
+    return `refuses the login: ${message}. Check the user and the password in ${setting}.`;
   if (code === NO_DATABASE)
     return `has no such database: ${message}. Create it, or name another in ${setting}.`;
   if (code === TOO_MANY) return `has no connection left: ${message}. Raise max_connections.`;

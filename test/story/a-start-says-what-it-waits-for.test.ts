@@ -60,10 +60,10 @@ test("a wrong password of Redis, and a database that is not there, end it at onc
     redisUrl: `redis://:wrong@127.0.0.1:${toRedis.port}`,
   });
   expect(await wrong.ended).toBe(69);
-  expect(wrong.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) does not let us in: WRONGPASS/);
+  expect(wrong.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) refuses the login: WRONGPASS/);
   const none = launch(["api"], { ...stage, ...through });
   expect(await none.ended).toBe(69);
-  expect(none.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) does not let us in: NOAUTH/);
+  expect(none.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) refuses the login: NOAUTH/);
   const url = new URL(through.databaseUrl);
   url.pathname = "/nowhere";
   const nowhere = launch(["api"], { ...stage, databaseUrl: url.href });

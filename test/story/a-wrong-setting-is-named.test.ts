@@ -40,10 +40,14 @@ test.each<[role: string, settings: Record<string, string>, said: RegExp]>([
   [
     "api",
     { POSTRIDER_DATABASE_URL: "x" },
-    /^POSTRIDER_DATABASE_URL is no setting\. Did you mean DATABASE_URL\?/,
+    /^POSTRIDER_DATABASE_URL is not a setting\. Did you mean DATABASE_URL\?/,
   ],
-  ["api", { DATABASE_READ_URL: "x" }, /^DATABASE_READ_URL is no setting\. Did you mean READ_DATABASE_URL\?/],
-  ["api", { RETENTION_DAY: "3" }, /^RETENTION_DAY is no setting\. Did you mean RETENTION_DAYS\?/],
+  [
+    "api",
+    { DATABASE_READ_URL: "x" },
+    /^DATABASE_READ_URL is not a setting\. Did you mean READ_DATABASE_URL\?/,
+  ],
+  ["api", { RETENTION_DAY: "3" }, /^RETENTION_DAY is not a setting\. Did you mean RETENTION_DAYS\?/],
 ])("%s with %o", async (role, settings, said) => {
   const { postrider } = commandLine({ ...NOWHERE, settings });
   const { status, err } = await postrider("serve", "--role", role);

@@ -62,16 +62,16 @@ test.each([
   [{ home: "east", cells: [] }, "`cells` must be a JSON object."],
   [{ home: "east", cells: { west: WEST } }, "`home` must be the name of one of its `cells`."],
   [{ cells: { west: WEST } }, "`home` must be the name of one of its `cells`."],
-  [{ home: "East!", cells: { "East!": {} } }, '"East!" is no name of a cell'],
+  [{ home: "East!", cells: { "East!": {} } }, '"East!" is not a name of a cell'],
   [{ home: "east", cells: { east: { database_url: DATABASE_URL } } }, "`cells.east` must be {}"],
   [
     { home: "east", cells: { east: {}, west: { database_url: WEST.database_url } } },
-    "`cells.west.redis_url` must be a URL.",
+    "`cells.west.redis_url` is missing: each cell has a Postgres and a Redis of its own.",
   ],
   [{ home: "east", cells: { east: {}, west: { ...WEST, url: "x" } } }, '`cells.west` has "url"'],
   [
     { home: "east", cells: { east: {}, west: { ...WEST, database_url: "mysql://u:secret@db2/x" } } },
-    "of `cells.west`, DATABASE_URL must be a URL that starts with",
+    "`cells.west.database_url` must be a URL that starts with",
   ],
   [
     { home: "east", cells: { east: {}, west: { ...WEST, redis_url: REDIS_URL } } },
@@ -88,6 +88,6 @@ test.each([
 
 test("a file that is not there is named", () => {
   expect(() => cellsOf(settings({ CELLS_FILE: "/nowhere/cells.json" }))).toThrow(
-    "CELLS_FILE /nowhere/cells.json: ENOENT",
+    "CELLS_FILE /nowhere/cells.json: there is no such file.",
   );
 });

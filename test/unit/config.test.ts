@@ -146,10 +146,10 @@ test("the table has a row for each variable, and none twice", () => {
 });
 
 test.each([
-  ["DATABASE_URI", "DATABASE_URI is no setting. Did you mean DATABASE_URL?"],
-  ["MAIL_FORM", "MAIL_FORM is no setting. Did you mean MAIL_FROM?"],
-  ["RETRY_SHEDULE", "RETRY_SHEDULE is no setting. Did you mean RETRY_SCHEDULE?"],
-  ["POSTRIDER_KEY", "POSTRIDER_KEY is no setting. docs/settings.md has all of them."],
+  ["DATABASE_URI", "DATABASE_URI is not a setting. Did you mean DATABASE_URL?"],
+  ["MAIL_FORM", "MAIL_FORM is not a setting. Did you mean MAIL_FROM?"],
+  ["RETRY_SHEDULE", "RETRY_SHEDULE is not a setting. Did you mean RETRY_SCHEDULE?"],
+  ["POSTRIDER_KEY", "POSTRIDER_KEY is not a setting. docs/settings.md has all of them."],
 ])("%s looks like a setting, and is refused", (name, said) => {
   expect(problemsOf({ [name]: "x" })).toEqual([said]);
 });
