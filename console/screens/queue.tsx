@@ -240,7 +240,7 @@ function Suspend({
       <Form button="Suspend" onSubmit={suspend}>
         <p>Nothing is sent there, its mail waits, and no attempt is counted. It concerns every workspace.</p>
         <Text label="Hours" name="hours" type="number" isOptional hint="Empty: until it is resumed." />
-        <Text label="Reason" name="reason" isOptional hint="For everyone who asks for the mail." />
+        <Text label="Reason" name="reason" isOptional hint="Callers read it as the reason of the e-mail." />
       </Form>
     </Dialog>
   );

@@ -13,7 +13,7 @@ export function audienceCommand(): Command {
     .command("create")
     .description("create an audience")
     .requiredOption("--workspace <id>", "the workspace", readId)
-    .requiredOption("--name <name>", "a name for people")
+    .requiredOption("--name <name>", "a display name")
     .option("--double-opt-in", "new contacts must confirm by e-mail (double opt-in)")
     .option("--json", "print JSON")
     .action((options: CreateAudienceOptions) => withContext((context) => create(context, options)));

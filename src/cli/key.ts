@@ -42,10 +42,10 @@ export function keyCommand(): Command {
     .option("--audience <ids>", "limit the key to these audiences: ids, comma-separated", (text) =>
       text.split(",").map(readId),
     )
-    .option("--name <name>", "a name for people")
+    .option("--name <name>", "a display name")
     .option(
       "--stream <name>",
-      "of mail that names no stream: transactional (the default), bulk, or a stream of the workspace",
+      "the stream of mail that names none: transactional (the default), bulk, or a stream of the workspace",
     )
     .option("--json", "print JSON")
     .action((options: CreateKeyOptions) => withContext((context) => create(context, options)));

@@ -50,7 +50,7 @@ export function queueCommand(): Command {
   about(command, "suspend")
     .description("send nothing to a destination: its mail waits, and no attempt is counted")
     .option("--for <span>", "how long, such as 30m, 12h or 7d; default: until it is resumed", readSpan)
-    .option("--reason <text>", "why, for everyone who asks for the mail", readReason, REASON_DEFAULT)
+    .option("--reason <text>", "why; callers read it as the reason of the e-mail", readReason, REASON_DEFAULT)
     .action((destination: string, _, sub: Command) =>
       withContext((context) => suspend(context, destination, sub.optsWithGlobals<SuspendOptions>())),
     );
@@ -61,7 +61,7 @@ export function queueCommand(): Command {
     );
   about(command, "bounce")
     .description("end all deferred e-mails to a destination, as bounced by an operator")
-    .option("--reason <text>", "why, for everyone who asks for the mail", readReason, BOUNCE_DEFAULT)
+    .option("--reason <text>", "why; callers read it as the reason of the e-mail", readReason, BOUNCE_DEFAULT)
     .option("--yes", "confirm: this cannot be undone")
     .action((destination: string, _, sub: Command) =>
       withContext((context) => bounce(context, destination, sub.optsWithGlobals<BounceOptions>())),

@@ -42,7 +42,7 @@ export function workspaceCommand(): Command {
   command
     .command("create")
     .description("create a workspace, and an owner if an address is given")
-    .requiredOption("--name <name>", "a name for people")
+    .requiredOption("--name <name>", "a display name")
     .requiredOption("--plan <plan>", `one of ${PLANS.join(", ")}`, readPlan)
     .option("--owner-email <email>", "create an owner with this address; the password is shown once")
     .option("--json", "print JSON")
