@@ -2,7 +2,7 @@
  * Many simulated workspaces, each with the next seed, on as many threads as there are cores. What comes out is the
  * same on one thread: a run depends on its seed alone.
  */
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
@@ -32,15 +32,19 @@ function compiledThread(): string | null {
   const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
   const file = at("../../dist/capacity/seedthread.js");
   if (import.meta.url.endsWith(".js")) return file;
-  const compiledAt = statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  const newest = Math.max(...[at("."), at("../rules")].map(changedAt));
-  return newest < compiledAt ? file : null;
+  // the compiler writes again what has changed, and nothing else
+  const compiledAt = changedAt([at("../../dist/capacity"), at("../../dist/rules")]);
+  return changedAt([at("."), at("../rules")]) < compiledAt ? file : null;
 }
 
-/** When the newest file below a folder was changed, in ms. */
-function changedAt(folder: string): number {
+/** When the newest file below these folders was changed, in ms; 0: there is none. */
+function changedAt(folders: readonly string[]): number {
+  return Math.max(0, ...folders.filter((folder) => existsSync(folder)).flatMap(changesIn));
+}
+
+function changesIn(folder: string): number[] {
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
-  return Math.max(...files.map((file) => statSync(join(folder, file)).mtimeMs));
+  return files.map((file) => statSync(join(folder, file)).mtimeMs);
 }
 
 function partsOf(range: SeedRange, parts: number): SeedRange[] {
