@@ -19,8 +19,8 @@ import { SHARED_PATH } from "./share.ts";
 export type CellFinder = {
   ofHandle(handle: string): Promise<number | null>;
   ofWorkspace(id: string): Promise<number | null>;
-  /** What is remembered of it was wrong. */
-  forget(handle: string): void;
+  /** What is remembered of it, by its handle or its id, was wrong. */
+  forget(name: string): void;
 };
 
 const HOME = 0;
@@ -67,8 +67,7 @@ export class CellServer {
   async #answer(exchange: Exchange): Promise<Answer> {
     const home = this.#cells[HOME] as ServerParts;
     if (home.open.has(exchange.path)) return answerOf(home, exchange);
-    if (!exchange.path.startsWith("/api/v1"))
-      return answerOf(this.#partsOf(exchange, await this.#cellOfLink(exchange.path)), exchange);
+    if (!exchange.path.startsWith("/api/v1")) return this.#answerLink(exchange);
     const text = keyTextOf(exchange.head.authorization);
     const bearer = text === null ? null : home.gate.readKey(text);
     if (!bearer) return answerOf(home, exchange);
@@ -129,9 +128,20 @@ export class CellServer {
     return this.#finder.ofHandle(handle);
   }
 
-  async #cellOfLink(path: string): Promise<number | null> {
-    const workspaceId = this.#workspaceOf(path);
-    return workspaceId === null ? null : this.#finder.ofWorkspace(workspaceId);
+  /** Who follows a link may not come again: what is refused because of a move is done where the workspace is then. */
+  async #answerLink(exchange: Exchange): Promise<Answer> {
+    const workspaceId = this.#workspaceOf(exchange.path);
+    if (workspaceId === null) return answerOf(this.#partsOf(exchange, null), exchange);
+    for (const until = performance.now() + HELD_MS_MAX; ; ) {
+      const cell = await this.#finder.ofWorkspace(workspaceId);
+      try {
+        return await answerOf(this.#partsOf(exchange, cell), exchange);
+      } catch (error) {
+        if (!isMoving(error) || performance.now() > until) throw error;
+        this.#finder.forget(workspaceId);
+        await new Promise((resolve) => setTimeout(resolve, HELD_LOOK_MS));
+      }
+    }
   }
 
   /** Of a link that was signed here; else it is no workspace's. */

@@ -1,8 +1,11 @@
 /** Between two cells: what meets the switch of a workspace is done or refused, and nothing earlier replaces what is later. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { raiseFence } from "../../src/record/cells/fence.ts";
+import { Links } from "../../src/audience/links.ts";
+import { dropFence, raiseFence } from "../../src/record/cells/fence.ts";
 import {
+  arrive,
+  type Copied,
   catchUp,
   copyStep,
   handOver,
@@ -13,7 +16,7 @@ import {
 import { workspaceTables } from "../../src/record/cells/tables.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { openCells, type TwoCells } from "../rig/cells.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 20_000, interval: 20 };
@@ -44,6 +47,21 @@ async function scheduled({ client }: TestWorkspace): Promise<string> {
   return body.id;
 }
 
+/** All of it is copied to the other cell, and what changes from now on is noted. */
+async function copied(workspace: TestWorkspace) {
+  const { home, other } = cells;
+  const run = { workspaceId: workspace.id, id: randomUUID() };
+  const move = { ...run, handle: workspace.handle };
+  const tables = await workspaceTables(home.sql);
+  expect(await noteLeaving(home.sql, { ...move, cell: other.name })).toBe(true);
+  await noteArriving(other.sql, { ...move, cell: home.name }, home.sql);
+  await raiseFence(other.sql, tables, move);
+  await raiseFence(home.sql, tables, move);
+  for (let done: Copied | null = null; !(done && "isWhole" in done); )
+    done = await copyStep(home.sql, other.sql, tables, { ...run, copied: done });
+  return { run, move, tables };
+}
+
 /** Statements of the api that wait for a lock. */
 async function waiters(sql: Sql): Promise<number> {
   const rows = await sql`
@@ -72,15 +90,7 @@ test("a switch that took too long has written all that it will, when it says so"
   const { home, other } = cells;
   const workspace = await home.workspace(engine.url);
   const id = await scheduled(workspace);
-  const run = { workspaceId: workspace.id, id: randomUUID() };
-  const move = { ...run, handle: workspace.handle };
-  const tables = await workspaceTables(home.sql);
-  expect(await noteLeaving(home.sql, { ...move, cell: other.name })).toBe(true);
-  await noteArriving(other.sql, { ...move, cell: home.name }, home.sql);
-  await raiseFence(other.sql, tables, move);
-  await raiseFence(home.sql, tables, move);
-  for (let copied = null as Awaited<ReturnType<typeof copyStep>> | null; !(copied && "isWhole" in copied); )
-    copied = await copyStep(home.sql, other.sql, tables, { ...run, copied });
+  const { run, tables } = await copied(workspace);
   await other.sql.unsafe(`
     create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.4); return new; end $$;
     create trigger slow before insert on due for each row execute function slow();
@@ -101,4 +111,27 @@ test("a switch that took too long has written all that it will, when it says so"
   const [email] = await other.sql`select status from email where id = ${id}`;
   expect(email?.status).toBe("canceled");
   expect(await other.sql`select from due where workspace_id = ${workspace.id}`).toHaveLength(0);
+});
+
+test("who pressed the button of a link just after the switch is unsubscribed in the new cell", async () => {
+  const { home, other } = cells;
+  const workspace = await home.workspace(engine.url);
+  const { client, id: workspaceId } = workspace;
+  const audience = await client.post<{ id: string }>("/audiences", { name: "Readers" });
+  const audienceId = audience.body.id;
+  const path = `/audiences/${audienceId}/contacts`;
+  const contact = await client.post<{ id: string }>(path, { email: "ann@example.net" });
+  const contactId = contact.body.id;
+  const link = new Links(SERVER_SECRET, engine.url).unsubscribeUrl({ workspaceId, audienceId, contactId });
+  expect((await fetch(link)).status).toBe(200);
+
+  const { run, move, tables } = await copied(workspace);
+  await handOver(home.sql, other.sql, tables, { ...run, cell: other.name });
+  const pressed = fetch(link, { method: "POST", body: "List-Unsubscribe=One-Click" });
+  await arrive(other.sql, workspaceId);
+  await dropFence(other.sql, tables, move);
+  expect((await pressed).status).toBe(200);
+  expect(await other.sql`select status from contact where id = ${contactId}`).toEqual([
+    { status: "unsubscribed" },
+  ]);
 });

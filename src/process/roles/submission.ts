@@ -22,8 +22,8 @@ export async function startSubmissionRole(fleet: AllCells) {
       "SUBMISSION_TLS_CERT is not set: the certificate of submission is self-signed, and clients refuse it",
     );
   const opened = await Promise.all(fleet.cells.map(openDoor));
-  const [{ door: own }] = opened as [OpenDoor];
-  const door = opened.length === 1 ? own : doorToCells(opened, fleet.finder);
+  const doors: MailDoor[] = opened.map(({ door }) => door);
+  const door = doors.length === 1 ? (doors[0] as MailDoor) : doorToCells(doors, fleet.finder);
   const { served, stop } = await openAbove(
     opened,
     () => openSubmission(config, { door, room: budget, clock, onFault }),
@@ -37,8 +37,6 @@ export async function startSubmissionRole(fleet: AllCells) {
   return { submissionPort: served.port, submissionTlsPort: served.tlsPort, stop };
 }
 
-type OpenDoor = Awaited<ReturnType<typeof openDoor>>;
-
 async function openDoor(parts: RoleParts) {
   const intake = await openIntake(parts);
   const door = openMailDoor(intake.parts, parts.onFault);
@@ -51,26 +49,43 @@ async function openDoor(parts: RoleParts) {
   };
 }
 
-/** A mail goes where its sender was admitted. */
-function doorToCells(cells: readonly OpenDoor[], finder: CellFinder): MailDoor {
-  const { door: home } = cells[0] as OpenDoor;
-  const doorOf = new WeakMap<Caller, MailDoor>();
-  const admit = async (bearer: Bearer, cell: number | null) => {
-    const door = cell === null ? home : (cells[cell] as OpenDoor).door;
+/** A mail goes where its sender was admitted, unless its workspace has left that cell since. */
+export function doorToCells(doors: readonly MailDoor[], finder: CellFinder): MailDoor {
+  const home = doors[0] as MailDoor;
+  const admittedBy = new WeakMap<Caller, { bearer: Bearer; door: MailDoor }>();
+  const admit = async (bearer: Bearer, door: MailDoor) => {
     const admitted = await door.admit(bearer);
-    if (admitted.kind === "admitted") doorOf.set(admitted.caller, door);
+    if (admitted.kind === "admitted") admittedBy.set(admitted.caller, { bearer, door });
     return admitted;
+  };
+  const doorOf = async ({ handle }: Bearer) => {
+    const cell = await finder.ofHandle(handle);
+    return cell === null ? home : (doors[cell] as MailDoor);
+  };
+  /** null: in no other cell. */
+  const admitElsewhere = async (bearer: Bearer, door: MailDoor) => {
+    finder.forget(bearer.handle);
+    const now = await doorOf(bearer);
+    return now === door ? null : admit(bearer, now);
   };
   return {
     readKey: home.readKey,
     async admit(bearer) {
-      const cell = await finder.ofHandle(bearer.handle);
-      const admitted = await admit(bearer, cell);
-      if (admitted.kind === "admitted" || admitted.name !== INVALID_KEY.name) return admitted;
-      finder.forget(bearer.handle);
-      const now = await finder.ofHandle(bearer.handle);
-      return now === null || now === cell ? admitted : admit(bearer, now);
+      const door = await doorOf(bearer);
+      const admitted = await admit(bearer, door);
+      return isUnknownKey(admitted) ? ((await admitElsewhere(bearer, door)) ?? admitted) : admitted;
     },
-    send: (caller, mail) => (doorOf.get(caller) ?? home).send(caller, mail),
+    async send(caller, mail) {
+      const by = admittedBy.get(caller);
+      const sent = await (by?.door ?? home).send(caller, mail);
+      if (!by || !isUnknownKey(sent)) return sent;
+      const again = await admitElsewhere(by.bearer, by.door);
+      if (again?.kind !== "admitted") return again ?? sent;
+      return (admittedBy.get(again.caller)?.door ?? home).send(again.caller, mail);
+    },
   };
+}
+
+function isUnknownKey(answer: { kind: string; name?: string }): boolean {
+  return answer.kind === "refused" && answer.name === INVALID_KEY.name;
 }
