@@ -57,7 +57,7 @@ test("one shard at first; the number is shown and changed, and must make sense",
   }
   const { out } = await shell.postrider("queue", "shards");
   expect(out).toMatch(/^shard\s+is\s+bags queued/);
-});
+}, 120_000);
 
 test("two workers serve all shards, and what is sent while their number changes arrives once", async () => {
   const workers = await Promise.all([
