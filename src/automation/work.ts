@@ -22,6 +22,7 @@ import {
   readContacts,
   readEvents,
 } from "../record/automations/runs.ts";
+import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { Looks } from "../record/db/looks.ts";
@@ -125,8 +126,10 @@ export class Worker {
     } catch (error) {
       this.#parts.onFault(error);
       if (!isFaultOfOne(error)) await this.#postpone(left, RETRY_MS);
-      else if (left.length === 1) await this.#giveUp(left[0] as ClaimedRun, error);
-      else for (const run of left) isRefused = (await this.#lead([run], until)) || isRefused;
+      else if (left.length > 1)
+        for (const run of left) isRefused = (await this.#lead([run], until)) || isRefused;
+      // else its lease ends, and it is taken up where its workspace is then
+      else if (!isMoving(error)) await this.#giveUp(left[0] as ClaimedRun, error);
     }
     return isRefused;
   }

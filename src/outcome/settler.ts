@@ -5,6 +5,7 @@
  */
 import { atMost } from "../clock.ts";
 import { Gauge, Histogram, SECONDS, SIZES } from "../meter.ts";
+import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { HeldBag } from "../record/mail/bagleases.ts";
@@ -146,7 +147,7 @@ export class Settler {
   /** Until it is written: the receivers have answered, and nothing may forget that. Storage that is slow gets less at once. */
   async #write(given: readonly Note[], finished: readonly Finishing[]): Promise<void> {
     for (let notes = given; ; ) {
-      let isRefused = false;
+      let [isRefused, isMoved] = [false, false];
       try {
         await this.#groupSize.take(
           () => this.#settle(notes, finished),
@@ -156,6 +157,7 @@ export class Settler {
       } catch (error) {
         this.#onFault(error);
         isRefused = isFaultOfOne(error);
+        isMoved = isMoving(error);
       }
       if (notes.length > 1 && (isRefused || notes.length > this.#groupSize.most)) {
         const half = Math.ceil(notes.length / 2);
@@ -163,7 +165,7 @@ export class Settler {
         return this.#write(notes.slice(half), finished);
       }
       // of a note that Postgres will never take, all but the receiver's words is kept
-      if (isRefused) notes = notes.map(wordless);
+      if (isRefused && !isMoved) notes = notes.map(wordless);
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
