@@ -8,6 +8,7 @@ import { atMost, type Clock } from "../clock.ts";
 import { upwards } from "../domain/owners.ts";
 import { isUuid } from "../ids.ts";
 import { Counter } from "../meter.ts";
+import { isMoving, movingAmong } from "../record/cells/moving.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { Looks } from "../record/db/looks.ts";
@@ -139,6 +140,8 @@ export class ReportWorker {
         count(ends);
       } catch (error) {
         if (!isFaultOfOne(error)) throw error;
+        // its workspace moves to another cell, and the report with it, or a report to all cells is heeded there
+        if (isMoving(error)) continue;
         const ends = [endOf(report, "ignored: it cannot be applied")];
         await this.#parts.sql.begin((tx) => endReports(tx, ends));
         count(ends);
@@ -156,10 +159,17 @@ export class ReportWorker {
       else ends.push(endOf(reports[n] as DueReport, `ignored: ${reasonOf(judged)}`));
     }
     const byId = new Map(reports.map((report) => [report.id, report]));
-    const about = new Map(
-      told.map(({ reportId, workspaceId, emailId }) => [reportId, { workspaceId, emailId }]),
+    const away = await movingAmong(
+      tx,
+      told.map(({ workspaceId }) => workspaceId),
     );
-    for (const { reportId, result } of await applyReports(tx, { worker, hashOf, now: clock.now() }, told))
+    const [waiting, here] = parted(told, ({ workspaceId }) => away.has(workspaceId));
+    // on its way to this cell or from it: the report stays as it came, and is read again
+    for (const { reportId } of waiting) ends.push(this.#endOf(byId.get(reportId) as DueReport, null));
+    const about = new Map(
+      here.map(({ reportId, workspaceId, emailId }) => [reportId, { workspaceId, emailId }]),
+    );
+    for (const { reportId, result } of await applyReports(tx, { worker, hashOf, now: clock.now() }, here))
       ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
     await endReports(tx, ends);
     return ends;

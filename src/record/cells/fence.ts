@@ -82,7 +82,11 @@ function fencedTables(tables: readonly MovedTable[], { workspaceId, handle }: Fe
   const moved = tables.filter(({ mode, name }) => mode !== "own" || name === "member").map(ofTable);
   return [
     ...moved,
-    { name: "report", condition: (row) => `${row}.handle = '${handle}'`, argument: "" },
+    {
+      name: "report",
+      condition: (row) => `${row}.handle = '${handle}' or ${row}.workspace_id = '${workspaceId}'`,
+      argument: "",
+    },
     { name: WORKSPACE_TABLE.name, condition: (row) => `${row}.id = '${workspaceId}'`, argument: "" },
   ];
 }

@@ -1,3 +1,5 @@
+import type { Sql, Tx } from "../db/connect.ts";
+
 /** What the fence says to whoever writes rows of a workspace that is moving to another cell. */
 const MOVING = "23W01";
 
@@ -6,4 +8,24 @@ export function isMoving(error: unknown): boolean {
   for (let one = error; one instanceof Error; one = one.cause)
     if ((one as { code?: unknown }).code === MOVING) return true;
   return false;
+}
+
+/** What the fence would say, to who has found nothing and would tell so. */
+class Away extends Error {
+  readonly code = MOVING;
+}
+
+/** Throws when the workspace has left for another cell: what was not found here may be there. */
+export async function expectHere(sql: Sql, workspaceId: string): Promise<void> {
+  const [away] = await sql`select from workspace where id = ${workspaceId} and strpos(handle, ' ') > 0`;
+  if (away) throw new Away(`workspace ${workspaceId} is not in this cell`);
+}
+
+/** Which of these workspaces are on their way to this cell, or have left it. */
+export async function movingAmong(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
+  if (workspaceIds.length === 0) return new Set();
+  const rows = await sql<{ id: string }[]>`
+    select workspace_id as id from workspace_move
+    where workspace_id = any(${[...new Set(workspaceIds)]}::uuid[]) and state <> 'leaving'`;
+  return new Set(rows.map(({ id }) => id));
 }

@@ -67,13 +67,16 @@ export async function pageOfWorkspaces(
     order by w.id desc limit ${limit + 1}`;
 }
 
-/** The ids of those that these handles name. */
+/** The ids of those that these handles name, also of those on their way to this record or from it. */
 export async function workspacesOfHandles(
   sql: Sql | Tx,
   handles: readonly string[],
 ): Promise<Map<string, string>> {
   const rows = await sql<{ handle: string; id: string }[]>`
-    select handle, id from workspace where handle = any(${[...handles]}::text[])`;
+    select handle, id from workspace where handle = any(${[...handles]}::text[])
+    union all
+    select handle, workspace_id from workspace_move
+    where handle = any(${[...handles]}::text[]) and state <> 'leaving'`;
   return new Map(rows.map(({ handle, id }) => [handle, id]));
 }
 
