@@ -94,7 +94,8 @@ export class Mover {
       throw new MoveError(
         "The workspace has moved already: only its old rows are left. Run the move again to finish it, then move it back.",
       );
-    for (const { cell, move } of moves) {
+    // first where it is: from then on nobody can let it go, and what is taken away is only a copy
+    for (const { cell, move } of moves.sort((a, b) => Number(isCopy(a.move)) - Number(isCopy(b.move)))) {
       const tables = await workspaceTables(cell.sql);
       const { id, state } = move;
       if (state === "arriving") while (await removeStep(cell.sql, tables, { workspaceId, id, state }));
@@ -290,6 +291,10 @@ export class Mover {
     await dropFence(sql, tables, move);
     await forgetMove(sql, move);
   }
+}
+
+function isCopy({ state }: WorkspaceMove): boolean {
+  return state === "arriving";
 }
 
 /** Rows go over as Postgres writes them: both records must have the same tables. */
