@@ -174,12 +174,12 @@ export class EndpointSender {
     return this.#isClosed;
   }
 
-  /** How many events may be read for it now. */
+  /** How many events may be read for it now: what a worker's death sends again is bounded by what is in hand. */
   get room(): number {
     if (this.#isClosed || this.#isPaused()) return 0;
     const most = this.#failures >= FAILURES_MAX ? 1 : this.#limit * EVENTS_PER_CONNECTION;
     const fitting = Math.ceil((BYTES_IN_HAND_MAX - this.#bytesInHand) / this.#eventBytes);
-    return Math.max(0, Math.min(most - this.#inHand.size, fitting));
+    return Math.max(0, Math.min(most - this.#inHand.size - this.#attempts.length, fitting));
   }
 
   /** Of the log: its present, and a range that was asked for again. */
