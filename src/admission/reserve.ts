@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { Counter } from "../meter.ts";
+import { expectHere } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
 import { type Account, readAccount } from "../record/workspaces/ledgers.ts";
@@ -114,6 +115,7 @@ export class Reservations {
       if (reply[0] === "miss") await reload();
       if (reply[0] === "cold") await this.#restoreFromLedger(asked.handle, asked.workspaceId);
     }
+    await within(expectHere(this.#reads, asked.workspaceId), RECORD_MS_MAX);
     throw new Unavailable("memory", "Redis keeps losing what it is told");
   }
 

@@ -6,6 +6,7 @@ import { makeKey, newSelector, publicPartOf, readDomain, Sealer } from "../domai
 import { ownershipName, ownershipText } from "../domain/ownership.ts";
 import { type DomainDns, recordsOf, verifyRecords } from "../domain/records.ts";
 import { isUuid } from "../ids.ts";
+import { expectHere } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { insertDomainKey, listDomainKeys } from "../record/workspaces/domainkeys.ts";
 import {
@@ -274,6 +275,7 @@ class Domains {
     const { reads } = this.#parts;
     const page = pageOf(query);
     const rows = await pageOfDomains(reads, caller.workspaceId, page);
+    if (rows.length === 0) await expectHere(reads, caller.workspaceId);
     return { status: 200, body: envelope(rows, page, summary) };
   }
 
@@ -287,7 +289,7 @@ class Domains {
   async verify(call: Call): Promise<Answer> {
     const found = await this.#find(call);
     await atMost(CHECK_MS_MAX, this.#check(found));
-    return answer(found.id);
+    return answer((await this.#find(call)).id);
   }
 
   /** One at a time for each domain: whoever asks meanwhile waits for the one under way. */
@@ -316,7 +318,10 @@ class Domains {
   async remove(call: Call): Promise<Answer> {
     const { reads, clock, onRaised } = this.#parts;
     const { workspaceId, domain, id } = await this.#find(call);
-    await onRaised(await forgetDomain(reads, workspaceId, domain, new Date(clock.now())));
+    const raised = await forgetDomain(reads, workspaceId, domain, new Date(clock.now()));
+    // somebody else was faster, or the workspace has left for another cell
+    if (raised.length === 0) throw unknownDomain();
+    await onRaised(raised);
     return { status: 200, body: JSON.stringify({ object: "domain", id, deleted: true }) };
   }
 

@@ -8,6 +8,7 @@ import { csvRecords } from "../audience/csv.ts";
 import { columnsOf, ImportFault, importContacts, type PropertyType } from "../audience/import.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
+import { expectHere } from "../record/cells/moving.ts";
 import { defaultAudience, findAudience } from "../record/contacts/audiences.ts";
 import type { ContactCommit } from "../record/contacts/commit.ts";
 import {
@@ -231,6 +232,7 @@ export class Imports {
     const status = oneOf(query, "status", IMPORT_STATUSES);
     const now = new Date(clock.now());
     const rows = await listImports(reads, caller.workspaceId, caller.audienceIds, status, page, now);
+    if (rows.length === 0) await expectHere(reads, caller.workspaceId);
     return { status: 200, body: envelope(rows, page, show) };
   }
 

@@ -3,6 +3,7 @@ import Type from "typebox";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import type { Network } from "../networks.ts";
+import { expectHere } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import {
   findSent,
@@ -229,6 +230,7 @@ export function webhookRoutes({ reads, lists, clock, serverSecret, networksAllow
 async function list({ reads }: Owning, { caller, query }: Call): Promise<Answer> {
   const page = pageOf(query);
   const rows = await listWebhooks(reads, caller.workspaceId, page);
+  if (rows.length === 0) await expectHere(reads, caller.workspaceId);
   return ok(envelope(rows, page, listed));
 }
 
@@ -297,7 +299,7 @@ async function replay({ reads, clock }: Owning, call: Call): Promise<Answer> {
   const now = new Date(clock.now());
   let events: number;
   if (wish.event_id !== undefined) events = await one(reads, key, sequenceIn(wish.event_id), now);
-  else if (wish.failed) events = await replayFailed(reads, key, FAILED_AT_ONCE_MAX, now);
+  else if (wish.failed) events = await allFailed(reads, key, now);
   else events = await range(reads, key, spanOf(wish, now), now);
   const body = {
     object: "webhook_replay",
@@ -311,6 +313,12 @@ async function replay({ reads, clock }: Owning, call: Call): Promise<Answer> {
 async function one(sql: Sql, key: WebhookKey, sequence: number, now: Date): Promise<number> {
   if (!(await replayEvent(sql, key, sequence, now))) throw unknownEvent();
   return 1;
+}
+
+async function allFailed(sql: Sql, key: WebhookKey, now: Date): Promise<number> {
+  const events = await replayFailed(sql, key, FAILED_AT_ONCE_MAX, now);
+  if (events === null) throw unknownWebhook();
+  return events;
 }
 
 /** The most events that it may be: those of types that the endpoint does not want are left out. */

@@ -221,7 +221,7 @@ async function replay({ sql, clock }: Context, id: string, options: SendAgainOpt
   } else if (failed) {
     let some = FAILED_AT_ONCE_MAX;
     for (; some === FAILED_AT_ONCE_MAX; events += some)
-      some = await replayFailed(sql, key, FAILED_AT_ONCE_MAX, now);
+      some = (await replayFailed(sql, key, FAILED_AT_ONCE_MAX, now)) ?? 0;
   } else if (since) {
     const found = await sequencesBetween(sql, workspace, since.getTime(), (until ?? now).getTime());
     if (found) {

@@ -5,8 +5,10 @@
  * Promises: what is allowed again and again is remembered, so that a send asks nobody: at most KEPT_MS, read again in the
  * background before that, and not beyond a change of the workspace's version, which every change of its domains raises.
  * What is refused is asked of the record first, so that a domain that was just verified works at once. All names that are
- * asked for in one turn of the event loop are one query.
+ * asked for in one turn of the event loop are one query. A workspace that is moving to another cell is refused nothing: that
+ * is thrown, since its domains have left.
  */
+import { expectHere } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
@@ -69,9 +71,11 @@ export class Owners {
 
   async #askFor(asking: Asking, domains: readonly string[]): Promise<ReadonlySet<string>> {
     await this.#load(asking, domains);
-    return new Set(
-      domains.filter((domain) => !this.#allows(this.#kept.get(domain) ?? { owner: null }, asking)),
+    const refused = domains.filter(
+      (domain) => !this.#allows(this.#kept.get(domain) ?? { owner: null }, asking),
     );
+    if (refused.length > 0) await within(expectHere(this.#parts.sql, asking.workspaceId), LOAD_MS_MAX);
+    return new Set(refused);
   }
 
   #load(asking: Asking, domains: readonly string[]): Promise<void> {

@@ -1,7 +1,8 @@
 /** The API's own rules for mail over SMTP. Nothing listens where no port is set. */
 import type { Caller } from "../../admission/admit.ts";
 import type { Bearer } from "../../admission/bearer.ts";
-import type { CellFinder } from "../../api/cells.ts";
+import type { Lacking } from "../../admission/unavailable.ts";
+import { type CellFinder, HELD_LOOK_MS, HELD_MS_MAX } from "../../api/cells.ts";
 import { INVALID_KEY } from "../../api/gate.ts";
 import { openMailDoor } from "../../api/maildoor.ts";
 import type { MailDoor } from "../../submission/service.ts";
@@ -49,7 +50,7 @@ async function openDoor(parts: RoleParts) {
   };
 }
 
-/** A mail goes where its sender was admitted, unless its workspace has left that cell since. */
+/** A mail goes where its sender was admitted, unless its workspace has left that cell since; amid a switch it waits. */
 export function doorToCells(doors: readonly MailDoor[], finder: CellFinder): MailDoor {
   const home = doors[0] as MailDoor;
   const admittedBy = new WeakMap<Caller, { bearer: Bearer; door: MailDoor }>();
@@ -76,16 +77,26 @@ export function doorToCells(doors: readonly MailDoor[], finder: CellFinder): Mai
       return isUnknownKey(admitted) ? ((await admitElsewhere(bearer, door)) ?? admitted) : admitted;
     },
     async send(caller, mail) {
-      const by = admittedBy.get(caller);
-      const sent = await (by?.door ?? home).send(caller, mail);
-      if (!by || !isUnknownKey(sent)) return sent;
-      const again = await admitElsewhere(by.bearer, by.door);
-      if (again?.kind !== "admitted") return again ?? sent;
-      return (admittedBy.get(again.caller)?.door ?? home).send(again.caller, mail);
+      let sender = caller;
+      for (const until = performance.now() + HELD_MS_MAX; ; ) {
+        const by = admittedBy.get(sender);
+        const sent = await (by?.door ?? home).send(sender, mail);
+        if (!by || !(isUnknownKey(sent) || isPaused(sent)) || performance.now() > until) return sent;
+        const again = await admitElsewhere(by.bearer, by.door);
+        if (again?.kind === "refused") return again;
+        if (again) sender = again.caller;
+        else if (isPaused(sent)) await new Promise((resolve) => setTimeout(resolve, HELD_LOOK_MS));
+        else return sent;
+      }
     },
   };
 }
 
 function isUnknownKey(answer: { kind: string; name?: string }): boolean {
   return answer.kind === "refused" && answer.name === INVALID_KEY.name;
+}
+
+/** Nothing was written, since the workspace is about to leave or has left. */
+function isPaused(answer: { kind: string; lacking?: Lacking }): boolean {
+  return answer.kind === "refused" && answer.lacking === "workspace";
 }

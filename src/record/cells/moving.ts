@@ -10,6 +10,17 @@ export function isMoving(error: unknown): boolean {
   return false;
 }
 
+/** What the fence would say, to who has found nothing and would tell so. */
+class Away extends Error {
+  readonly code = MOVING;
+}
+
+/** Throws when the workspace has left for another cell: what was not found here may be there. */
+export async function expectHere(sql: Sql, workspaceId: string): Promise<void> {
+  const [away] = await sql`select from workspace where id = ${workspaceId} and strpos(handle, ' ') > 0`;
+  if (away) throw new Away(`workspace ${workspaceId} is not in this cell`);
+}
+
 /** Which of these workspaces are on their way to this cell, or have left it. */
 export async function movingAmong(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
   if (workspaceIds.length === 0) return new Set();

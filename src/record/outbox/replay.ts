@@ -119,12 +119,17 @@ export async function replayEvent(sql: Sql, key: WebhookKey, sequence: number, n
 const FIRST = new Date(0);
 
 /**
- * Events that have failed for good, the oldest first; says how many. Of one e-mail or contact only the first is due: it
+ * Events that have failed for good, the oldest first; says how many, null: there is no such endpoint. Of one e-mail or contact only the first is due: it
  * lets the next go.
  */
-export async function replayFailed(sql: Sql, key: WebhookKey, most: number, now: Date): Promise<number> {
-  return sql.begin(async (tx) => {
-    if (!(await tryAtOnce(tx, key, now))) return 0;
+export async function replayFailed(
+  sql: Sql,
+  key: WebhookKey,
+  most: number,
+  now: Date,
+): Promise<number | null> {
+  const replayed = await sql.begin(async (tx) => {
+    if (!(await tryAtOnce(tx, key, now))) return null;
     const rows = await tx`
       update webhook_delivery d set tries = 0, failed_at = null, due_at = case
         when exists (
@@ -137,8 +142,9 @@ export async function replayFailed(sql: Sql, key: WebhookKey, most: number, now:
         order by sequence limit ${most}
       ) f
       where d.workspace_id = ${key.workspaceId} and d.webhook_id = ${key.id} and d.sequence = f.sequence`;
-    return rows.count;
+    return { count: rows.count };
   });
+  return (replayed as { count: number } | null)?.count ?? null;
 }
 
 /** A range of the log, both ends included, is sent again in its order. */

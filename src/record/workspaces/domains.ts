@@ -164,7 +164,7 @@ export function takeDomain(sql: Sql, workspaceId: string, domain: string, now: D
   return changed(sql, workspaceId, domain, now, (tx) => unverify(tx, workspaceId, domain));
 }
 
-/** The workspace does not write from it any more, and its keys are gone. */
+/** The workspace does not write from it any more, and its keys are gone. Empty: it names no such domain (any more). */
 export function forgetDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
   return changed(sql, workspaceId, domain, now, async (tx) => {
     await tx`delete from domain_key where workspace_id = ${workspaceId} and domain = ${domain}`;
