@@ -5,7 +5,7 @@
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { findKey, insertKey, markRevoked, revokedSince } from "../record/workspaces/keys.ts";
+import { findKey, insertKey, markRevoked, revokedOf, revokedSince } from "../record/workspaces/keys.ts";
 import { resumeWorkspace, type Suspended, suspendWorkspace } from "../record/workspaces/suspension.ts";
 import {
   changedSince,
@@ -198,6 +198,13 @@ export class Keyring {
     const [revoked, changed] = await Promise.all([revokedSince(sql, since), changedSince(sql, since)]);
     for (const { handle, version } of changed) await this.forget(handle, version);
     for (const key of revoked) await this.#mark(key);
+  }
+
+  /** Of a workspace that is about to arrive: keys that were revoked elsewhere may be known here from an earlier stay. */
+  async welcome(workspaceId: string, handle: string): Promise<void> {
+    const { sql, clock } = this.#parts;
+    const since = new Date(clock.now() - REVOKED_MARK_LIVES_MS);
+    for (const hash of await revokedOf(sql, workspaceId, since)) await this.#mark({ handle, hash });
   }
 
   async #mark({ handle, hash }: { handle: string; hash: string }): Promise<void> {

@@ -252,7 +252,7 @@ export class Mover {
     return handOver(source.sql, target.sql, tables, { ...run, cell: target.name });
   }
 
-  /** Redis of the new cell may have counters of a time when the workspace was there before. */
+  /** Redis of the new cell may have counters and keys of a time when the workspace was there before. */
   async #arrive(
     workspaceId: string,
     source: MovingCell,
@@ -262,6 +262,7 @@ export class Mover {
     const move = await findMove(target.sql, workspaceId);
     if (move?.state === "arriving") {
       await target.reservations.forget(move.handle);
+      await target.keyring.welcome(workspaceId, move.handle);
       await arrive(target.sql, workspaceId);
     }
     const gone = await findMove(source.sql, workspaceId);

@@ -1,13 +1,17 @@
 /** While a workspace leaves for another cell, whatever comes in by whichever way is done there, and nothing is told wrongly. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { hashOf } from "../../src/admission/bearer.ts";
+import { Keyring } from "../../src/admission/keyring.ts";
+import { Reservations } from "../../src/admission/reserve.ts";
 import { Owners } from "../../src/domain/owners.ts";
 import { Mover, type MovingCell } from "../../src/process/mover.ts";
 import { isMoving } from "../../src/record/cells/moving.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { insertReports } from "../../src/record/mail/reports.ts";
+import { keyspace } from "../../src/redis/keyspace.ts";
 import { openCells, type TwoCells } from "../rig/cells.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
 import { beginToLeave } from "../rig/moves.ts";
 import { idIn, loggedIn, submit } from "../rig/submitting.ts";
 import { mail } from "../rig/workspace.ts";
@@ -166,4 +170,26 @@ test("an abort amid the switch takes nothing away", async () => {
   await leaving.arrive();
   expect(await other.sql`select from ledger where workspace_id = ${workspace.id}`).toHaveLength(1);
   expect((await workspace.client.post("/emails", mail())).status).toBe(200);
+});
+
+test("a key that is revoked does not come back with the workspace to where it was known", async () => {
+  const { home, other } = cells;
+  const workspace = await home.workspace(engine.url);
+  const { id, handle, keyId, client } = workspace;
+  const known = keyspace.apiKey(handle, hashOf(client.key));
+  // as an earlier stay leaves it behind, for a minute
+  await other.redis.hset(known, { state: "active", until: Date.now() + 60_000 });
+  const leaving = await beginToLeave(cells, workspace);
+  await engine.keyring.revokeKey(keyId, "operator");
+  await leaving.letGo();
+  await home.sql`update workspace_move set gone_at = now() - interval '2 min' where workspace_id = ${id}`;
+  const clock = { now: Date.now, given: () => 0 };
+  const opened = [home, other].map(
+    ({ name, sql, redis }): MovingCell => ({
+      ...{ name, sql, reservations: new Reservations(redis, sql, clock) },
+      keyring: new Keyring({ redis, sql, serverSecret: SERVER_SECRET, clock }),
+    }),
+  );
+  await new Mover({ cells: opened, onPhase() {} }).move(id, other.name);
+  expect(await other.redis.hget(known, "state")).toBe("revoked");
 });

@@ -133,6 +133,13 @@ export async function revokedSince(sql: Sql, since: Date): Promise<{ handle: str
     where k.revoked_at >= ${since}`;
 }
 
+/** Hashes of the keys of one workspace. */
+export async function revokedOf(sql: Sql, workspaceId: string, since: Date): Promise<string[]> {
+  const rows = await sql<{ hash: string }[]>`
+    select encode(hash, 'hex') as hash from api_key where workspace_id = ${workspaceId} and revoked_at >= ${since}`;
+  return rows.map(({ hash }) => hash);
+}
+
 /** Times of last use of many keys at once; a later time is never replaced by an earlier one. */
 export async function noteLastUsed(
   sql: Sql,
