@@ -3,6 +3,7 @@
  * refused for now, and whoever sent it tries again.
  */
 import type { Sql } from "../record/db/connect.ts";
+import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import { insertReports, type NewReport } from "../record/mail/reports.ts";
 
 const GROUP_REPORTS_MAX = 1_000;
@@ -50,19 +51,27 @@ export class Intake {
     await new Promise<void>((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) {
       const group = this.#nextGroup();
-      let failure: unknown = null;
-      try {
-        await insertReports(
-          this.#sql,
-          group.flatMap(({ reports }) => reports),
-        );
-      } catch (error) {
-        failure = error ?? new Error("not kept");
-      }
-      for (const one of group) one.settle(failure);
-      if (failure === null) this.#onKept();
+      const failure = await this.#insert(group);
+      // the fault of one: the others are kept without it
+      if (group.length > 1 && isFaultOfOne(failure))
+        for (const one of group) one.settle(await this.#insert([one]));
+      else for (const one of group) one.settle(failure);
     }
     this.#running = null;
+  }
+
+  /** Hands back why they are not kept; null: they are. */
+  async #insert(group: readonly Waiting[]): Promise<unknown> {
+    try {
+      await insertReports(
+        this.#sql,
+        group.flatMap(({ reports }) => reports),
+      );
+    } catch (error) {
+      return error ?? new Error("not kept");
+    }
+    this.#onKept();
+    return null;
   }
 
   #nextGroup(): Waiting[] {

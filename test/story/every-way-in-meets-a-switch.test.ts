@@ -5,6 +5,7 @@ import { hashOf } from "../../src/admission/bearer.ts";
 import { Keyring } from "../../src/admission/keyring.ts";
 import { Reservations } from "../../src/admission/reserve.ts";
 import { Owners } from "../../src/domain/owners.ts";
+import { Intake } from "../../src/inbound/intake.ts";
 import { Mover, type MovingCell } from "../../src/process/mover.ts";
 import { isMoving } from "../../src/record/cells/moving.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
@@ -14,7 +15,7 @@ import { openCells, type TwoCells } from "../rig/cells.ts";
 import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
 import { beginToLeave } from "../rig/moves.ts";
 import { idIn, loggedIn, submit } from "../rig/submitting.ts";
-import { mail } from "../rig/workspace.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 20_000, interval: 20 };
 /** Longer than ten tries, which are as many as a key has in a second. */
@@ -99,6 +100,23 @@ test("a report that meets the fence waits, and is not given up", async () => {
   await leaving.letGo();
   await leaving.arrive();
   await expect.poll(async () => (await found())?.result, POLL).toBe("bounced");
+});
+
+test("a report to who has left costs no other report that came with it", async () => {
+  const [workspace, neighbour] = await Promise.all([1, 2].map(() => cells.home.workspace(engine.url)));
+  const leaving = await beginToLeave(cells, workspace as TestWorkspace);
+  await leaving.letGo();
+  const intake = new Intake(cells.home.sql, () => {});
+  const keep = ({ handle, id: workspaceId }: TestWorkspace) =>
+    intake.keep([
+      {
+        ...{ id: randomUUID(), source: "return_path", handle, workspaceId, emailId: randomUUID(), place: 0 },
+        ...{ network: null, raw: Buffer.from("") },
+      },
+    ]);
+  const kept = await Promise.allSettled([keep(workspace as TestWorkspace), keep(neighbour as TestWorkspace)]);
+  expect(kept.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+  await leaving.arrive();
 });
 
 test("what has left with the workspace is not told to be missing", async () => {
