@@ -1,6 +1,7 @@
 /** The audit log of the console: what people change, written before it happens. */
 import { DAY_MS } from "../../clock.ts";
 import { floorId } from "../../ids.ts";
+import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
 
@@ -72,9 +73,10 @@ export async function listChanges(
 
 /** Kept for a year and a little, as the counts are. Of the next workspaces after one, each by its key. */
 export async function dropOldChanges(tx: Sql | Tx, after: string, now: number, most: number): Promise<void> {
+  const fenced = await fencedNow(tx);
   await tx`
     with page as (
-      select id from workspace where id > ${after} order by id limit ${most}
+      select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}
     ), old as (
       select c.workspace_id, c.id from change c
       where c.workspace_id in (select id from page union all select ${WHOLE_INSTALLATION}::uuid)

@@ -7,6 +7,7 @@
  * entries, both in the order of their keys.
  */
 import type { Person, Value } from "../../rules/filters.ts";
+import { fencedNow } from "../cells/moving.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
@@ -431,10 +432,13 @@ function newestRuns(sql: Sql, workspaceId: string, automationId: string, most: n
 
 /** Runs that have ended and events that no run needs, older than `before`; says how many rows went. */
 export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Promise<number> {
+  const fenced = await fencedNow(sql);
   const runs = await sql`
     with old as (
       delete from run where (workspace_id, id) in (
-        select workspace_id, id from run where ended_at < ${before} order by ended_at limit ${most} for update skip locked)
+        select workspace_id, id from run
+        where ended_at < ${before} and workspace_id <> all(${fenced}::uuid[])
+        order by ended_at limit ${most} for update skip locked)
       returning workspace_id, id
     ), steps as (
       delete from run_step s using old where s.workspace_id = old.workspace_id and s.run_id = old.id
@@ -443,7 +447,7 @@ export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Pr
   const events = await sql`
     delete from event where (workspace_id, contact_id, id) in (
       select e.workspace_id, e.contact_id, e.id from event e
-      where e.created_at < ${before} and not exists (
+      where e.created_at < ${before} and e.workspace_id <> all(${fenced}::uuid[]) and not exists (
         select from run r where r.workspace_id = e.workspace_id and r.contact_id = e.contact_id and r.event_id = e.id
           and r.wake_at is not null)
       limit ${most} for update of e skip locked) returning 1`;

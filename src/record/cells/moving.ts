@@ -21,6 +21,16 @@ export async function expectHere(sql: Sql, workspaceId: string): Promise<void> {
   if (away) throw new Away(`workspace ${workspaceId} is not in this cell`);
 }
 
+/**
+ * Workspaces whose rows nobody may write now. The fence ends a whole statement for one row of theirs, so what is done for
+ * all workspaces at once passes over them.
+ */
+export async function fencedNow(sql: Sql | Tx): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select workspace_id as id from workspace_move where state <> 'leaving' or paused_until > clock_timestamp()`;
+  return rows.map(({ id }) => id);
+}
+
 /** Which of these workspaces are on their way to this cell, or have left it. */
 export async function movingAmong(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
   if (workspaceIds.length === 0) return new Set();

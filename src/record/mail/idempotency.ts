@@ -2,6 +2,7 @@
  * Idempotency claims: which request of a workspace was answered 2xx, with what, for 24 hours. The unique row decides;
  * it is written in the transaction of what it claims, so the two exist together or not at all.
  */
+import { fencedNow } from "../cells/moving.ts";
 import { hasBegun } from "../db/begun.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { nowIn } from "../db/time.ts";
@@ -75,10 +76,12 @@ export function dropClaims(
 }
 
 export async function dropOldClaims(sql: Tx | Sql, now: Date, most: number): Promise<number> {
+  const fenced = await fencedNow(sql);
   const rows = await sql`
     delete from claim where (workspace_id, scope, key) in (
       select workspace_id, scope, key from claim
       where created_at <= ${now}::timestamptz - make_interval(hours => ${CLAIM_HOURS})
+        and workspace_id <> all(${fenced}::uuid[])
       limit ${most} for update skip locked) returning 1`;
   return rows.length;
 }

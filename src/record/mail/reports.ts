@@ -2,6 +2,7 @@
  * Reports of receivers: kept as they came, before they are acknowledged, and worked off in sets. The table is the queue:
  * whoever works takes rows that nobody else holds and keeps them locked until what they change is committed with them.
  */
+import { fencedNow } from "../cells/moving.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 
@@ -89,8 +90,12 @@ export async function forgetReports(tx: Tx, workspaceId: string, emailIds: reado
 }
 
 export async function dropOldReports(tx: Tx | Sql, before: Date, most: number): Promise<number> {
+  const fenced = await fencedNow(tx);
   const dropped = await tx`
     delete from report where id in (
-      select id from report where done_at < ${before} limit ${most} for update skip locked)`;
+      select id from report r where done_at < ${before} and not exists (
+        select from workspace_move m
+        where m.workspace_id = any(${fenced}::uuid[]) and (m.workspace_id = r.workspace_id or m.handle = r.handle))
+      limit ${most} for update of r skip locked)`;
   return dropped.count;
 }

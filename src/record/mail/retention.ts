@@ -5,6 +5,7 @@
  */
 
 import { DAY_MS } from "../../clock.ts";
+import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { attachingOf, dayNumber, oldestDay, type Partition } from "../db/partitions.ts";
 
@@ -45,9 +46,12 @@ export async function dropDetached(sql: Sql, { name }: Partition): Promise<void>
 /** Says how many it dropped. A day more than must be: the clocks of two processes may differ. */
 export async function dropOldAttachments(tx: Sql | Tx, most: number): Promise<number> {
   const before = new Date(((await oldestDay(tx, "body")) - 1) * DAY_MS);
+  const fenced = await fencedNow(tx);
   const dropped = await tx`
     with old as (
-      select workspace_id, hash from attachment where last_used_at < ${before} limit ${most} for update skip locked
+      select workspace_id, hash from attachment
+      where last_used_at < ${before} and workspace_id <> all(${fenced}::uuid[])
+      limit ${most} for update skip locked
     )
     delete from attachment a using old where a.workspace_id = old.workspace_id and a.hash = old.hash`;
   return dropped.count;

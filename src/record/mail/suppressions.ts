@@ -10,6 +10,7 @@ import { parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import type { HistoryEntry } from "../../rules/email.ts";
 import type { MailStream } from "../../rules/stream.ts";
+import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import type { Page } from "./read.ts";
@@ -93,9 +94,12 @@ export function insertSoftBounces(tx: Tx | Sql, given: readonly NewSuppression[]
 
 /** Those that count for no series any more; says how many. */
 export async function dropOldSoftBounces(tx: Tx, before: Date, most: number): Promise<number> {
+  const fenced = await fencedNow(tx);
   const dropped = await tx`
     with old as materialized (
-      select workspace_id, address_hash, email_id from soft_bounce where at < ${before} limit ${most} for update skip locked
+      select workspace_id, address_hash, email_id from soft_bounce
+      where at < ${before} and workspace_id <> all(${fenced}::uuid[])
+      limit ${most} for update skip locked
     )
     delete from soft_bounce b using old
     where b.workspace_id = old.workspace_id and b.address_hash = old.address_hash and b.email_id = old.email_id`;

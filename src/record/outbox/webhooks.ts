@@ -2,6 +2,7 @@
  * Endpoints of webhooks as their owners see and change them. A change never touches what the worker that holds the
  * endpoint writes: its cursor, its failures, its lease.
  */
+import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { Page } from "../mail/read.ts";
 
@@ -68,9 +69,11 @@ function insertCounted(sql: Sql, webhook: NewWebhook, most: number, now: Date): 
 export async function stopTelling(sql: Sql): Promise<void> {
   const idle = await sql`select from workspace where has_webhooks and webhooks = 0 limit 1`;
   if (idle.length === 0) return;
+  const fenced = await fencedNow(sql);
   // naming `logs_events` takes the locks that ending it needs
   await sql`
-    update workspace set has_webhooks = false, logs_events = logs_events where has_webhooks and webhooks = 0`;
+    update workspace set has_webhooks = false, logs_events = logs_events
+    where has_webhooks and webhooks = 0 and id <> all(${fenced}::uuid[])`;
 }
 
 export async function findWebhook(sql: Sql, { workspaceId, id }: WebhookKey): Promise<Webhook | null> {
@@ -164,9 +167,11 @@ export async function webhookFigures(sql: Sql): Promise<WebhookFigures> {
 
 /** Rows of events that failed for good, and for whom nobody has asked again. */
 export async function dropOldDeliveries(tx: Tx, before: Date, most: number): Promise<number> {
+  const fenced = await fencedNow(tx);
   const dropped = await tx`
     delete from webhook_delivery where (workspace_id, webhook_id, sequence) in (
-      select workspace_id, webhook_id, sequence from webhook_delivery where failed_at < ${before}
+      select workspace_id, webhook_id, sequence from webhook_delivery
+      where failed_at < ${before} and workspace_id <> all(${fenced}::uuid[])
       limit ${most} for update skip locked)`;
   return dropped.count;
 }

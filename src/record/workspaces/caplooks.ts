@@ -1,6 +1,7 @@
 /** What the keeper saw at its looks, and from which states it judged: kept for some days, for `caps replay`. */
 
 import { DAY_MS } from "../../clock.ts";
+import { fencedNow } from "../cells/moving.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import type { BulkCounts, DayCounts, DayRow } from "./caps.ts";
@@ -119,8 +120,10 @@ export async function dropOldLooks(
   most: number,
 ): Promise<string | null> {
   const looksBefore = Math.floor(now / DAY_MS) - LOOKS_KEPT_DAYS;
+  const fenced = await fencedNow(tx);
   const workspaces = await tx<{ id: string }[]>`
-    with page as (select id from workspace where id > ${after} order by id limit ${most}),
+    with page as (
+        select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}),
       old_looks as (
         select k.workspace_id, k.day, k.at from cap_look k join page on k.workspace_id = page.id
         where k.day < ${looksBefore} for update of k skip locked),

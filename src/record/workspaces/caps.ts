@@ -4,6 +4,7 @@ import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
 import type { Overrides, Plan } from "../../rules/plans.ts";
 import { BULK, type StreamDefinitions, type StreamShares } from "../../rules/stream.ts";
+import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { type SenderLimit, savePartLimits } from "./senderlimits.ts";
 
@@ -448,8 +449,10 @@ export async function dropOldCounts(
   most: number,
 ): Promise<string | null> {
   const before = Math.floor(now / DAY_MS) - COUNTS_KEPT_DAYS;
+  const fenced = await fencedNow(tx);
   const workspaces = await tx<{ id: string }[]>`
-    with page as (select id from workspace where id > ${after} order by id limit ${most}),
+    with page as (
+        select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}),
       old_uses as (
         select u.workspace_id, u.day from cap_use u join page on u.workspace_id = page.id
         where u.day < ${before} for update of u skip locked),
