@@ -47,7 +47,8 @@ export class BodyMemory {
       if (this.#used === SLAB_BYTES) this.#open();
       const slab = this.#slabs.at(-1) as SharedArrayBuffer;
       const part = bytes.subarray(at, at + SLAB_BYTES - this.#used);
-      new Uint8Array(slab, this.#used).set(part);
+      // `set` and `copy` write shared memory byte by byte, twenty times as slow
+      Buffer.from(slab).fill(part, this.#used, this.#used + part.length);
       at += part.length;
       this.#used += part.length;
       this.pieces[this.pieces.length - 1] = Buffer.from(slab, 0, this.#used);
