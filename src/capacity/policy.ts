@@ -183,8 +183,8 @@ export function watchOf({ evidence }: Policy, { since, judged, hours, level }: C
   return { since, judged, hours, error };
 }
 
-/** A new workspace is watched from its first mail on; each hour opens a window. */
-function watchOn(state: CapState, days: readonly DayCounts[], now: number): CapState {
+/** A new workspace is watched from its first mail on; each hour opens a window. Without a new event, a look does no more. */
+export function watchOn(state: CapState, days: readonly DayCounts[], now: number): CapState {
   const since = state.since ?? days[0]?.day ?? null;
   const hours = markHour(state.hours, days, now);
   return since === state.since && hours === state.hours ? state : { ...state, since, hours };

@@ -30,6 +30,7 @@ import {
   reservedShareOf,
   startState,
   watchOf,
+  watchOn,
 } from "./policy.ts";
 import { binomial, type Random, randomOf } from "./random.ts";
 import { DEFAULT_RECEIVERS, SimulatedReceivers } from "./receivers.ts";
@@ -363,12 +364,15 @@ function overrideOf(event: Extract<ScenarioEvent, { kind: "override" }>): Overri
 function evaluateNow(world: World, bin: number): void {
   const { policy, scenario, state, allowance, run, today, override } = world;
   const now = timeOf(bin);
-  if (isWorthALook(world, now) && !world.evaluatorDown) {
+  if (!world.evaluatorDown && isWorthALook(world, now)) {
     world.moved.any = world.moved.events = false;
     world.latest?.shareOut(world.recent);
     const done = evaluate(policy, scenario.plan, state, world.recent, override, now);
     world.state = done.state;
     if (done.changed) noteChange(world, bin, state, done.reason, done.harm);
+  } else if (!world.evaluatorDown && opensAWindow(world, now)) {
+    world.moved.any = false;
+    world.state = watchOn(state, world.recent, now);
   }
   if (bin % BINS_PER_DAY === 0 || world.state !== state) {
     const caps = effective(policy, scenario.plan, world.state, override, now);
@@ -382,9 +386,18 @@ function evaluateNow(world: World, bin: number): void {
   today.cap = Math.max(today.cap, allowance.capDay);
 }
 
-/** No more looks than may find something: each hour's first opens a window, the others need an event. */
-function isWorthALook({ moved, state }: World, now: number): boolean {
-  return moved.events || (moved.any && state.hours.at(-1)?.hour !== Math.floor(now / HOUR_MS));
+/** No more looks than may find something: mail alone finds nothing but what the shares of sources make of it. */
+function isWorthALook(world: World, now: number): boolean {
+  return world.moved.events || (opensAWindow(world, now) && world.recent.some(hasSources));
+}
+
+function hasSources({ sources }: SimulatedDay): boolean {
+  return sources.length > 0;
+}
+
+/** The first look of an hour after some mail. */
+function opensAWindow({ moved, state }: World, now: number): boolean {
+  return moved.any && state.hours.at(-1)?.hour !== Math.floor(now / HOUR_MS);
 }
 
 function noteChange(world: World, bin: number, before: CapState, reason: string, harm: Harm | null): void {
