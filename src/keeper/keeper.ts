@@ -18,6 +18,7 @@ import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BagQueue, Lining } from "../queue/bagqueue.ts";
 import { dropOldChanges } from "../record/accounts/changes.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
+import { isMoving } from "../record/cells/moving.ts";
 import { type EraseSizes, eraseSizes, hasErasures } from "../record/contacts/erasures.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
 import type { LookQuestion, Looks, LookTimes } from "../record/db/looks.ts";
@@ -78,6 +79,8 @@ const SINCE = new Gauge("postrider_keeper_tick_age_seconds", "Since a tick of th
 const RELEASE_WORKSPACES_MAX = 200;
 const DOMAINS_MAX = 100;
 const RECOUNT_EVERY_TICKS = 30;
+/** A tick that met the pause of a workspace that moves to another cell is tried again after this time. */
+const AFTER_PAUSE_MS = 1_000;
 /** Rows that one step of a tick takes on at most; it takes less where the store is slow. */
 const STEPS_MAX = {
   deferred: 5_000,
@@ -514,6 +517,7 @@ export class Keeper {
 
   async #run(tick: Tick): Promise<void> {
     let isMore = false;
+    let { everyMs } = tick;
     const began = performance.now();
     try {
       isMore = await tick.run();
@@ -521,10 +525,11 @@ export class Keeper {
     } catch (error) {
       FAILED.add(1, tick.name);
       this.#parts.onFault(error);
+      if (isMoving(error)) everyMs = Math.min(everyMs, AFTER_PAUSE_MS);
     }
     TOOK.note((performance.now() - began) / 1_000, tick.name);
     tick.isBusy = false;
-    if (isMore || !tick.isDue) this.#after(isMore ? 0 : tick.everyMs, tick);
+    if (isMore || !tick.isDue) this.#after(isMore ? 0 : everyMs, tick);
   }
 }
 

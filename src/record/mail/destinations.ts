@@ -2,6 +2,7 @@
  * Destinations that get no mail for now, or less: set by operators and by rules of the shaping file, read by every worker
  * within seconds. Mail that waits for one names it in its due row, and is due again when it is over.
  */
+import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { makeDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
@@ -109,6 +110,7 @@ export function hasHeld(sql: Sql, now: Statement) {
  * not tried. A walk over the index goes from one destination to the next, however much waits for each.
  */
 export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<number> {
+  const fenced = await fencedNow(tx);
   const found = await tx<EmailKey[]>`
     with recursive hop as (
       (select held_by from due where held_by is not null order by held_by limit 1)
@@ -120,7 +122,7 @@ export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<numb
         and not exists (select from destination_hold s where s.destination = hop.held_by and s.kind = 'suspended')
     )
     select d.workspace_id as "workspaceId", d.email_id as "emailId" from due d
-    where d.held_by in (select held_by from over) limit ${most}`;
+    where d.held_by in (select held_by from over) and d.workspace_id <> all(${fenced}::uuid[]) limit ${most}`;
   if (found.length === 0) return 0;
   const locked = await lockEmails(tx, found, "skip");
   const ids = locked.map(({ emailId }) => emailId);

@@ -1,0 +1,86 @@
+/** Rows of a workspace on its way to another cell are fenced: what is done for all workspaces is done for the others. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
+import type { Looks } from "../../src/record/db/looks.ts";
+import { makePartitions } from "../../src/record/db/partitions.ts";
+import { openCells, type TestCell, type TwoCells } from "../rig/cells.ts";
+import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
+import { beginToLeave } from "../rig/moves.ts";
+
+const POLL = { timeout: 10_000, interval: 20 };
+const HELD_BY = "held.example";
+
+let cells: TwoCells;
+beforeAll(async () => {
+  cells = await openCells();
+  for (const { sql } of [cells.home, cells.other]) await makePartitions(sql, Date.now());
+});
+afterAll(() => cells.close());
+
+type Keeping = HandKeeper & { faults: unknown[] };
+
+function keeperOf(cell: TestCell): Keeping {
+  const faults: unknown[] = [];
+  const clock = { now: Date.now, given: () => 0 };
+  const hand = handKeeper(cell, clock, undefined, { onFault: (error) => void faults.push(error) });
+  return { ...hand, faults };
+}
+
+async function deferred({ sql }: TestCell, workspaceId: string): Promise<string> {
+  const id = newId(Date.now());
+  const head = sql.json({ from: "a@shop.example", to: [`b@${HELD_BY}`], cc: [], bcc: [], subject: "s" });
+  await sql`
+    insert into email (workspace_id, id, bulk, status, head, weight, bytes, created_at, updated_at)
+    values (${workspaceId}, ${id}, false, 'deferred', ${head}, 1, 100, now(), now())`;
+  return id;
+}
+
+/** An e-mail that waits for a destination that is not suspended any more. */
+async function heldBack(cell: TestCell, workspaceId: string): Promise<string> {
+  const id = await deferred(cell, workspaceId);
+  await cell.sql`
+    insert into due (workspace_id, email_id, at, why, bulk, weight, bytes, domain, held_by)
+    values (${workspaceId}, ${id}, now() + interval '1 day', 'deferred', false, 1, 100, ${HELD_BY}, ${HELD_BY})`;
+  return id;
+}
+
+async function isHeld({ sql }: TestCell, id: string): Promise<boolean> {
+  return (await sql`select from due where email_id = ${id} and held_by is not null`).length > 0;
+}
+
+test("what waited for a destination of others is due, and of the one that moves when it has arrived", async () => {
+  const { home, other } = cells;
+  const leaves = await home.workspace("");
+  const [ofHome, ofOther] = [await home.workspace(""), await other.workspace("")];
+  const moved = await heldBack(home, leaves.id);
+  const leaving = await beginToLeave(cells, leaves);
+  const [atHome, there] = [keeperOf(home), keeperOf(other)];
+
+  const first = await heldBack(other, ofOther.id);
+  await there.keeper.holds();
+  expect([await isHeld(other, first), await isHeld(other, moved)]).toEqual([false, true]);
+
+  await leaving.letGo();
+  const second = await heldBack(home, ofHome.id);
+  await atHome.keeper.holds();
+  expect([await isHeld(home, second), await isHeld(home, moved)]).toEqual([false, true]);
+
+  await leaving.arrive();
+  await there.keeper.holds();
+  expect(await isHeld(other, moved)).toBe(false);
+  await Promise.all([atHome.close(), there.close()]);
+});
+
+test("caps that met a pause are judged soon after it, not with the next turn of minutes", async () => {
+  const { home } = cells;
+  const [leaves, stays] = [await home.workspace(""), await home.workspace("")];
+  const leaving = await beginToLeave(cells, leaves);
+  await leaving.pause(700);
+  const { keeper, faults, close } = keeperOf(home);
+  keeper.start({ ask: () => () => {} } as unknown as Looks);
+  const judged = () => home.sql`select from capacity where workspace_id = ${stays.id} and state is not null`;
+  await expect.poll(judged, POLL).toHaveLength(1);
+  expect(String(faults[0])).toContain("is moving to another cell");
+  await keeper.stop(5_000);
+  await close();
+});
