@@ -5,7 +5,7 @@
  */
 import { atMost } from "../clock.ts";
 import { Gauge, Histogram, SECONDS, SIZES } from "../meter.ts";
-import { isMoving } from "../record/cells/moving.ts";
+import { hasLeft, isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { HeldBag } from "../record/mail/bagleases.ts";
@@ -164,10 +164,20 @@ export class Settler {
         await this.#write(notes.slice(0, half), []);
         return this.#write(notes.slice(half), finished);
       }
+      const [alone] = notes;
+      if (isMoved && alone && (await this.#hasLeft(alone))) {
+        // its bag was lost before the switch, and whoever has it in the new cell sends its mail again
+        this.#doubtful.add(alone.bag);
+        return this.#write([], finished);
+      }
       // of a note that Postgres will never take, all but the receiver's words is kept
       if (isRefused && !isMoved) notes = notes.map(wordless);
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
+  }
+
+  async #hasLeft({ bag }: Note): Promise<boolean> {
+    return hasLeft(this.#sql, bag.workspaceId).catch(() => false);
   }
 
   async #settle(notes: readonly Note[], finished: readonly Finishing[]): Promise<void> {

@@ -1,11 +1,14 @@
 /** Rows of a workspace on its way to another cell are fenced: what is done for all workspaces is done for the others. */
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
+import { type Note, Settler } from "../../src/outcome/settler.ts";
 import type { Looks } from "../../src/record/db/looks.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
 import { openCells, type TestCell, type TwoCells } from "../rig/cells.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { beginToLeave } from "../rig/moves.ts";
+import type { TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 10_000, interval: 20 };
 const HELD_BY = "held.example";
@@ -69,6 +72,32 @@ test("what waited for a destination of others is due, and of the one that moves 
   await there.keeper.holds();
   expect(await isHeld(other, moved)).toBe(false);
   await Promise.all([atHome.close(), there.close()]);
+});
+
+/** Of a bag whose lease was lost. */
+function delivered({ id: workspaceId }: TestWorkspace, emailId: string): Note {
+  return {
+    bag: { workspaceId, id: randomUUID(), generation: 0, token: randomUUID() },
+    ...{ emailId, status: "delivered", marks: "d", attemptedAt: Date.now(), at: Date.now() },
+    ...{ events: [], places: [], nextAt: null, domain: HELD_BY, reply: null, counts: {} },
+  };
+}
+
+test("a late answer about mail that has left is given up, and those behind it are written", async () => {
+  const { home } = cells;
+  const [leaves, stays] = [await home.workspace(""), await home.workspace("")];
+  const [left, stayed] = [await deferred(home, leaves.id), await deferred(home, stays.id)];
+  const leaving = await beginToLeave(cells, leaves);
+  await leaving.letGo();
+
+  const settler = new Settler(home.sql, "worker", () => {});
+  settler.note(delivered(leaves, left));
+  settler.note(delivered(stays, stayed));
+  await settler.written();
+  const rows = await home.sql<{ id: string; status: string }[]>`
+    select id, status from email where id = any(${[left, stayed]}::uuid[]) order by id`;
+  expect(rows.map(({ status }) => status)).toEqual(["deferred", "delivered"]);
+  await leaving.arrive();
 });
 
 test("caps that met a pause are judged soon after it, not with the next turn of minutes", async () => {

@@ -31,6 +31,13 @@ export async function fencedNow(sql: Sql | Tx): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** Whether what the fence refuses of it now will be refused for ever: its rows here are only waiting to be removed. */
+export async function hasLeft(sql: Sql, workspaceId: string): Promise<boolean> {
+  const [gone] = await sql`
+    select from workspace_move where workspace_id = ${workspaceId} and state = 'gone'`;
+  return gone !== undefined;
+}
+
 /** Which of these workspaces are on their way to this cell, or have left it. */
 export async function movingAmong(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
   if (workspaceIds.length === 0) return new Set();
