@@ -8,6 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { atMost } from "../clock.ts";
+import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Looks } from "../record/db/looks.ts";
 import { isRefusal } from "../record/db/lost.ts";
@@ -169,7 +170,7 @@ export class WebhookWorker {
       hosts.set(host, (hosts.get(host) ?? 0) + 1);
       return (hosts.get(host) as number) <= ENDPOINTS_AT_HOST_MAX;
     });
-    if (excess.length > 0) await releaseWebhooks(sql, this.#token, excess);
+    if (excess.length > 0) await this.#release(excess);
     for (const held of fitting)
       try {
         // one that was lost and is held again begins anew
@@ -196,12 +197,7 @@ export class WebhookWorker {
       (sender) => sender.isIdle && (sender.isClosed || sender.idleSince < idle),
     );
     for (const { key } of over) this.#drop(key.id);
-    if (over.length > 0)
-      await releaseWebhooks(
-        sql,
-        this.#token,
-        over.map(({ key }) => key),
-      );
+    if (over.length > 0) await this.#release(over.map(({ key }) => key));
     if (this.#senders.size === 0) return;
     const held = await renewWebhooks(sql, this.#token, this.#keys(), LEASE_MS);
     const heldOf = new Map<string, HeldWebhook>(held.map((one) => [one.id, one]));
@@ -209,6 +205,17 @@ export class WebhookWorker {
       const now = heldOf.get(id);
       if (now) sender.follow(now);
       else this.#drop(id);
+    }
+  }
+
+  /** One whose workspace moves to another cell costs no other: its lease runs out. */
+  async #release(keys: readonly WebhookKey[]): Promise<void> {
+    const { sql, onFault } = this.#parts;
+    try {
+      await releaseWebhooks(sql, this.#token, keys);
+    } catch (error) {
+      if (!isMoving(error)) throw error;
+      for (const key of keys) await releaseWebhooks(sql, this.#token, [key]).catch(onFault);
     }
   }
 

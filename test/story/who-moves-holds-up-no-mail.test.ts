@@ -5,6 +5,9 @@ import { newId } from "../../src/ids.ts";
 import { type Note, Settler } from "../../src/outcome/settler.ts";
 import type { Looks } from "../../src/record/db/looks.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
+import { egressRules } from "../../src/webhooks/endpoint.ts";
+import { newSecret, SecretSealer } from "../../src/webhooks/secret.ts";
+import { WebhookWorker } from "../../src/webhooks/work.ts";
 import { openCells, type TestCell, type TwoCells } from "../rig/cells.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { beginToLeave } from "../rig/moves.ts";
@@ -112,4 +115,45 @@ test("caps that met a pause are judged soon after it, not with the next turn of 
   expect(String(faults[0])).toContain("is moving to another cell");
   await keeper.stop(5_000);
   await close();
+});
+
+const SEALER = new SecretSealer("a secret of this test, long enough");
+const NO_DNS = { resolve4: () => Promise.reject(), resolve6: () => Promise.reject() } as never;
+
+function webhookWorker({ sql }: TestCell): WebhookWorker {
+  return new WebhookWorker({
+    ...{ sql, sealer: SEALER, dns: NO_DNS, rules: egressRules([]) },
+    ...{ now: Date.now, given: () => 0, random: () => 0, tellOwners: async () => {}, onFault: () => {} },
+  });
+}
+
+/** An endpoint to which nothing is to be told but that its log begins later. */
+async function endpointOf({ sql }: TestCell, { id: workspaceId }: TestWorkspace): Promise<void> {
+  const key = { workspaceId, id: randomUUID() };
+  const secrets = SEALER.seal(key, [{ secret: newSecret(), until: null }]);
+  await sql`update workspace set has_webhooks = true, logs_events = logs_events where id = ${workspaceId}`;
+  await sql`insert into event_sequence (workspace_id, last) values (${workspaceId}, 1)`;
+  await sql`
+    insert into webhook (workspace_id, id, endpoint, secrets, status, cursor, created_at, updated_at)
+    values (${workspaceId}, ${key.id}, 'https://hooks.example', ${secrets}, 'enabled', 0, now(), now())`;
+}
+
+test("endpoints that are let go of in a pause are free for others", async () => {
+  const { home } = cells;
+  const [leaves, stays] = [await home.workspace(""), await home.workspace("")];
+  await endpointOf(home, leaves);
+  await endpointOf(home, stays);
+  const leaving = await beginToLeave(cells, leaves);
+  const worker = webhookWorker(home);
+  const ids = [leaves.id, stays.id];
+  const told = () => home.sql`select from webhook where workspace_id = any(${ids}::uuid[]) and cursor = 1`;
+  const inTurns = <T>(look: () => Promise<T>) => expect.poll(() => worker.turn().then(look, look), POLL);
+  await inTurns(told).toHaveLength(2);
+
+  await leaving.pause(POLL.timeout);
+  const leased = async () =>
+    (
+      await home.sql<{ id: string }[]>`select workspace_id as id from webhook where lease_token is not null`
+    ).map(({ id }) => id);
+  await inTurns(leased).toEqual([leaves.id]);
 });
