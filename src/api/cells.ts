@@ -11,7 +11,7 @@ import type { Exchange } from "./exchange.ts";
 import { INVALID_KEY, keyTextOf, type PassedRequest, pass } from "./gate.ts";
 import { CONFIRM_PATH, UNSUBSCRIBE_PATH } from "./pages.ts";
 import { Refusal } from "./problem.ts";
-import type { Answer } from "./routes.ts";
+import { type Answer, isOfApi } from "./routes.ts";
 import { answerOf, handlePassed, type Server, type ServerParts } from "./server.ts";
 import { SHARED_PATH } from "./share.ts";
 
@@ -67,7 +67,7 @@ export class CellServer {
   async #answer(exchange: Exchange): Promise<Answer> {
     const home = this.#cells[HOME] as ServerParts;
     if (home.open.has(exchange.path)) return answerOf(home, exchange);
-    if (!exchange.path.startsWith("/api/v1")) return this.#answerLink(exchange);
+    if (!isOfApi(exchange.path)) return this.#answerLink(exchange);
     const text = keyTextOf(exchange.head.authorization);
     const bearer = text === null ? null : home.gate.readKey(text);
     if (!bearer) return answerOf(home, exchange);

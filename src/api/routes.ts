@@ -137,6 +137,13 @@ function decode(segment: string): string {
   }
 }
 
+const API_PATH = /^\/+api\/+v1/;
+
+/** Whether it takes a key. A base url that ends with a slash puts two in front. */
+export function isOfApi(path: string): boolean {
+  return path.startsWith("/api/v1") || API_PATH.test(path);
+}
+
 /** As callers write it, below the base of the API. */
 export function shortPath({ path }: Route): string {
   return path.slice("/api/v1".length);

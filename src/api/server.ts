@@ -18,7 +18,7 @@ import {
   Refusal,
   unavailable,
 } from "./problem.ts";
-import type { Answer, Route } from "./routes.ts";
+import { type Answer, isOfApi, type Route } from "./routes.ts";
 
 const REQUESTS = new Counter("postrider_requests_total", "Requests that were answered", ["route", "status"]);
 const TOOK = new Histogram(
@@ -192,7 +192,7 @@ function count({ method, route, status }: Exchange, ms: number): void {
 export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   const open = parts.open.get(exchange.path);
   if (open) return open(exchange);
-  if (!exchange.path.startsWith("/api/v1")) {
+  if (!isOfApi(exchange.path)) {
     for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);
     const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
     return { status: found.status, body: bodyOf(found) };

@@ -71,6 +71,12 @@ describe("then what is asked for", () => {
   test("slashes are forgiven", async () => {
     expect((await ws.client.get("//emails/")).status).toBe(200);
   });
+  test("also in front, as a base url that ends with one leaves them", async () => {
+    const authorization = `Bearer ${ws.client.key}`;
+    for (const path of ["//api/v1/emails", "/api//v1//emails", "///api/v1/emails/"])
+      expect((await raw("GET", path, { authorization })).status, path).toBe(200);
+    expect((await raw("GET", "//api/v1/emails", {})).body.name).toBe("missing_api_key");
+  });
   test("a key without the permission is told which one it lacks, before its body is looked at", async () => {
     const { client } = await ws.key(["contacts:read"]);
     const answer = await client.post<Refusal>("/emails", "{");
