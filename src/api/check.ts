@@ -9,7 +9,8 @@ import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 
 /**
- * A function that hands the body back typed, or throws the refusal. `null` counts as absent unless `keepsNull`. `at` is
+ * A function that hands the body back typed, or throws the refusal. A field that is `null` counts as absent unless
+ * `keepsNull`. `at` is
  * the path of the body when it is an item of another: `[3].`
  */
 export function checker<S extends TSchema>(
@@ -17,8 +18,8 @@ export function checker<S extends TSchema>(
   options: { keepsNull?: boolean } = {},
 ): (body: Json | undefined, at?: string) => Static<S> {
   const compiled = Compile(schema);
-  return (body, at = "") => {
-    const value = options.keepsNull ? (body ?? {}) : withoutNulls(body ?? {});
+  return (body = {}, at = "") => {
+    const value = options.keepsNull ? body : withoutNulls(body);
     if (compiled.Check(value)) return value as Static<S>;
     throw explain(compiled.Errors(value) as readonly SchemaError[], schema, at);
   };
@@ -59,6 +60,11 @@ function missingOf({ instancePath, params }: SchemaError, at: string): Refusal {
 
 export function missingField(path: string): Refusal {
   return refuse("missing_required_field", `Missing \`${path}\` field.`);
+}
+
+/** Of a request that has no body. `wanted`: what it should hold. */
+export function missingBody(wanted: string): Refusal {
+  return refuse("missing_required_field", `The request has no body. Send ${wanted}.`);
 }
 
 function depth(error: SchemaError): number {

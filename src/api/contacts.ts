@@ -23,7 +23,7 @@ import type { Sql } from "../record/db/connect.ts";
 import type { Contact, ContactChange, ContactFields, GivenConsent, OptIn } from "../rules/contact.ts";
 import { PROPERTIES_BYTES_MAX, TAGS_MAX } from "../rules/contact.ts";
 import { AUDIENCE_NAMES, audienceId, unknownAudience, visibleAudience } from "./audiences.ts";
-import { checker, missingField } from "./check.ts";
+import { checker, missingBody, missingField } from "./check.ts";
 import { lacks } from "./gate.ts";
 import type { Json } from "./json.ts";
 import { envelope, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
@@ -383,6 +383,7 @@ async function edit(parts: ContactParts, call: Call, find: FindTarget): Promise<
 
 async function tag(parts: ContactParts, call: Call, find: FindTarget): Promise<Answer> {
   const locate = find(parts, call);
+  if (call.body === undefined) throw missingBody("tags in `add` or `remove`");
   const body = checkTags(call.body);
   const { add: added, remove: removed } = { add: body.add ?? [], remove: body.remove ?? [] };
   if (added.length + removed.length === 0)

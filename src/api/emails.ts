@@ -19,7 +19,7 @@ import { isStreamName, nameOfStream } from "../rules/stream.ts";
 import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted } from "../submit.ts";
 import type { TemplateCache } from "../template/cache.ts";
 import { turn } from "../turn.ts";
-import { checker } from "./check.ts";
+import { checker, missingBody } from "./check.ts";
 import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
@@ -231,6 +231,7 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
   const key = idempotencyKey(call);
   const isPermissive = validationMode(call) === "permissive";
   const { body } = call;
+  if (body === undefined) throw missingBody("an array of e-mails");
   if (!Array.isArray(body)) throw refuse("validation_error", "The request body must be an array of e-mails.");
   if (body.length === 0 || body.length > BATCH_MAX)
     throw refuse(

@@ -6,7 +6,7 @@ import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { insertReports, type NewReport } from "../record/mail/reports.ts";
-import { checker } from "./check.ts";
+import { checker, missingBody } from "./check.ts";
 import type { Json } from "./json.ts";
 import { Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
@@ -58,6 +58,7 @@ export function feedbackRoutes(parts: FeedbackParts): Route[] {
 }
 
 async function take({ sql, clock }: FeedbackParts, { caller, body }: Call): Promise<Answer> {
+  if (body === undefined) throw missingBody("an array of reports");
   if (!Array.isArray(body) || body.length === 0 || body.length > ITEMS_MAX)
     throw refuse("validation_error", `The request body must be an array of 1 to ${ITEMS_MAX} reports.`);
   const reports = body.map((item, n) => readItem(item, n, caller.workspaceId, clock.now()));

@@ -152,6 +152,44 @@ describe("then the body", () => {
       name: "validation_error",
     });
   });
+  test("a body of `null` is no object, also where no field is required", async () => {
+    const { body: audience } = await ws.client.post<{ id: string }>("/audiences", { name: "Readers" });
+    const contacts = `/audiences/${audience.id}/contacts`;
+    await ws.client.post(contacts, { email: "ann@x.example" });
+    const asked = [
+      ["PATCH", `${contacts}/ann@x.example`],
+      ["POST", `${contacts}/ann@x.example/tags`],
+      ["POST", contacts],
+      ["POST", "/emails"],
+      ["POST", "/events"],
+      ["PUT", "/templates/of-null"],
+    ] as const;
+    for (const [method, path] of asked)
+      expect((await ws.client.call<Refusal>(method, path, "null")).body, `${method} ${path}`).toMatchObject({
+        statusCode: 422,
+        name: "validation_error",
+      });
+  });
+  test("no body is a missing one where it must be an array or have a field of several", async () => {
+    const { body: audience } = await ws.client.post<{ id: string }>("/audiences", { name: "Readers" });
+    const contacts = `/audiences/${audience.id}/contacts`;
+    await ws.client.post(contacts, { email: "ann@x.example" });
+    for (const path of ["/emails/batch", "/feedback", `${contacts}/ann@x.example/tags`])
+      expect((await ws.client.post<Refusal>(path)).body, path).toMatchObject({
+        statusCode: 422,
+        name: "missing_required_field",
+      });
+  });
+  test("a day has no 25th hour", async () => {
+    for (const time of ["2026-01-01T24:00:00Z", "2026-01-01T00:00:00+24:00"])
+      expect(
+        (await ws.client.post<Refusal>("/emails", mail({ scheduled_at: time }))).body,
+        time,
+      ).toMatchObject({
+        statusCode: 422,
+        name: "validation_error",
+      });
+  });
   test("batches hold 1 to 100 e-mails", async () => {
     for (const count of [0, 101])
       expect((await ws.client.post<Refusal>("/emails/batch", Array(count).fill(mail()))).body.name).toBe(
