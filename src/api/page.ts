@@ -48,6 +48,7 @@ const LIMIT_MAX = 100;
 export function pageOf(query: URLSearchParams, filters: readonly string[] = []): Page {
   refuseFilters(query, filters);
   const after = cursor(query, "cursor") ?? cursor(query, "after");
+  refuseRepeated(query, ["limit", "cursor", "after", "before", ...filters]);
   const before = cursor(query, "before");
   const given = ["cursor", "after", "before"].filter((name) => query.has(name));
   if (given.length > 1)
@@ -122,6 +123,13 @@ function refuseFilters(query: URLSearchParams, filters: readonly string[]): void
 }
 
 function plainName(name: string): string {
+/** Of two values one would be ignored. */
+function refuseRepeated(query: URLSearchParams, names: readonly string[]): void {
+  for (const name of names)
+    if (query.getAll(name).length > 1)
+      throw refuse("invalid_parameter", `The \`${name}\` parameter may be given only once.`);
+}
+
   return name
     .replace(/[[.].*$/s, "")
     .replace(/[_-]/g, "")

@@ -103,6 +103,9 @@ test("at most one position, and only ids", async () => {
     "?cursor=abc",
     "?before=",
     "?after=1' or '1'='1",
+    `?cursor=${ids[0]}&cursor=${ids[1]}`,
+    "?limit=2&limit=3",
+    "?status=bounced&status=delivered",
     ...["0", "101", "1.5", "-1", "", "abc", "1e1", "0x10", " 5", "999999999999"].map(
       (limit) => `?limit=${encodeURIComponent(limit)}`,
     ),
