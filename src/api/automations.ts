@@ -16,6 +16,7 @@ import { defaultAudience } from "../record/contacts/audiences.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { visibleAudience } from "./audiences.ts";
 import { documentOf, type Graph, graphOf } from "./automationgraph.ts";
+import { firstChars } from "./chars.ts";
 import { checker, missingField } from "./check.ts";
 import type { Json } from "./json.ts";
 import { envelope, LIST_QUERY, oneOf, pageOf } from "./page.ts";
@@ -367,9 +368,9 @@ async function update(parts: AutomationParts, call: Call): Promise<Answer> {
 
 async function duplicate(parts: AutomationParts, call: Call): Promise<Answer> {
   const found = await find(parts, call);
-  let name = `Copy of ${found.name}`.slice(0, COPY_NAME_CHARS_MAX);
+  let name = firstChars(`Copy of ${found.name}`, COPY_NAME_CHARS_MAX);
   if ((await findAutomation(parts.reads, call.caller.workspaceId, name))?.name === name)
-    name = `${name.slice(0, COPY_NAME_CHARS_MAX - 20)} ${clockMark(parts.clock.now())}`;
+    name = `${firstChars(name, COPY_NAME_CHARS_MAX - 20)} ${clockMark(parts.clock.now())}`;
   return answer(201, await applied(parts, call, { ...(found.document as Document), name }, "paused"));
 }
 

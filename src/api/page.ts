@@ -2,6 +2,7 @@
 import { identity, parseMailbox } from "../address.ts";
 import { isUuid } from "../ids.ts";
 import type { Page } from "../record/mail/read.ts";
+import { charsOf } from "./chars.ts";
 import { refuse } from "./problem.ts";
 
 /** What parameters hold that are no plain text, for the description of the API. */
@@ -47,8 +48,8 @@ const LIMIT_MAX = 100;
 /** `filters`: those that the list has. */
 export function pageOf(query: URLSearchParams, filters: readonly string[] = []): Page {
   refuseFilters(query, filters);
-  const after = cursor(query, "cursor") ?? cursor(query, "after");
   refuseRepeated(query, ["limit", "cursor", "after", "before", ...filters]);
+  const after = cursor(query, "cursor") ?? cursor(query, "after");
   const before = cursor(query, "before");
   const given = ["cursor", "after", "before"].filter((name) => query.has(name));
   if (given.length > 1)
@@ -98,7 +99,7 @@ export function oneOf<T extends string>(
 
 export function textIn(query: URLSearchParams, name: string, charsMax: number): string | null {
   const text = query.get(name);
-  if (text !== null && (text === "" || text.length > charsMax || text.includes("\0")))
+  if (text !== null && (text === "" || charsOf(text) > charsMax || text.includes("\0")))
     throw refuse("invalid_parameter", `\`${name}\` must have 1 to ${charsMax} characters, without U+0000.`);
   return text;
 }
@@ -122,7 +123,6 @@ function refuseFilters(query: URLSearchParams, filters: readonly string[]): void
       );
 }
 
-function plainName(name: string): string {
 /** Of two values one would be ignored. */
 function refuseRepeated(query: URLSearchParams, names: readonly string[]): void {
   for (const name of names)
@@ -130,6 +130,7 @@ function refuseRepeated(query: URLSearchParams, names: readonly string[]): void 
       throw refuse("invalid_parameter", `The \`${name}\` parameter may be given only once.`);
 }
 
+function plainName(name: string): string {
   return name
     .replace(/[[.].*$/s, "")
     .replace(/[_-]/g, "")

@@ -19,6 +19,7 @@ import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { SOURCE_CHARS_MAX } from "../template/parse.ts";
 import type { VariableUse } from "../template/variables.ts";
+import { firstChars } from "./chars.ts";
 import { checker } from "./check.ts";
 import type { Json } from "./json.ts";
 import { jsonInTurns } from "./jsonturns.ts";
@@ -230,7 +231,7 @@ async function duplicate({ reads, clock }: TemplateParts, { caller, params }: Ca
   if (!found) throw unknownTemplate();
   const now = clock.now();
   const copy = { workspaceId: caller.workspaceId, id: newId(now), externalId: null };
-  const name = `Copy of ${found.name}`.slice(0, NAME_CHARS_MAX);
+  const name = firstChars(`Copy of ${found.name}`, NAME_CHARS_MAX);
   await insertTemplate(reads, copy, { ...found, name }, new Date(now));
   return answer(201, copy.id);
 }

@@ -191,6 +191,13 @@ describe("a template is", () => {
     });
   });
 
+  test("copied under a name that is cut between characters", async () => {
+    await put("long", { html: "x", name: "\u{1f4e8}".repeat(200) });
+    const { id } = (await ws.client.post<{ id: string }>("/templates/long/duplicate")).body;
+    const { name } = (await ws.client.get<Template>(`/templates/${id}`)).body;
+    expect(name).toBe(`Copy of ${"\u{1f4e8}".repeat(192)}`);
+  });
+
   test("for keys that may", async () => {
     const reader = (await ws.key(["templates:read"])).client;
     const writer = (await ws.key(["templates:write"])).client;

@@ -166,6 +166,10 @@ describe("an automation", () => {
     const copy = (await ws.client.post<{ id: string }>(`/automations/${id}/duplicate`)).body.id;
     expect(await get(copy)).toMatchObject({ name: `Copy of ${name}`, status: "disabled" });
     expect((await ws.client.post(`/automations/${id}/duplicate`)).status).toBe(201);
+    const long = await create(plain());
+    await ws.client.call("PATCH", `/automations/${long}`, { name: "\u{1f4e8}".repeat(200) });
+    const cut = (await ws.client.post<{ id: string }>(`/automations/${long}/duplicate`)).body.id;
+    expect(await get(cut)).toMatchObject({ name: `Copy of ${"\u{1f4e8}".repeat(192)}` });
     const listed = async (query: string) =>
       (await ws.client.get<{ data: { id: string }[] }>(`/automations?limit=100${query}`)).body.data.map(
         ({ id }) => id,

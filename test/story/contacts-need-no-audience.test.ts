@@ -228,6 +228,18 @@ describe("filters", () => {
     expect(await tagged()).toEqual([]);
   });
 
+  test("a tag of as many characters as one may have is found, whatever alphabet it is in", async () => {
+    const tag = "\u{1f4e8}".repeat(100);
+    const id = await added({ email: address(), tags: [tag] });
+    for (const path of ["/contacts", `/audiences/${audience}/contacts`]) {
+      const { status, body } = await ws.client.get<List>(`${path}?tag=${encodeURIComponent(tag)}`);
+      expect(status, path).toBe(200);
+      if (path === "/contacts") expect(body.data.map((one) => one.id)).toEqual([id]);
+    }
+    const tooLong = encodeURIComponent(`${tag}x`);
+    expect((await ws.client.get<Refusal>(`/contacts?tag=${tooLong}`)).body.name).toBe("invalid_parameter");
+  });
+
   test.each(["status=open", "status=", "tag=", "tag=%00", "email=nobody", `tag=${"x".repeat(101)}`])(
     "%s is refused",
     async (query) => {
