@@ -179,10 +179,11 @@ function findRoute(router: Router, { method, path }: KnownRequest): { route: Rou
 }
 
 function checkPermission(route: Route, { permissions }: Caller, query: URLSearchParams): void {
-  if (!route.permissions.some((permission) => allows(permissions, permission)))
-    throw lacks(route.permissions[0] as Permission);
+  // the one that would have been enough is named
   const wanted = route.permissionByQuery?.(query);
   if (wanted && !allows(permissions, wanted)) throw lacks(wanted);
+  if (!route.permissions.some((permission) => allows(permissions, permission)))
+    throw lacks(route.permissions[0] as Permission);
 }
 
 export function lacks(permission: Permission): Refusal {

@@ -610,13 +610,17 @@ function importing(audience: string) {
   };
 }
 
-/** One that lacks the route's own permission is told of that first. */
+/** What a query asks for is known with the route; what a body asks for, after it: the route's own comes first. */
 function refusal(name: string, row: Row, permission: Permission): string {
-  const [asked = ""] = name.split(/\?| \(/);
+  const [asked = ""] = name.split(" (");
+  if (name.includes("?")) return lacking(row.needs[0] ?? "full");
   const route = ROUTES[asked] as Row;
   const isShort = !route.needs.includes(permission);
-  const lacking = isShort ? (route.needs[0] ?? "full") : (row.needs[0] ?? "full");
-  return `This API key lacks the \`${lacking}\` permission.`;
+  return lacking((isShort ? route.needs[0] : row.needs[0]) ?? "full");
+}
+
+function lacking(permission: Permission): string {
+  return `This API key lacks the \`${permission}\` permission.`;
 }
 
 let made = 0;
