@@ -69,6 +69,23 @@ test("only what was accepted is remembered", async () => {
   expect((await ws.client.post("/emails", mail(), under("c"))).status).toBe(200);
 });
 
+test("a permissive batch of which nothing was right is an answer, too", async () => {
+  const permissive = { ...under("none"), "x-batch-validation": "permissive" };
+  const first = await ws.client.post<{ data: unknown[]; errors: unknown[] }>(
+    "/emails/batch",
+    [mail({ to: "nobody" })],
+    permissive,
+  );
+  expect(first).toMatchObject({ status: 200, body: { data: [], errors: [{ index: 0 }] } });
+  expect((await ws.client.post("/emails/batch", [mail({ to: "nobody" })], permissive)).body).toEqual(
+    first.body,
+  );
+  expect((await ws.client.post<Refusal>("/emails/batch", [mail()], permissive)).body).toMatchObject({
+    statusCode: 409,
+    name: "invalid_idempotent_request",
+  });
+});
+
 test("a used up quota still answers what was accepted before", async () => {
   const free = await api.workspace("free", { emails_per_day: 1 });
   const first = await free.client.post("/emails", mail(), under("d"));
