@@ -19,10 +19,15 @@ export function patterned(pattern: string, words: string, options: { description
   return Type.String({ pattern, ...options });
 }
 
+const LIMITS = new Set(["minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum", "pattern"]);
+
 /** `errors` are those of one value: more than one when the schema allows alternatives. */
 export function faultWords(errors: readonly SchemaError[], schema: TSchema): string {
   const constants = errors.filter(({ keyword }) => keyword === "const");
   if (constants.length > 0) return `must be ${either(constants.map(constantWords))}`;
+  // of alternatives it has the type of one, and breaks its limit
+  const limit = errors.find(({ keyword }) => LIMITS.has(keyword));
+  if (limit) return limitWords(limit);
   const types = errors.filter(({ keyword }) => keyword === "type");
   if (types.length > 0) return `must be ${either(types.map((error) => typeWords(error, schema)))}`;
   return errors[0] ? limitWords(errors[0]) : "is not valid";

@@ -2,12 +2,15 @@
 import Type from "typebox";
 import { describe, expect, test } from "vitest";
 import { checker } from "../../src/api/check.ts";
+import { AddContact, TagContact } from "../../src/api/contacts.ts";
 import { SendEmail } from "../../src/api/letter.ts";
 import { Refusal } from "../../src/api/problem.ts";
 import { checkPolicy, DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { checkScenario } from "../../src/capacity/workload.ts";
 
 const check = checker(SendEmail);
+const checkContact = checker(AddContact, { keepsNull: true });
+const checkTagging = checker(TagContact, { keepsNull: true });
 const refusalOf = (run: () => unknown): string => {
   try {
     run();
@@ -41,6 +44,24 @@ describe("a send", () => {
     ],
   ])("%j: %s", (body, message) => {
     expect(refusalOf(() => check(body))).toBe(message);
+  });
+
+  test("of a field that may be null says what is wrong with a value of the other type", () => {
+    const content = "";
+    const long = "x".repeat(256);
+    expect(refusalOf(() => check({ attachments: [{ content, content_type: long }] }))).toBe(
+      "The `attachments[0].content_type` field must have at most 255 characters.",
+    );
+    const given = { email: "ann@x.example", first_name: "x".repeat(201) };
+    expect(refusalOf(() => checkContact(given))).toBe(
+      "The `first_name` field must have at most 200 characters.",
+    );
+    expect(refusalOf(() => checkContact({ ...given, first_name: 5 }))).toBe(
+      "The `first_name` field must be a string or null.",
+    );
+    expect(refusalOf(() => checkTagging({ add: Array(51).fill("a") }))).toBe(
+      "The `add` field must have at most 50 items.",
+    );
   });
 
   test("names the item of a batch that it stands in", () => {
