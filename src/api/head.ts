@@ -56,7 +56,8 @@ export function readHead(req: HttpRequest, method: string): RequestHead {
   req.forEach((name, value) => {
     switch (name) {
       case "authorization":
-        head.authorization ||= value;
+        // of two neither is a key
+        head.authorization += head.authorization === "" ? value : `, ${value}`;
         break;
       case "origin":
         head.origin ||= value;

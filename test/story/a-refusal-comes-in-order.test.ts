@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -17,6 +18,15 @@ async function raw(method: string, path: string, headers: Record<string, string>
     ...(body === undefined ? {} : { body }),
   });
   return { status: response.status, headers: response.headers, body: (await response.json()) as Refusal };
+}
+
+/** To bytes that fetch would not send. */
+async function answerTo(port: number, host: string, bytes: string): Promise<Refusal> {
+  const socket = connect(port, host);
+  socket.end(bytes);
+  let answer = "";
+  for await (const chunk of socket) answer += chunk;
+  return JSON.parse(answer.slice(answer.indexOf("\r\n\r\n")));
 }
 
 describe("before anything else, who is asking", () => {
@@ -55,6 +65,27 @@ describe("before anything else, who is asking", () => {
     expect((await raw("GET", "/api/v1/emails", { authorization: `bEaReR ${ws.client.key}` })).status).toBe(
       200,
     );
+  });
+  test("of two keys neither is taken", async () => {
+    const authorization = `authorization: Bearer ${ws.client.key}\r\n`;
+    const other = "authorization: Bearer pr_live_other\r\n";
+    const { hostname, port } = new URL(api.url);
+    for (const both of [authorization + other, other + authorization, authorization + authorization]) {
+      const { statusCode, name } = await answerTo(
+        Number(port),
+        hostname,
+        `GET /api/v1/emails HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${both}\r\n`,
+      );
+      expect([statusCode, name]).toEqual([401, "invalid_api_key"]);
+    }
+  });
+  test("the description of the API is open to a GET alone", async () => {
+    expect((await fetch(`${api.url}/api/v1/openapi.json`)).status).toBe(200);
+    for (const method of ["POST", "DELETE"])
+      expect((await raw(method, "/api/v1/openapi.json", {})).body.name).toBe("missing_api_key");
+    expect((await raw("OPTIONS", "/api/v1/openapi.json", {})).body.name).toBe("browser_request_blocked");
+    const authorization = `Bearer ${ws.client.key}`;
+    expect((await raw("POST", "/api/v1/openapi.json", { authorization })).status).toBe(404);
   });
 });
 
