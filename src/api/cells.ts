@@ -12,7 +12,7 @@ import { INVALID_KEY, keyTextOf, type PassedRequest, pass } from "./gate.ts";
 import { CONFIRM_PATH, UNSUBSCRIBE_PATH } from "./pages.ts";
 import { Refusal } from "./problem.ts";
 import { type Answer, isOfApi } from "./routes.ts";
-import { answerOf, handlePassed, type Server, type ServerParts } from "./server.ts";
+import { answerOf, handlePassed, openPage, type Server, type ServerParts } from "./server.ts";
 import { SHARED_PATH } from "./share.ts";
 
 /** Says in which cell, by its number, a workspace is; null: in none. */
@@ -66,7 +66,7 @@ export class CellServer {
 
   async #answer(exchange: Exchange): Promise<Answer> {
     const home = this.#cells[HOME] as ServerParts;
-    if (home.open.has(exchange.path)) return answerOf(home, exchange);
+    if (openPage(home, exchange)) return answerOf(home, exchange);
     if (!isOfApi(exchange.path)) return this.#answerLink(exchange);
     const text = keyTextOf(exchange.head.authorization);
     const bearer = text === null ? null : home.gate.readKey(text);

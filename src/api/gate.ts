@@ -206,7 +206,7 @@ async function readBody(route: Route, exchange: KnownRequest): Promise<Received>
   if (contentLength > bytesMax) throw new Refusal(TOO_LARGE);
   const isRead = route.takesForm
     ? boundaryOf(contentType) !== null
-    : /^application\/json *(;|$)/i.test(contentType);
+    : /^application\/json[ \t]*(;|$)/i.test(contentType);
   if (contentEncoding !== "" || !isRead) throw new Refusal(route.takesForm ? NOT_FORM_TYPE : NOT_JSON_TYPE);
   return bytesOf(await exchange.body(bytesMax));
 }

@@ -189,8 +189,13 @@ function count({ method, route, status }: Exchange, ms: number): void {
   TOOK.note(ms / 1_000, name);
 }
 
+/** Below the API's path only what is read is open. */
+export function openPage({ open }: ServerParts, { method, path }: Exchange): OpenPage | undefined {
+  return method === "GET" || !isOfApi(path) ? open.get(path) : undefined;
+}
+
 export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {
-  const open = parts.open.get(exchange.path);
+  const open = openPage(parts, exchange);
   if (open) return open(exchange);
   if (!isOfApi(exchange.path)) {
     for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);

@@ -138,6 +138,10 @@ describe("then the body", () => {
     expect(
       (await ws.client.post("/emails", mail(), { "content-type": "application/json; charset=utf-8" })).status,
     ).toBe(200);
+    expect(
+      (await ws.client.post("/emails", mail(), { "content-type": "application/json\t;charset=utf-8" }))
+        .status,
+    ).toBe(200);
   });
   test("nothing that cannot be stored, and nothing too deep", async () => {
     const deep = `${'{"a":'.repeat(40)}1${"}".repeat(40)}`;
