@@ -102,6 +102,8 @@ function limitWords({ keyword, message, params }: SchemaError): string {
       return `must be more than ${limit}`;
     case "exclusiveMaximum":
       return `must be less than ${limit}`;
+    case "enum":
+      return `must be ${either((params.allowedValues as unknown[]).map((value) => JSON.stringify(value)))}`;
     case "pattern":
       return `must be ${patternWords.get(String(params.pattern)) ?? "in another form"}`;
     default:

@@ -5,11 +5,13 @@ import { checker } from "../../src/api/check.ts";
 import { AddContact, TagContact } from "../../src/api/contacts.ts";
 import { SendEmail } from "../../src/api/letter.ts";
 import { Refusal } from "../../src/api/problem.ts";
+import { NewSuppressionBody } from "../../src/api/suppressions.ts";
 import { checkPolicy, DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { checkScenario } from "../../src/capacity/workload.ts";
 
 const check = checker(SendEmail);
 const checkContact = checker(AddContact, { keepsNull: true });
+const checkSuppression = checker(NewSuppressionBody);
 const checkTagging = checker(TagContact, { keepsNull: true });
 const refusalOf = (run: () => unknown): string => {
   try {
@@ -61,6 +63,12 @@ describe("a send", () => {
     );
     expect(refusalOf(() => checkTagging({ add: Array(51).fill("a") }))).toBe(
       "The `add` field must have at most 50 items.",
+    );
+  });
+
+  test("of a field with certain values names them", () => {
+    expect(refusalOf(() => checkSuppression({ email: "ann@x.example", reason: "spam" }))).toBe(
+      'The `reason` field must be "bounce", "complaint" or "manual".',
     );
   });
 
