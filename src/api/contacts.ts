@@ -313,11 +313,12 @@ async function addAnywhere(parts: ContactParts, call: Call): Promise<Answer> {
   const { reads, clock } = parts;
   const { workspaceId } = call.caller;
   const { audience_id, segments, ...body } = checkAddAnywhere(call.body);
-  if (audience_id && segments)
+  const isNamed = audience_id !== undefined && audience_id !== null;
+  if (isNamed && segments)
     throw refuse("validation_error", "Only one of `audience_id` and `segments` may be given.");
   refuseTopics(call.body);
   const change = addition(parts, body);
-  const named = audience_id
+  const named = isNamed
     ? [idInBody(audience_id, "audience_id")]
     : (segments ?? []).map(({ id }, n) => idInBody(id, `segments[${n}].id`));
   const wanted = [...new Set(named)];

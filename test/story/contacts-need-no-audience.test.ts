@@ -211,6 +211,17 @@ describe("filters", () => {
     expect(all.data.map(({ id }) => id)).toEqual(wanted);
   });
 
+  test("an empty id names no audience, not the default one", async () => {
+    const email = address();
+    for (const audience_id of ["", " "])
+      expect((await ws.client.post<Refusal>("/contacts", { email, audience_id })).body).toMatchObject({
+        statusCode: 422,
+        name: "validation_error",
+        message: "The `audience_id` field must be a UUID.",
+      });
+    expect((await ws.client.get(`/contacts/${email}`)).status).toBe(404);
+  });
+
   test("tags follow their contact", async () => {
     const tagged = async () =>
       (await ws.client.get<List>(`/contacts?tag=moving`)).body.data.map(({ id }) => id);
