@@ -4,6 +4,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { type EventRow, readEvents } from "../record/outbox/outbox.ts";
 import { eventId, shownEvent } from "../webhooks/payload.ts";
 import { refuseLimited } from "./audiences.ts";
+import { refuseIgnored } from "./page.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { Count, inner, Named, shape, Text, Time } from "./shapes.ts";
@@ -37,6 +38,7 @@ export function eventLogRoutes(lists: () => Sql): Route[] {
 
 async function read(sql: Sql, { caller, query }: Call): Promise<Answer> {
   refuseLimited(caller, "read the event log, which tells of all contacts");
+  refuseIgnored(query);
   const after = wholeOf(query, "after", 0, 0, Number.MAX_SAFE_INTEGER);
   const limit = wholeOf(query, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX);
   const { events, isMore } = await readEvents(sql, caller.workspaceId, after, limit);

@@ -41,20 +41,26 @@ const FILTERS: ReadonlySet<string> = new Set(
     "state filter filters where q query search",
   ].flatMap((names) => names.split(" ").map(plainName)),
 );
+const POSITIONS = ["cursor", "after", "before"];
 const FILTER_CHARS_SHOWN = 50;
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
 /** `filters`: those that the list has. */
 export function pageOf(query: URLSearchParams, filters: readonly string[] = []): Page {
-  refuseFilters(query, filters);
-  refuseRepeated(query, ["limit", "cursor", "after", "before", ...filters]);
+  refuseIgnored(query, filters);
   const after = cursor(query, "cursor") ?? cursor(query, "after");
   const before = cursor(query, "before");
-  const given = ["cursor", "after", "before"].filter((name) => query.has(name));
+  return { after, before, limit: limitOf(query) };
+}
+
+/** What a list would ignore, and its caller would not expect it to: other filters, and a second value or position. */
+export function refuseIgnored(query: URLSearchParams, filters: readonly string[] = []): void {
+  refuseFilters(query, filters);
+  refuseRepeated(query, ["limit", ...POSITIONS, ...filters]);
+  const given = POSITIONS.filter((name) => query.has(name));
   if (given.length > 1)
     throw refuse("invalid_parameter", `Only one of \`${given.join("` and `")}\` may be given.`);
-  return { after, before, limit: limitOf(query) };
 }
 
 /** `rows` holds one more than the page when more follow. */
@@ -137,7 +143,7 @@ function plainName(name: string): string {
     .toLowerCase();
 }
 
-function limitOf(query: URLSearchParams): number {
+export function limitOf(query: URLSearchParams): number {
   const text = query.get("limit");
   if (text === null) return LIMIT_DEFAULT;
   const limit = Number(text);

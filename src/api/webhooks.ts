@@ -32,7 +32,7 @@ import { eventId, sequenceOf, shownEvent } from "../webhooks/payload.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { refuseLimited } from "./audiences.ts";
 import { checker } from "./check.ts";
-import { envelope, LIST_QUERY, pageOf } from "./page.ts";
+import { envelope, LIST_QUERY, limitOf, pageOf, refuseIgnored } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
@@ -369,8 +369,9 @@ async function attempts({ reads, lists }: Owning, call: Call): Promise<Answer> {
 async function sent({ reads, lists }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const { query } = call;
+  refuseIgnored(query);
   const after = query.get("after") ?? query.get("cursor");
-  const { limit } = pageOf(new URLSearchParams({ limit: query.get("limit") ?? "20" }));
+  const limit = limitOf(query);
   const before = after === null ? Number.MAX_SAFE_INTEGER : sequenceIn(after);
   const rows = (await listSent(lists(), key, before, limit)).map((row) => ({ ...row, id: eventId(row) }));
   return ok(envelope(rows, { after, before: null, limit }, listedEvent));

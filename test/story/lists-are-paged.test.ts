@@ -122,7 +122,12 @@ test("no list ignores a filter: that would answer with everything", async () => 
     "/contacts",
     ...["audiences", "segments"].map((name) => `/${name}/${audience.id}/contacts`),
   ];
-  const lists = ["/emails", "/audiences", "/segments", "/templates", ...ofContacts];
+  const { body: webhook } = await ws.client.post<{ id: string }>("/webhooks", {
+    endpoint: "https://hooks.example.net/",
+    events: ["email.sent"],
+  });
+  const ofEvents = ["/events/log", `/webhooks/${webhook.id}/events`, `/webhooks/${webhook.id}/attempts`];
+  const lists = ["/emails", "/audiences", "/segments", "/templates", ...ofContacts, ...ofEvents];
   const filters = {
     ...{ status: "bounced", to: "a@x.com", subject: "Hi", tag: "a:b", api_key_id: ids[0], stream: "bulk" },
     ...{
