@@ -54,7 +54,16 @@ export type Receiver = keyof typeof RECEIVERS;
 /** Everything named must hold; the first rule that does decides. */
 export type ReceiverRule = {
   /** For readers. With `isFrom` the host that answered must be theirs, since the words alone are common. */
-  receiver: Receiver | "qmail" | "exim" | "postfix" | "exchange" | "zimbra" | "comcast" | "orange";
+  receiver:
+    | Receiver
+    | "qmail"
+    | "exim"
+    | "postfix"
+    | "exchange"
+    | "zimbra"
+    | "comcast"
+    | "orange"
+    | "t-online";
   isFrom?: true;
   /** RFC 3463 without its class, whatever the class. */
   detail?: string;
@@ -148,6 +157,7 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     source: GOOGLE_ERRORS,
   },
   // Yahoo and AOL
+  { receiver: "yahoo", literal: "(554.30)", reason: "mailbox_disabled", source: YAHOO_ERRORS },
   {
     receiver: "yahoo",
     phrase: "delivery error dd .. (user|address) doesnt have",
@@ -215,6 +225,12 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   // Mail.ru
   {
     receiver: "mailru",
+    phrase: "local mailbox .. account is disabled",
+    reason: "mailbox_inactive",
+    source: "help.mail.ru: non-delivery messages",
+  },
+  {
+    receiver: "mailru",
     phrase: "message was not accepted invalid mailbox",
     reason: "user_unknown",
     source: "help.mail.ru: non-delivery messages",
@@ -264,6 +280,12 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     phrase: "mailbox unavailable or access denied",
     reason: "mailbox_inactive",
     source: QQ_ERRORS,
+  },
+  {
+    receiver: "tencent",
+    phrase: "domain may not exist or dns check failed",
+    reason: "sender",
+    source: `${QQ_ERRORS}: of the sender's domain`,
   },
   { receiver: "tencent", phrase: "mailbox not found", reason: "user_unknown", source: QQ_ERRORS },
   {
@@ -353,6 +375,12 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     reason: "blocked",
     source: "Cisco Secure Email: SenderBase rejection",
   },
+  {
+    receiver: "cisco",
+    literal: "#5.1.0 address rejected",
+    reason: "user_unknown",
+    source: "Cisco Secure Email: the words of a recipient that the directory does not know",
+  },
   // Mail servers
   {
     receiver: "qmail",
@@ -415,8 +443,21 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     reason: "user_unknown",
     source: "postmaster.comcast.net: error codes",
   },
-  { receiver: "orange", phrase: "ofr(004|005)*", reason: "rate_limited", source: "postmaster.orange.fr" },
-  { receiver: "orange", phrase: "ofr(506|999)*", reason: "spam", source: "postmaster.orange.fr" },
+  {
+    receiver: "comcast",
+    phrase: "error code .. bl0*",
+    reason: "blocked",
+    source: "postmaster.comcast.net: error codes",
+  },
+  {
+    receiver: "t-online",
+    literal: "ip=",
+    phrase: "a problem occurred ask your postmaster",
+    reason: "blocked",
+    source: "postmaster.t-online.de: error messages",
+  },
+  { receiver: "orange", phrase: "ofr ?(004|005)*", reason: "rate_limited", source: "postmaster.orange.fr" },
+  { receiver: "orange", phrase: "ofr ?(506|999)*", reason: "spam", source: "postmaster.orange.fr" },
 ];
 
 /** Named in a reply only by who blocks. Source: the lists themselves. */
@@ -497,6 +538,15 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "ящик .. переполнен*",
       "(превышен*|переполнен*) .. (квот*|ящик*|лимит*)",
       "квот* .. (превышен*|исчерпан*)",
+      "скринька .. переповнен*",
+      "(mailbox|postbus|brievenbus) .. vol",
+      "(skrzynk*|konto) .. (pełn*|przepełnion*)",
+      "schrank* .. (pln*|preplnen*)",
+      "(kutusu|kutunuz) .. dolu",
+      "(brevlada*|postlada*|postboks*|postkasse*|indbakke*|innboks*) .. (full|fuld|overfull)",
+      "postilaatik* .. (taynna|taysi)",
+      "(postafiok|postalada) .. (megtelt|tele)",
+      "(사서함*|메일함*|편지함*) .. (가득|초과)*",
       "(邮箱|信箱|空间|容量)已满",
       "(邮箱|信箱|空間|容量)已滿",
       "超出配额",
@@ -672,6 +722,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "temporar*",
       "(vorubergehend|temporaneamente|temporalmente|временно)",
       "(临时|一時的)",
+      "try again later",
       "host not found try again",
       "(cname|dns|mx|host) lookup .. temporar*",
       "servfail",
@@ -754,6 +805,8 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
       "security (reasons|policy|policies|restrict*)",
       "prohibited",
       "batv",
+      "nicht (berechtigt|erlaubt|zugelassen|autorisiert)",
+      "(pas|non|nao|no) .. (autorise*|autorizzat*|autorizad*)",
       "richtlinie*",
       "unzustellbar wegen",
       "politique",
@@ -955,6 +1008,12 @@ export const DEAD: readonly PhraseGroup[] = [
       "(usuario|destinatario|conta|caixa|endereco|utilizador|mailbox) .. (desconhecid*|inexistente|nao (existe|encontrad*|localizad*|valid*))",
       "(gebruiker|adres|postbus|mailbox|geadresseerde) .. (onbekend|bestaat niet|niet gevonden)",
       "onbekende (gebruiker|ontvanger)",
+      "(ukjent|ukendt) (mottaker|modtager|bruker|bruger|adresse|e post adresse)",
+      "okand (mottagare|anvandare|adress)",
+      "tuntematon (vastaanottaja|kayttaja)",
+      "ismeretlen (cimzett|felhasznalo)",
+      "(utilizator|destinatar) (necunoscut|inexistent)",
+      "αγνωστος (παραληπτης|χρηστης)",
       "(uzytkownik|uzytkownika|konto|adres|skrzynka|odbiorca) .. (nieznany|nie istnieje|nie znaleziono|nie zosta*)",
       "(nieznany|nie ma takiego) (uzytkownik*|odbiorca|adresu|konta)",
       "(uzivatel|schranka|adresa|adresat) .. (neexistuje|neznam*|nenalezen*)",

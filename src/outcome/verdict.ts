@@ -181,10 +181,16 @@ const ELISION = /(?<!\p{L})(\p{L})['’](?=\p{L})/gu;
 function wordsOf(text: string): string {
   const words: string[] = [" "];
   for (const token of text.replace(/\.(?=\p{Lu}\p{Ll})/gu, " ").split(SEPARATORS)) {
-    if (token.includes("@")) words.push("@ ");
+    if (token.includes("@")) words.push("@ ", plain(behindAddress(token)));
     else if (!isHostname(token)) words.push(plain(token.slice(0, WORD_CHARS_MAX)));
   }
   return words.join("").replace(WRAPPING, "").replace(/ +/g, " ");
+}
+
+/** As in `kim@example.net:blocked`. */
+function behindAddress(token: string): string {
+  const colon = token.indexOf(":", token.lastIndexOf("@"));
+  return colon < 0 ? "" : token.slice(colon + 1, colon + 1 + WORD_CHARS_MAX);
 }
 
 function isHostname(token: string): boolean {

@@ -52,6 +52,41 @@ describe("a list of curated replies", () => {
   });
 });
 
+describe("replies in more languages and from more receivers", () => {
+  test.each([
+    "550 Message was not accepted -- invalid mailbox. Local mailbox lazy@mail.test is unavailable: account is disabled",
+    "550 Domain may not exist or DNS check failed [192.0.2.7]. https://service.mail.qq.com/detail/122/74",
+    "550 5.1.1 Mailbox van ontvanger is vol",
+    "550 5.1.1 Skrzynka odbiorcy jest pełna",
+    "550 5.1.1 Alıcının posta kutusu dolu",
+    "550 5.1.1 Mottagarens brevlåda är full",
+    "550 5.1.1 A postafiók megtelt",
+    "550 5.1.1 사서함이 가득 찼습니다",
+    "550 5.1.1 Sie sind nicht berechtigt, an diesen Verteiler zu senden",
+    "550 User's mailbox does not exist on this server at this time, please try again later",
+    "554 IP=192.0.2.7 - A problem occurred. (Ask your postmaster for help or to contact tosa@rx.t-online.test to clarify.)",
+    "550 5.2.0 192.0.2.7 blocked. Error code: 554ip BL000010",
+    "550 5.2.0 Mail rejete. Mail rejected. ofr_506 [506]",
+    "550 permanent failure for one or more recipients (kim@corp.test:blocked)",
+  ])("somebody may be there: %s", (reply) => {
+    expect(categorySaid(reply)).not.toBe("hard");
+    expect(categoryReported(reply)).not.toBe("hard");
+  });
+
+  test.each([
+    "554 30 Sorry, your message to gone@yahoo.test cannot be delivered. This mailbox is disabled (554.30).",
+    "550 #5.1.0 Address rejected.",
+    "550 Ukjent mottaker",
+    "550 Okänd mottagare",
+    "550 Tuntematon vastaanottaja",
+    "550 Ismeretlen címzett",
+    "550 Utilizator necunoscut",
+    "550 Άγνωστος παραλήπτης",
+  ])("nobody is there: %s", (reply) => {
+    expect([categorySaid(reply), categoryReported(reply)]).toEqual(["hard", "hard"]);
+  });
+});
+
 describe("hard needs to be sure", () => {
   test.each<[string, string | null, string, string]>([
     ["a code without words", "5.1.1", "550 5.1.1", "hard user_unknown medium"],
