@@ -45,9 +45,11 @@ export function readReport(message: Buffer, to: "return path" | "feedback addres
   return withoutReport(whole, parts);
 }
 
+/** Somebody has read a mail, or deleted it unread. */
+const RECEIPT_TYPE = "message/disposition-notification";
 const STATUS_TYPES = ["message/delivery-status", "message/global-delivery-status"];
 /** They send a mail back too, and complain about nothing. */
-const OTHER_REPORTS = [...STATUS_TYPES, "message/disposition-notification"];
+const OTHER_REPORTS = [...STATUS_TYPES, RECEIPT_TYPE];
 
 /** What the message itself says goes before what a message attached to it says. */
 function firstOf(parts: readonly Part[], types: readonly string[]): Part | null {
@@ -133,6 +135,7 @@ function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
 }
 
 function withoutReport(whole: Part, parts: readonly Part[]): ReadReport {
+  if (firstOf(parts, [RECEIPT_TYPE])) return { kind: "ignored", reason: "a receipt of a mail that arrived" };
   const isReply = isAutomatic(whole.fields);
   const fates = isReply && !isOfMailSystem(whole.fields) ? [] : bounceInWords(whole.fields, wordsOf(parts));
   if (fates.length > 0) return { kind: "delivery", fates };
@@ -159,9 +162,17 @@ const AUTOMATIC_SUBJECT =
 
 function isAutomatic(fields: Fields): boolean {
   const submitted = field(fields, "auto-submitted").toLowerCase();
-  if (submitted !== "" && !submitted.startsWith("no")) return true;
+  return (submitted !== "" && !submitted.startsWith("no")) || isOfSomebodyAway(fields);
+}
+
+function isOfSomebodyAway(fields: Fields): boolean {
+  if (field(fields, "auto-submitted").toLowerCase().startsWith("auto-replied")) return true;
   if (AUTOMATIC_FIELDS.some((name) => fields.has(name))) return true;
   if (/auto.?reply|auto.?respond|vacation/i.test(field(fields, "precedence"))) return true;
+  return hasAutomaticSubject(fields);
+}
+
+function hasAutomaticSubject(fields: Fields): boolean {
   return AUTOMATIC_SUBJECT.test(field(fields, "subject").slice(0, 200));
 }
 
@@ -169,7 +180,7 @@ function isAutomatic(fields: Fields): boolean {
 function isOfMailSystem(fields: Fields): boolean {
   return (
     fields.has("x-failed-recipients") ||
-    /mailer-?daemon|mail delivery|postmaster/i.test(field(fields, "from"))
+    (/mailer-?daemon|mail delivery|postmaster/i.test(field(fields, "from")) && !hasAutomaticSubject(fields))
   );
 }
 
@@ -182,9 +193,11 @@ function complaintIn(parts: readonly Part[], to: "return path" | "feedback addre
   const report = firstOf(parts, ["message/feedback-report"]);
   const about = parts.find(({ isQuoted, depth }) => isQuoted && depth > 0) ?? null;
   const isOther = parts.some(({ type }) => OTHER_REPORTS.includes(type));
-  if (!report && (to !== "feedback address" || !about || isOther)) return null;
+  const [whole] = parts;
+  const isAnswer = whole !== undefined && isOfSomebodyAway(whole.fields);
+  if (!report && (to !== "feedback address" || !about || isOther || isAnswer)) return null;
   const said = report ? readFields(textOf(report)).fields : new Map();
-  const feedbackType = (field(said, "feedback-type") || "abuse").toLowerCase().slice(0, 40);
+  const feedbackType = /^[a-z][\w-]{0,39}/.exec(field(said, "feedback-type").toLowerCase())?.[0] ?? "abuse";
   if (NO_COMPLAINT.has(feedbackType))
     return { kind: "ignored", reason: `feedback of the type ${feedbackType}` };
   const header = about?.fields ?? quotedHeader(parts);

@@ -35,6 +35,30 @@ test.each(CATEGORIES)("a failure with %s and %s counts as %s", (status, diagnost
   expect(judged).toMatchObject({ kind: "told", told: { what: { kind: "bounced", category }, place: 0 } });
 });
 
+test.each([false, true])(
+  "a full mailbox beside a missing one suppresses nobody, in either order: %s",
+  (isTurned) => {
+    const groups = [
+      ["gone@example.net", "5.1.1", "smtp; 550 5.1.1 no such user"],
+      ["full@example.net", "5.2.2", "smtp; 552 5.2.2 mailbox full"],
+    ] as [string, string, string][];
+    const [[recipient, status, diagnostic], [other, statusOfOther, diagnosticOfOther]] = (
+      isTurned ? groups.reverse() : groups
+    ) as [[string, string, string], [string, string, string]];
+    const raw = dsn({ recipient, status, diagnostic }).replace(
+      "--r1\r\nContent-Type: message/rfc822",
+      `Final-Recipient: rfc822; ${other}\r\nAction: failed\r\nStatus: ${statusOfOther}\r\nDiagnostic-Code: ${diagnosticOfOther}\r\n\r\n--r1\r\nContent-Type: message/rfc822`,
+    );
+    expect(judge(report(raw))).toMatchObject({
+      told: {
+        what: { category: "soft" },
+        detail: expect.stringContaining("mailbox full"),
+        onlyFor: [recipient, other],
+      },
+    });
+  },
+);
+
 test("a delay is no bounce, and a success is nothing", () => {
   const delay = judge(report(dsn({ recipient: "a@example.net", action: "delayed", status: "4.4.1" })));
   expect(delay).toMatchObject({ told: { what: { kind: "delayed" } } });

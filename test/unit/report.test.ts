@@ -162,6 +162,14 @@ const NO_REPORTS: [what: string, message: string][] = [
     "somebody who answers",
     "From: a@x.example\nSubject: Re: Order 1\n\nMy order could not be delivered to <b@y.example>!\n",
   ],
+  [
+    "a mail system that is away",
+    "From: postmaster@x.example\nAuto-Submitted: auto-replied\nSubject: Out of office: Order 1\n\nNot delivered to me until Monday.\n",
+  ],
+  [
+    "a receipt",
+    "From: a@x.example\nSubject: Not read: Delivery failed\nContent-Type: multipart/report; report-type=disposition-notification; boundary=r\n\n--r\n\nThe delivery failed to be read.\n--r\nContent-Type: message/disposition-notification\n\nFinal-Recipient: rfc822; a@x.example\nDisposition: automatic-action/MDN-sent-automatically; deleted\n--r--\n",
+  ],
   ["nothing", ""],
   ["a header alone", "Subject: x"],
 ];
@@ -198,6 +206,10 @@ test("complaints: RFC 5965, as Yahoo and Microsoft write them, and with the head
     complaint: { recipient: "cross@outlook.com", messageId: "<id@x.example>", paths: [path] },
   });
   expect(read(jmrp, "return path").kind).toBe("ignored");
+  const away = jmrp.replace("complaint about message from 192.0.2.1", "Automatic reply: Order 1");
+  expect(read(away, "feedback address")).toEqual({ kind: "ignored", reason: "an automatic reply" });
+  const commented = arf({ header }).replace(/Feedback-Type:.*/i, "Feedback-Type: auth-failure (dmarc)");
+  expect(read(commented)).toEqual({ kind: "ignored", reason: "feedback of the type auth-failure" });
   const headerAlone = arf({ header }).replace(
     "Content-Type: message/rfc822",
     "Content-Type: text/rfc822-headers",
