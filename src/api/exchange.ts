@@ -22,7 +22,6 @@ import type { BodyBudget } from "./bodybudget.ts";
 import { BodyMemory } from "./bodymemory.ts";
 import { type RequestHead, readHead } from "./head.ts";
 import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
-import { largeBodies } from "./largebodies.ts";
 
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS_MAX = 10_000;
@@ -144,7 +143,6 @@ export class Exchange {
     if (this.#hasAnswered || this.#isGone) return;
     this.#hasAnswered = true;
     this.status = status;
-    largeBodies.over(this.#res);
     this.#forget();
     if (!this.#isComplete) this.#answerAndDrain(status, body, headers);
     else if (this.isLast) setImmediate(() => this.#answerLast(status, body, headers));
@@ -253,10 +251,7 @@ export class Exchange {
   }
 
   #onData(chunk: ArrayBuffer, isLast: boolean): void {
-    if (isLast) {
-      this.#isComplete = true;
-      largeBodies.over(this.#res);
-    }
+    if (isLast) this.#isComplete = true;
     if (this.#draining) {
       this.#drain(this.#draining, chunk.byteLength);
       return;
@@ -279,9 +274,7 @@ export class Exchange {
     this.#bytes += byteLength;
     this.#bytesHeld += byteLength;
     this.#memory ??= new BodyMemory();
-    const isLarge = Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX;
-    this.#memory.add(chunk, isLarge);
-    if (isLarge && !this.#isComplete) largeBodies.read(this.#res, byteLength);
+    this.#memory.add(chunk, Math.max(this.#bytes, this.head.contentLength) > MAIN_THREAD_BYTES_MAX);
     return true;
   }
 
@@ -311,7 +304,6 @@ export class Exchange {
 
   #onAborted(): void {
     this.#isGone = true;
-    largeBodies.gone(this.#res);
     if (this.#draining) clearTimeout(this.#draining.timer);
     this.#forget();
     this.#finish({ kind: "gone" });
