@@ -10,8 +10,7 @@ import { type Refusal, refuse } from "./problem.ts";
 
 /**
  * A function that hands the body back typed, or throws the refusal. A field that is `null` counts as absent unless
- * `keepsNull`. `at` is
- * the path of the body when it is an item of another: `[3].`
+ * `keepsNull`. `at` is the path of the body when it is an item of another: `[3].`
  */
 export function checker<S extends TSchema>(
   schema: S,
