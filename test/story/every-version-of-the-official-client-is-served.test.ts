@@ -6,9 +6,10 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { holdToDocument } from "../rig/document.ts";
+import { type OfficialVersion, officialClient } from "../rig/officialclient.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
-const VERSIONS = ["resend-6-0", "resend-6-3", "resend-6-4", "resend-6-18", "resend"];
+const VERSIONS: OfficialVersion[] = ["resend-6-0", "resend-6-3", "resend-6-4", "resend-6-18", "resend"];
 const NEWEST = "resend";
 const UNKNOWN = "01890000-0000-7000-8000-000000000000";
 
@@ -27,7 +28,6 @@ const realFetch = globalThis.fetch;
 beforeAll(async () => {
   api = await testApi();
   ws = await api.workspace();
-  process.env.RESEND_BASE_URL = `${api.url}/api/v1`;
   globalThis.fetch = async (url, init) => {
     const response = await realFetch(url, init);
     const path = String(url).split("/api/v1")[1];
@@ -41,7 +41,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   globalThis.fetch = realFetch;
-  delete process.env.RESEND_BASE_URL;
   await api.stop();
 });
 
@@ -214,10 +213,8 @@ const HIDDEN = [
   "appendField",
 ];
 
-async function load(version: string): Promise<Client> {
-  const { Resend } = (await import(version)) as { Resend: new (key: string) => unknown };
-  return new Resend(ws.client.key) as Client;
-}
+const load = (version: OfficialVersion) =>
+  officialClient<Client>(version, { url: api.url, key: ws.client.key });
 
 function methodOf(client: Client, name: string): Method | null {
   const path = name.split(".");
@@ -229,13 +226,13 @@ function methodOf(client: Client, name: string): Method | null {
 }
 
 test("every method of the newest version has a row, and every row a method", async () => {
-  const served = methodsOf(await load(NEWEST)).sort();
+  const served = methodsOf(load(NEWEST)).sort();
   expect([...told().keys()].sort()).toEqual(served);
 });
 
 describe.each(VERSIONS)("%s", (version) => {
   test("what works is answered, as the document says", async () => {
-    const client = await load(version);
+    const client = load(version);
     const world: World = {};
     let asked = 0;
     answered.length = 0;
@@ -254,7 +251,7 @@ describe.each(VERSIONS)("%s", (version) => {
   }, 60_000);
 
   test("what is absent is refused in words", async () => {
-    const client = await load(version);
+    const client = load(version);
     const absent = [...told()].filter(([, how]) => how === "absent").map(([name]) => name);
     for (const name of absent) {
       const method = methodOf(client, name);

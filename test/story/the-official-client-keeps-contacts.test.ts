@@ -3,7 +3,8 @@
  * sends no properties; later versions call `/segments` by either name. What a version calls beyond the contract
  * (`/contacts` without an audience, topics, imports, the renaming of a segment) is not asked of it here.
  */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type OfficialVersion, officialClient } from "../rig/officialclient.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 let api: TestApi;
@@ -11,11 +12,8 @@ let ws: TestWorkspace;
 beforeAll(async () => {
   api = await testApi();
   ws = await api.workspace();
-  // read by the clients when they are loaded
-  vi.stubEnv("RESEND_BASE_URL", `${api.url}/api/v1`);
 });
 afterAll(async () => {
-  vi.unstubAllEnvs();
   await api.stop();
 });
 
@@ -41,12 +39,10 @@ type Client = {
   };
 };
 
-async function load(version: string): Promise<Client> {
-  const { Resend } = (await import(version)) as { Resend: new (key: string) => unknown };
-  return new Resend(ws.client.key) as Client;
-}
+const load = (version: OfficialVersion) =>
+  officialClient<Client>(version, { url: api.url, key: ws.client.key });
 
-const VERSIONS = ["resend", "resend-6-4", "resend-6-3"];
+const VERSIONS: OfficialVersion[] = ["resend", "resend-6-4", "resend-6-3"];
 const GROUPS: Record<string, ("audiences" | "segments")[]> = {
   resend: ["audiences", "segments"],
   "resend-6-4": ["audiences", "segments"],
@@ -59,7 +55,7 @@ const CALLED = VERSIONS.flatMap((version) => [
 
 describe.each(CALLED)("$version, by $by", ({ version, by }) => {
   test("a contact is created, read, listed, updated and removed", async () => {
-    const { contacts } = await load(version);
+    const { contacts } = load(version);
     const audienceId = await newAudience();
     const email = `Steve+${version}@Example.net`;
     const created = await contacts.create({ audienceId, email, firstName: "Steve", unsubscribed: false });
@@ -98,7 +94,7 @@ describe.each(CALLED)("$version, by $by", ({ version, by }) => {
 
 describe.each(VERSIONS)("%s", (version) => {
   test("contacts are listed page by page", async () => {
-    const { contacts } = await load(version);
+    const { contacts } = load(version);
     const audienceId = await newAudience();
     const ids: string[] = [];
     for (let n = 0; n < 5; n++)
@@ -113,7 +109,7 @@ describe.each(VERSIONS)("%s", (version) => {
   });
 
   test("audiences, or segments, are created, read, listed and removed", async () => {
-    const client = await load(version);
+    const client = load(version);
     expect(client.segments === undefined).toBe(!GROUPS[version]?.includes("segments"));
     for (const name of GROUPS[version] ?? []) {
       const groups = client[name] as Groups;
@@ -132,7 +128,7 @@ describe.each(VERSIONS)("%s", (version) => {
   });
 
   test("refusals are understood", async () => {
-    const { contacts } = await load(version);
+    const { contacts } = load(version);
     const audienceId = await newAudience();
     expect((await contacts.create({ audienceId, email: "nobody" })).error).toMatchObject({
       name: "validation_error",
@@ -145,8 +141,8 @@ describe.each(VERSIONS)("%s", (version) => {
   });
 });
 
-test.each(["resend", "resend-6-4"])("%s keeps properties", async (version) => {
-  const { contacts } = await load(version);
+test.each(["resend", "resend-6-4"] as const)("%s keeps properties", async (version) => {
+  const { contacts } = load(version);
   const audienceId = await newAudience();
   await contacts.create({ audienceId, email: "a@example.net", properties: { city: "Köln" } });
   await contacts.update({ audienceId, email: "a@example.net", properties: { visits: 3 } });
@@ -157,7 +153,7 @@ test.each(["resend", "resend-6-4"])("%s keeps properties", async (version) => {
 });
 
 test("the newest client lists the contacts of a segment", async () => {
-  const { contacts } = await load("resend");
+  const { contacts } = load("resend");
   const audienceId = await newAudience();
   await contacts.create({ audienceId, email: "a@example.net" });
   const { data } = await contacts.list({ segmentId: audienceId });

@@ -1,27 +1,22 @@
 /** Suppressions through the official client, unmodified: single, in batches, by id and by address. */
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { officialClient } from "../rig/officialclient.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 let api: TestApi;
 let ws: TestWorkspace;
 beforeAll(async () => {
   api = await testApi();
-  // read by the client when it is loaded
-  vi.stubEnv("RESEND_BASE_URL", `${api.url}/api/v1`);
   ws = await api.workspace();
 });
 afterAll(async () => {
-  vi.unstubAllEnvs();
   await api.stop();
 });
 
-async function load(): Promise<import("resend").Resend> {
-  const { Resend } = await import("resend");
-  return new Resend(ws.client.key);
-}
+const load = () => officialClient("resend", { url: api.url, key: ws.client.key });
 
 test("adds, reads, lists, filters and removes", async () => {
-  const { suppressions } = await load();
+  const { suppressions } = load();
   const added = await suppressions.add({ email: "One@example.net" });
   expect(added).toMatchObject({ error: null, data: { object: "suppression" } });
   const id = added.data?.id as string;

@@ -2,7 +2,8 @@
  * Templates through the official client, unmodified, in the versions that have them. 6.3.0 has neither their endpoints
  * nor `template` in a send: what it cannot call is told by the last test.
  */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type OfficialVersion, officialClient } from "../rig/officialclient.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 type Email = { subject: string; html: string; text: string; from: string; reply_to: string[] };
@@ -10,11 +11,8 @@ let api: TestApi;
 let ws: TestWorkspace;
 beforeAll(async () => {
   api = await testApi();
-  // read by the clients when they are loaded
-  vi.stubEnv("RESEND_BASE_URL", `${api.url}/api/v1`);
 });
 afterAll(async () => {
-  vi.unstubAllEnvs();
   await api.stop();
 });
 
@@ -23,13 +21,12 @@ async function sentEmail(id: string): Promise<Email> {
 }
 
 /** The newest version's types; an older one is called by the same names. */
-async function load(version: string): Promise<import("resend").Resend> {
+async function load(version: OfficialVersion): Promise<import("resend").Resend> {
   ws = await api.workspace();
-  const { Resend } = (await import(version)) as typeof import("resend");
-  return new Resend(ws.client.key);
+  return officialClient(version, { url: api.url, key: ws.client.key });
 }
 
-describe.each(["resend", "resend-6-4"])("%s", (version) => {
+describe.each(["resend", "resend-6-4"] as const)("%s", (version) => {
   test("creates, reads, changes, copies, sends and removes", async () => {
     const client = await load(version);
     const created = await client.templates

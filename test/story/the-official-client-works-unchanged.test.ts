@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { officialClient } from "../rig/officialclient.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 let api: TestApi;
@@ -6,11 +7,8 @@ let ws: TestWorkspace;
 beforeAll(async () => {
   api = await testApi();
   ws = await api.workspace();
-  // read by the clients when they are loaded
-  vi.stubEnv("RESEND_BASE_URL", `${api.url}/api/v1`);
 });
 afterAll(async () => {
-  vi.unstubAllEnvs();
   await api.stop();
 });
 
@@ -39,14 +37,11 @@ const mail = {
   html: "<p>Hi</p>",
 };
 
-describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
-  async function clientOf(key: string): Promise<Client> {
-    const { Resend } = (await import(version)) as { Resend: new (key: string) => unknown };
-    return new Resend(key) as Client;
-  }
+describe.each(["resend", "resend-6-4", "resend-6-3"] as const)("%s", (version) => {
+  const clientOf = (key: string) => officialClient<Client>(version, { url: api.url, key });
 
   test("sends, with all a mail can have, and reads it back", async () => {
-    const client = await clientOf(ws.client.key);
+    const client = clientOf(ws.client.key);
     const sent = await client.emails.send({
       ...mail,
       to: ["one@example.net", "Two <two@example.net>"],
@@ -80,7 +75,7 @@ describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
   });
 
   test("schedules, moves and cancels", async () => {
-    const client = await clientOf(ws.client.key);
+    const client = clientOf(ws.client.key);
     const { data } = await client.emails.send({ ...mail, scheduledAt: "in 1 hour" });
     const id = data?.id as string;
     const moved = await client.emails.update({
@@ -93,7 +88,7 @@ describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
   });
 
   test("sends batches, and the same batch once", async () => {
-    const client = await clientOf(ws.client.key);
+    const client = clientOf(ws.client.key);
     const batch = [mail, { ...mail, subject: "Second" }];
     const options = { idempotencyKey: `batch/${version}` };
     const first = await client.batch.send(batch, options);
@@ -106,7 +101,7 @@ describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
   });
 
   test("hears permissive batches out", async () => {
-    const client = await clientOf(ws.client.key);
+    const client = clientOf(ws.client.key);
     const { data, error } = await client.batch.send([mail, { ...mail, to: "nobody" }], {
       batchValidation: "permissive",
     });
@@ -116,11 +111,11 @@ describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
   });
 
   test("understands every refusal", async () => {
-    const wrong = await clientOf("pr_live_00000000000000000000000000000000");
+    const wrong = clientOf("pr_live_00000000000000000000000000000000");
     expect((await wrong.emails.send(mail)).error).toMatchObject({ name: "invalid_api_key" });
-    const reader = await clientOf((await ws.key(["contacts:read"])).client.key);
+    const reader = clientOf((await ws.key(["contacts:read"])).client.key);
     expect((await reader.emails.send(mail)).error).toMatchObject({ name: "restricted_api_key" });
-    const client = await clientOf(ws.client.key);
+    const client = clientOf(ws.client.key);
     expect((await client.emails.send({ ...mail, to: undefined })).error).toMatchObject({
       name: "missing_required_field",
     });
@@ -128,13 +123,13 @@ describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
       name: "not_found",
     });
     const free = await api.workspace("free", { emails_per_day: 1 });
-    const limited = await clientOf(free.client.key);
+    const limited = clientOf(free.client.key);
     expect((await limited.emails.send(mail)).error).toBeNull();
     expect((await limited.emails.send(mail)).error).toMatchObject({ name: "quota_exceeded" });
   });
 
   test("hears all of thirty refusals of a send of 20 MB", async () => {
-    const client = await clientOf((await ws.key(["contacts:read"])).client.key);
+    const client = clientOf((await ws.key(["contacts:read"])).client.key);
     const large = {
       ...mail,
       attachments: [{ filename: "large", content: Buffer.alloc(15_000_000, 7).toString("base64") }],
@@ -147,8 +142,7 @@ describe.each(["resend", "resend-6-4", "resend-6-3"])("%s", (version) => {
 });
 
 test("the newest client lists", async () => {
-  const { Resend } = await import("resend");
-  const client = new Resend(ws.client.key, { baseUrl: `${api.url}/api/v1` });
+  const client = officialClient("resend", { url: api.url, key: ws.client.key });
   const { data, error } = await client.emails.list({ limit: 2 });
   expect(error).toBeNull();
   expect(data).toMatchObject({ object: "list", has_more: true });
