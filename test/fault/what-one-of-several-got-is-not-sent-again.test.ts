@@ -32,7 +32,7 @@ async function lostMail(): Promise<{ id: string; lost: HeldBag; held: HeldBag; r
   return { id: body.id, lost, held, read };
 }
 
-type Shown = { status: string; last_event: string };
+type Shown = { status: string; last_event: string; attempts: number };
 
 function noteOf(bag: HeldBag, emailId: string, marks: string): Settled {
   const now = Date.now();
@@ -53,10 +53,11 @@ function noteOf(bag: HeldBag, emailId: string, marks: string): Settled {
   };
 }
 
-async function deliveredOf({ lost }: { lost: HeldBag }): Promise<number> {
-  const [row] = await api.sql<{ count: number }[]>`
-    select coalesce(sum(delivered), 0)::int as count from tally where workspace_id = ${lost.workspaceId}`;
-  return row?.count ?? 0;
+async function countsOf({ lost }: { lost: HeldBag }): Promise<{ attempted: number; delivered: number }> {
+  const [row] = await api.sql<{ attempted: number; delivered: number }[]>`
+    select sum(attempted)::int as attempted, sum(delivered)::int as delivered
+    from tally where workspace_id = ${lost.workspaceId}`;
+  return { ...row } as { attempted: number; delivered: number };
 }
 
 test("two of three have it: only the third is open, however often it is noted", async () => {
@@ -65,7 +66,7 @@ test("two of three have it: only the third is open, however often it is noted", 
   for (let n = 0; n < 2; n++) expect(await settle(api.sql, "worker", [note], [])).toEqual([note]);
   const [open] = await loadOpen(api.sql, given.held, [given.id]);
   expect(open?.marks).toBe("dod");
-  expect(await deliveredOf(given)).toBe(2);
+  expect(await countsOf(given)).toEqual({ attempted: 3, delivered: 2 });
   const [row] = await api.sql<{ history: { recipient: string }[] }[]>`
     select history from email where id = ${given.id}`;
   expect(row?.history.map(({ recipient }) => recipient)).toEqual([TO[0], TO[2]]);
@@ -84,4 +85,40 @@ test("what the new holder found out stands, and the last delivery ends the mail"
   await settle(api.sql, "worker", [noteOf(given.lost, given.id, "ood")], []);
   expect((await given.read()).status).toBe("delivered");
   expect(await api.sql`select from due where email_id = ${given.id}`).toHaveLength(0);
+});
+
+test("its recipients count as tried once: by the late note, and by nobody after it", async () => {
+  const given = await lostMail();
+  await settle(api.sql, "worker", [noteOf(given.lost, given.id, "dod")], []);
+  const [open] = await loadOpen(api.sql, given.held, [given.id]);
+  expect(open?.attempts).toBe(1);
+  const second = { ...noteOf(given.held, given.id, "ddd"), status: "delivered", nextAt: null } as const;
+  const counts = { delivered: 1 };
+  expect(await settle(api.sql, "other", [{ ...second, counts }], [])).toEqual([]);
+  expect(await countsOf(given)).toEqual({ attempted: 3, delivered: 3 });
+  expect(await given.read()).toMatchObject({ status: "delivered", attempts: 2 });
+});
+
+test("nor by a new holder who was on the way already, and takes its attempt for the first", async () => {
+  const given = await lostMail();
+  await settle(api.sql, "worker", [noteOf(given.lost, given.id, "dod")], []);
+  const theirs = { ...noteOf(given.held, given.id, "ddd"), status: "delivered", nextAt: null } as const;
+  expect(await settle(api.sql, "other", [theirs], [])).toEqual([]);
+  expect(await countsOf(given)).toEqual({ attempted: 3, delivered: 5 });
+});
+
+test("nor by a delivery that is known only when the next holder has tried it, too", async () => {
+  const given = await lostMail();
+  expect(await settle(api.sql, "other", [noteOf(given.held, given.id, "ooo")], [])).toEqual([]);
+  const late = { ...noteOf(given.lost, given.id, "ddd"), status: "delivered", nextAt: null } as const;
+  expect(await settle(api.sql, "worker", [late], [])).toEqual([]);
+  expect(await countsOf(given)).toEqual({ attempted: 3, delivered: 3 });
+});
+
+test("whoever has it is not open again because the new holder was deferred there", async () => {
+  const given = await lostMail();
+  await settle(api.sql, "worker", [noteOf(given.lost, given.id, "doo")], []);
+  const theirs = noteOf(given.held, given.id, "ood");
+  expect(await settle(api.sql, "other", [theirs], [])).toEqual([theirs]);
+  expect((await loadOpen(api.sql, given.held, [given.id]))[0]?.marks).toBe("dod");
 });

@@ -111,9 +111,11 @@ async function settleHeld(
   series: SoftSeries | null,
 ): Promise<Settled[]> {
   return sql.begin(async (tx) => {
-    const { changed, unfinished } = await updateEmails(tx, inOrder);
-    const [kept, refused] =
+    const { changed, unfinished, triedBefore } = await updateEmails(tx, inOrder);
+    const [noted, refused] =
       changed === null ? [inOrder, []] : parted(inOrder, ({ emailId }) => changed.has(emailId));
+    const again = new Set(triedBefore);
+    const kept = again.size === 0 ? noted : noted.map((one) => (again.has(one.emailId) ? asRetry(one) : one));
     const marksOf = new Map(unfinished.map(({ id, marks }) => [id, marks]));
     const redacted = unfinished.filter(({ marks }) => marks.includes("x"));
     if (redacted.length > 0) await endRedacted(tx, redacted);
@@ -145,6 +147,16 @@ async function settleHeld(
   });
 }
 
+/** What another holder has noted of it makes this attempt no first one: its recipients are counted as tried already. */
+function asRetry(note: Settled): Settled {
+  const { attempted: _, throttled: __, ...counts } = note.counts;
+  const parts = (note.parts ?? []).map(({ counts: { attempted: _, ...counts }, ...part }) => ({
+    ...part,
+    counts,
+  }));
+  return { ...note, counts, parts };
+}
+
 /**
  * Of notes that were refused, what receivers took: whoever holds the bag by now is not to bring it to them again. Each note
  * is in the order of its key.
@@ -152,17 +164,17 @@ async function settleHeld(
 async function settleDeliveries(sql: Sql, worker: string, refused: readonly Settled[]): Promise<void> {
   await sql.begin(async (tx) => {
     const ids = refused.map(({ emailId }) => emailId);
-    const open = await tx<Unfinished[]>`
-      select e.workspace_id as "workspaceId", e.id, coalesce(e.marks, repeat('o', e.weight)) as marks
+    const open = await tx<(Unfinished & { attempts: number })[]>`
+      select e.workspace_id as "workspaceId", e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts
       from email e
       join unnest(${refused.map(({ bag }) => bag.workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
         on e.workspace_id = k.workspace_id and e.id = k.id
       where e.id = any(${ids}::uuid[]) and e.status in ('accepted', 'waiting', 'deferred')
       order by e.workspace_id, e.id for update of e`;
-    const marksOf = new Map(open.map(({ workspaceId, id, marks }) => [workspaceId + id, marks]));
+    const known = new Map(open.map((email) => [email.workspaceId + email.id, email]));
     const late = refused.flatMap((note) => {
-      const marks = marksOf.get(note.bag.workspaceId + note.emailId);
-      return marks === undefined ? [] : (lateDelivery(note, marks) ?? []);
+      const email = known.get(note.bag.workspaceId + note.emailId);
+      return email === undefined ? [] : (lateDelivery(note, email.marks, email.attempts === 0) ?? []);
     });
     if (late.length === 0) return;
     await updateDelivered(tx, late);
@@ -178,8 +190,8 @@ async function settleDeliveries(sql: Sql, worker: string, refused: readonly Sett
 type LateDelivery = Pick<Settled, "bag" | "at" | "events" | "counts"> &
   Unfinished & { ending: Ending | null };
 
-/** null: all of it is known. */
-function lateDelivery(note: Settled, marks: string): LateDelivery | null {
+/** null: all of it is known. `isFirst`: no attempt has been noted, so all who were open count as tried by this one. */
+function lateDelivery(note: Settled, marks: string, isFirst: boolean): LateDelivery | null {
   const isLate = (place: number) => note.marks[place] === "d" && marks[place] === OPEN_MARK;
   const merged = [...marks].map((mark, place) => (isLate(place) ? "d" : mark)).join("");
   if (merged === marks) return null;
@@ -192,7 +204,10 @@ function lateDelivery(note: Settled, marks: string): LateDelivery | null {
     marks: merged,
     ending: endingOf(merged),
     events,
-    counts: { delivered: events.length },
+    counts: {
+      delivered: events.length,
+      ...(isFirst && { attempted: marks.split(OPEN_MARK).length - 1 }),
+    },
   };
 }
 
@@ -208,6 +223,7 @@ async function updateDelivered(tx: Tx, late: readonly LateDelivery[]): Promise<v
   await tx`
     update email e set
       marks = s.marks, status = coalesce(s.ending, e.status), updated_at = greatest(e.updated_at, s.at),
+      attempts = greatest(e.attempts, 1),
       sent_at = coalesce(e.sent_at, s.at), bag_id = case when s.ending is null then e.bag_id end,
       delivered_at = case when s.ending = 'delivered' then s.at else e.delivered_at end,
       bounced_at = case when s.ending = 'bounced' then s.at else e.bounced_at end,
@@ -241,8 +257,11 @@ function bagOf({ bag }: Finished): HeldBag {
   return bag;
 }
 
-/** `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a redacted recipient. */
-type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[] };
+/**
+ * `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a redacted recipient.
+ * `triedBefore`: those whose note takes its attempt for the first, and another was noted before it.
+ */
+type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[]; triedBefore: string[] };
 
 /**
  * One row comes back, not one for each e-mail: reading those would cost more than the rest of settling.
@@ -253,7 +272,7 @@ type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[] }
  * bitmap scan would not be, and is off here (connect.ts).
  */
 async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Updated> {
-  if (settled.length === 0) return { changed: null, unfinished: [] };
+  if (settled.length === 0) return { changed: null, unfinished: [], triedBefore: [] };
   const ids = plainArray(settled.map(({ emailId }) => emailId));
   const rows = columns<Settled>(tx, settled, {
     workspace_id: ["uuid", ({ bag }) => bag.workspaceId],
@@ -262,12 +281,13 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
     marks: ["word", ({ marks }) => marks],
     at_ms: ["float8", ({ at }) => at],
     attempted_ms: ["float8", ({ attemptedAt }) => attemptedAt],
+    is_first: ["bool", ({ counts }) => counts.attempted !== undefined],
     places: ["word", ({ places }) => `{${places}}`],
     bag_id: ["uuid", ({ bag }) => bag.id],
     token: ["uuid", ({ bag }) => bag.token],
     events_text: ["text", ({ events }) => JSON.stringify(events)],
   });
-  const [row] = await tx<{ changed: string[] | null; unfinished: Unfinished[] }[]>`
+  const [row] = await tx<{ changed: string[] | null; unfinished: Unfinished[]; triedBefore: string[] }[]>`
     with done as (update email e set
       status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
       bag_id = null,
@@ -286,14 +306,23 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
         when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled', 'suppressed')
         else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
           select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
+          and (e.marks is null or e.marks not like '%d%' or ${keepsDeliveries(tx)})
         end
-    returning e.workspace_id, e.id, e.marks)
+    returning e.workspace_id, e.id, e.marks, s.is_first and e.attempts > 1 as was_tried)
     select case when count(*) < ${settled.length} then coalesce(array_agg(id), '{}') end as changed,
            coalesce(json_agg(json_build_object('workspaceId', workspace_id, 'id', id, 'marks', marks))
-             filter (where marks ~ '[ox]'), '[]') as unfinished
+             filter (where marks ~ '[ox]'), '[]') as unfinished,
+           coalesce(array_agg(id) filter (where was_tried), '{}') as "triedBefore"
     from done`;
-  const { changed, unfinished } = row as { changed: string[] | null; unfinished: Unfinished[] };
-  return { changed: changed && new Set(changed), unfinished };
+  const { changed, ...found } = row as NonNullable<typeof row>;
+  return { changed: changed && new Set(changed), ...found };
+}
+
+/** A delivery that became known meanwhile is not undone: the note is refused, and the others are asked again. */
+function keepsDeliveries(tx: Tx) {
+  return tx`not exists (
+    select from unnest(string_to_array(e.marks, null), string_to_array(s.marks, null)) as m(was, became)
+    where was = 'd' and became <> 'd')`;
 }
 
 type NewlyBounced = { gone: NewSuppression[]; wavering: NewSuppression[] };
