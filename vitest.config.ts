@@ -14,20 +14,16 @@ const unit = {
 };
 
 /** These have the stores of the run and the built engine. Most of them wait most of the time, so many run at once. */
-const withStores = (name: string, isolate: boolean) => ({
+const withStores = (name: string) => ({
   extends: true as const,
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
     globalSetup: ["test/rig/setup.ts"],
-    // the engine is loaded once for each process, not for each file: half of the time of a short file
-    isolate,
     maxWorkers: Number(process.env.TEST_WORKERS ?? 4),
     sequence: { groupOrder: 1 },
   },
 });
-/** What others left in the memory of a process would change what these measure, or what they do to it. */
-const ALONE = ["fault", "attack"];
 
 export default defineConfig({
   test: {
@@ -37,11 +33,6 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 10_000 } }, // a busy machine needs more than the second of Vitest
-    projects: [
-      unit,
-      ...["story", "fault", "attack", "fuzz", "browser"].map((name) =>
-        withStores(name, ALONE.includes(name)),
-      ),
-    ],
+    projects: [unit, ...["story", "fault", "attack", "fuzz", "browser"].map(withStores)],
   },
 });
