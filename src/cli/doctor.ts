@@ -24,7 +24,6 @@ import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
 import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
-import { readShapingFile } from "../shaping/rulesfile.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
 import { settings } from "./context.ts";
 import { CommandError, type OutputOptions, say, table } from "./print.ts";
@@ -63,9 +62,10 @@ export async function doctor(options: OutputOptions): Promise<void> {
   if (failed.length > 0) throw new CommandError(`${failed.length} of ${findings.length} checks failed.`);
 }
 
-function shapingFile({ shapingFile: path }: Config): CheckResult {
+async function shapingFile({ shapingFile: path }: Config): Promise<CheckResult> {
   const what = "shaping file";
   if (path === null) return { what, state: "ok", detail: "none: SHAPING_FILE is not set" };
+  const { readShapingFile } = await import("../shaping/rulesfile.ts");
   try {
     const { rules } = readShapingFile(path).rules;
     return { what, state: "ok", detail: `${path} has ${rules.length} rules` };
@@ -129,7 +129,7 @@ async function postgres(config: Config): Promise<Examined> {
     findings.push(await commits(databaseUrl));
     findings.push(await readReplica(config.readDatabaseUrl, sql));
     if (isMigratedNow) {
-      findings.push(capsPolicy(config, await policyInForce(sql)));
+      findings.push(await capsPolicy(config, await policyInForce(sql)));
       findings.push(secretFinding(config.secret, await findSecretDigest(sql)));
       findings.push(senders(await countVerified(sql), requireVerifiedDomains));
       findings.push(mtaSts(config, await countStsPolicies(sql, new Date(await clockTime(sql)))));
@@ -143,13 +143,13 @@ async function postgres(config: Config): Promise<Examined> {
 }
 
 /** Whether what somebody wrote or applied is in force. */
-function capsPolicy(
+async function capsPolicy(
   { capsPolicy: path }: Config,
   inForce: Awaited<ReturnType<typeof policyInForce>>,
-): CheckResult {
+): Promise<CheckResult> {
   const what = "caps policy";
   const { version, refused } = inForce;
-  const fault = path === null ? null : policyFileFault(path, inForce);
+  const fault = path === null ? null : await policyFileFault(path, inForce);
   const trouble = refused ?? fault;
   if (trouble !== null) return { what, state: "warn", detail: trouble };
   const detail = version === BUILT_IN ? "the built-in policy is in force" : `version ${version} is in force`;

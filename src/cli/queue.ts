@@ -15,7 +15,6 @@ import {
   retryDeferred,
   viewQueue,
 } from "../record/mail/queueview.ts";
-import { readShaping } from "../shaping/file.ts";
 import { SMARTHOST } from "../shaping/shaping.ts";
 import type { Context } from "./context.ts";
 import { CommandError, type OutputOptions, say, table } from "./print.ts";
@@ -114,12 +113,18 @@ async function readDestination({ sql }: Context, text: string): Promise<string> 
     return domain;
   }
   const kept = await loadShaping(sql);
-  const known = kept ? Object.keys(readShaping(kept.text).providers ?? {}) : [];
+  const known = kept ? await providersOf(kept.text) : [];
   // one that the file does not name any more can be suspended all the same
   if (known.includes(name) || (await listHolds(sql)).some(({ destination }) => destination === name))
     return name;
   const names = known.length > 0 ? `Its providers are ${known.join(", ")}.` : "No shaping file names any.";
   throw new CommandError(`${text} is neither a domain nor a provider of the shaping file. ${names}`);
+}
+
+/** The checker of shaping files takes long to load, and few have one. */
+async function providersOf(shaping: string): Promise<string[]> {
+  const { readShaping } = await import("../shaping/file.ts");
+  return Object.keys(readShaping(shaping).providers ?? {});
 }
 
 function text({ bags, emails, replies, destinations, holds, sending }: ShownQueue): string {
