@@ -102,6 +102,16 @@ test("rules do no I/O", () => {
   );
 });
 
+test("what can be typed is known without what it does", () => {
+  const heavy = src
+    .filter(({ path }) => path === "src/cli/postrider.ts" || path.startsWith("src/cli/commands/"))
+    .flatMap(({ path }) => [...packagesLoadedBy(path)].map((name) => `${path} loads ${name}`));
+  hold(
+    "Let the action import it, and a reader that needs it stand beside the action: see runs.ts.",
+    heavy.filter((words) => !/ loads (commander|node:\S+)$/.test(words)),
+  );
+});
+
 test("a type name has one meaning", () => {
   const homes = new Map<string, string[]>();
   for (const { path, text } of src)
@@ -215,6 +225,20 @@ function cyclesIn(sources: Source[]): string[] {
   };
   for (const path of importsOf.keys()) visit(path, []);
   return cycles;
+}
+
+/** By the file and all that it imports at once; an `import()` and an `import type` load nothing. */
+function packagesLoadedBy(path: string, seen = new Set<string>()): Set<string> {
+  const found = new Set<string>();
+  if (seen.has(path)) return found;
+  seen.add(path);
+  const { text = "" } = src.find((source) => source.path === path) ?? {};
+  for (const [, name = ""] of text.matchAll(
+    /^(?:import|export)\b(?! type\b)(?:[^"';]*?\bfrom)?\s*"([^"]+)"/gm,
+  ))
+    if (!name.startsWith(".")) found.add(name);
+    else for (const one of packagesLoadedBy(join(dirname(path), name), seen)) found.add(one);
+  return found;
 }
 
 function rankOf(path: string): number | null {

@@ -1,4 +1,5 @@
 /** /suppressions: addresses that a workspace does not write to. Shapes as the official client types them, and more. */
+
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
@@ -8,12 +9,11 @@ import type { HashOf } from "../record/mail/barred.ts";
 import {
   findSuppression,
   listSuppressions,
-  SUPPRESSION_REASONS,
   type Suppression,
   type SuppressionKey,
-  type SuppressionReason,
   undoSuppressions,
 } from "../record/mail/suppressions.ts";
+import { SUPPRESSION_REASONS, type SuppressionReason } from "../rules/suppression.ts";
 import { entryOf, suppress } from "../suppression/entry.ts";
 import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";

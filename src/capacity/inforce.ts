@@ -18,8 +18,8 @@ import {
   newestCapPolicy,
   newestVersion,
 } from "../record/workspaces/cappolicies.ts";
+import { pathOfPolicy } from "./policy/shipped.ts";
 import { DEFAULT_POLICY, type Policy, policyVersion } from "./policy.ts";
-import { parsePolicy, pathOfPolicy, readPolicyFile } from "./policyfile.ts";
 
 const LOOK_EVERY_MS = 2_000;
 const APPLY_ATTEMPTS_MAX = 5;
@@ -41,7 +41,7 @@ async function newestUsable(sql: Sql | Tx, newest: CapPolicyRow): Promise<Usable
   let refused: string | null = null;
   for (let row: CapPolicyRow | null = newest; row; row = await findCapPolicy(sql, row.version - 1))
     try {
-      return { version: row.version, policy: policyOf(row), refused };
+      return { version: row.version, policy: await policyOf(row), refused };
     } catch (error) {
       refused ??= wordsOf(error);
     }
@@ -75,10 +75,13 @@ export async function applyPolicy(
 }
 
 /** How the file that CAPS_POLICY names stands to the policy in force; null: they decide alike. */
-export function policyFileFault(path: string, { version, policy }: VersionedPolicy): string | null {
+export async function policyFileFault(
+  path: string,
+  { version, policy }: VersionedPolicy,
+): Promise<string | null> {
+  const { readPolicy } = await import("./policyfile.ts");
   try {
-    const file = readPolicyFile(path);
-    if (policyVersion(file.policy) === policyVersion(policy)) return null;
+    if (policyVersion(readPolicy(path)) === policyVersion(policy)) return null;
   } catch (error) {
     return `CAPS_POLICY ${wordsOf(error)}`;
   }
@@ -87,7 +90,8 @@ export function policyFileFault(path: string, { version, policy }: VersionedPoli
   return `CAPS_POLICY ${path} differs from ${inForce}. \`postrider caps policy diff ${path}\` shows how, \`caps policy apply ${path}\` puts it in force.`;
 }
 
-function policyOf({ version, text }: CapPolicyRow): Policy {
+async function policyOf({ version, text }: CapPolicyRow): Promise<Policy> {
+  const { parsePolicy } = await import("./policyfile.ts");
   try {
     return parsePolicy(text);
   } catch (error) {
@@ -141,7 +145,7 @@ export class PolicyInForce {
     this.#unfollow = looks.ask(LOOK_EVERY_MS, newestVersion, (version: number | null) => {
       const { path } = this.#parts;
       if (version === null ? path !== null : version > this.#readVersion) void this.open();
-      else if (path !== null) this.#compare(path, false);
+      else if (path !== null) void this.#compare(path, false);
     });
   }
 
@@ -184,7 +188,7 @@ export class PolicyInForce {
     const row = await newestCapPolicy(sql, this.#readVersion);
     if (row) await this.#take(row);
     else if (this.#readVersion === BUILT_IN && path !== null) await this.#begin(path);
-    if (path !== null) this.#compare(path, row !== null);
+    if (path !== null) await this.#compare(path, row !== null);
   }
 
   async #take(row: CapPolicyRow): Promise<void> {
@@ -199,7 +203,7 @@ export class PolicyInForce {
   /** No version yet: the file is the first. Of two processes that begin at once one inserts it, and both read it. */
   async #begin(path: string): Promise<void> {
     const { sql, clock } = this.#parts;
-    const policy = usable(path);
+    const policy = await usable(path);
     if (policy === null) return;
     const digest = policyVersion(policy);
     const first = {
@@ -213,20 +217,21 @@ export class PolicyInForce {
     if (row) await this.#take(row);
   }
 
-  #compare(path: string, isNewVersion: boolean): void {
+  async #compare(path: string, isNewVersion: boolean): Promise<void> {
     const changedAt = changeOf(path);
     if (changedAt === this.#fileChangedAt && !isNewVersion) return;
     this.#fileChangedAt = changedAt;
-    const fault = policyFileFault(path, this.#known);
+    const fault = await policyFileFault(path, this.#known);
     if (fault !== null && fault !== this.#refusedFile) this.#parts.onRefused(fault);
     this.#refusedFile = fault;
   }
 }
 
 /** null: it is complained about when it is compared. */
-function usable(path: string): Policy | null {
+async function usable(path: string): Promise<Policy | null> {
+  const { readPolicy } = await import("./policyfile.ts");
   try {
-    return readPolicyFile(path).policy;
+    return readPolicy(path);
   } catch {
     return null;
   }

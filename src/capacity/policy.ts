@@ -51,8 +51,9 @@ const HOUR_MS = 3_600_000;
 
 export type { BulkCounts, DayCounts } from "../record/workspaces/caps.ts";
 export { COUNTED_DAYS_MAX } from "./policy/evidence.ts";
-export { checkPolicy, DEFAULT_POLICY, type Policy, PolicyFile, policyVersion } from "./policy/file.ts";
+export type { Policy } from "./policy/file.ts";
 export { ALL_HEARD, type DecidingNumbers, type Heard } from "./policy/health.ts";
+export { DEFAULT_POLICY, policyVersion } from "./policy/shipped.ts";
 
 /** Probing: after a pause, so much other than transactional mail goes that it shows what has become of the list. */
 export const LEVELS = ["normal", "frozen", "shrunk", "paused", "probing"] as const;

@@ -1,15 +1,10 @@
 /** A policy file as somebody wrote it: read, checked, and compared with another. Faults name the file and the place. */
-import { existsSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { checkPolicy, type Policy } from "./policy.ts";
+import { readFileSync, statSync } from "node:fs";
+import { checkPolicy } from "./policy/check.ts";
+import { pathOfPolicy } from "./policy/shipped.ts";
+import type { Policy } from "./policy.ts";
 
 const FILE_BYTES_MAX = 1_048_576;
-
-/** The shipped policy was beside package.json before it was in caps/: a setting that names it there still finds it. */
-export function pathOfPolicy(path: string): string {
-  const moved = join(dirname(path), "caps", basename(path));
-  return !existsSync(path) && basename(path) === "policy.json" && existsSync(moved) ? moved : path;
-}
 
 /** Throws with the file, the place and the reason when it cannot be used. */
 export function readPolicyFile(named: string): { text: string; policy: Policy } {

@@ -3,6 +3,9 @@ import { existsSync, readdirSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 
+/** Of a scenario, and of a simulation. */
+export const DAYS_MAX = 3_650;
+
 const FOLDER = fileURLToPath(new URL("../../caps/scenarios/", import.meta.url));
 
 /** None where the files were left out: everything else must work all the same. */

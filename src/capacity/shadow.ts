@@ -7,7 +7,6 @@ import type { Sql } from "../record/db/connect.ts";
 import type { CapacityRow } from "../record/workspaces/caps.ts";
 import { findShadow, type ShadowJudged, saveShadow, shadowStates } from "../record/workspaces/shadow.ts";
 import { type CapState, type DayCounts, evaluate, type Heard, type Override, type Policy } from "./policy.ts";
-import { parsePolicy } from "./policyfile.ts";
 
 export type ShadowPolicy = { digest: string; policy: Policy; author: string; since: Date };
 
@@ -16,6 +15,7 @@ export async function shadowInForce(sql: Sql): Promise<ShadowPolicy | null> {
   const row = await findShadow(sql);
   if (!row) return null;
   const { text, ...about } = row;
+  const { parsePolicy } = await import("./policyfile.ts");
   try {
     return { ...about, policy: parsePolicy(text) };
   } catch {

@@ -3,8 +3,10 @@
  * JSON file and the HTML report show. The same seeds meet each policy, so that they differ by nothing else.
  */
 import { dailyBand, type Measures, measure, pooledDelays } from "./measures.ts";
+import { checkPolicy } from "./policy/check.ts";
 import { type Measure, suspicion, weighed } from "./policy/evidence.ts";
-import { checkPolicy, type Policy, PolicyFile, policyVersion, watchOf } from "./policy.ts";
+import { PolicyFile } from "./policy/file.ts";
+import { type Policy, policyVersion, watchOf } from "./policy.ts";
 import { DEFAULT_RECEIVERS, ReceiverFile } from "./receivers.ts";
 import { simulateSeeds } from "./seeds.ts";
 import { FIRST_MS, type Run, simulate } from "./simulate.ts";

@@ -9,10 +9,10 @@ import { CAP_MIN, PLANS } from "../rules/plans.ts";
 import { fileFault, type SchemaError } from "../schemafault.ts";
 import { factorAround1, normal, poisson, type Random } from "./random.ts";
 import { ReceiverFile } from "./receivers.ts";
+import { DAYS_MAX } from "./scenarios.ts";
 
 export const BINS_PER_HOUR = 3_600_000 / BUCKET_MS;
 export const BINS_PER_DAY = 24 * BINS_PER_HOUR;
-export const DAYS_MAX = 3_650;
 const STREAMS_MAX = 16;
 const PER_DAY_MAX = 1e8;
 

@@ -1,6 +1,5 @@
 /** `postrider automation`: documents applied, automations listed and paused, their runs looked at and stopped. */
 import { readFileSync } from "node:fs";
-import { Command } from "commander";
 import { apply } from "../automation/apply.ts";
 import { isUuid } from "../ids.ts";
 import {
@@ -18,51 +17,13 @@ import {
   type RunRow,
   stopRuns,
 } from "../record/automations/runs.ts";
-import { CommandError, type Context, type OutputOptions, say, table, time, withContext } from "./context.ts";
-import { readId } from "./workspace.ts";
-
-const RUNS_SHOWN = 50;
+import { RUNS_SHOWN } from "./commands/limits.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time } from "./print.ts";
 
 type InWorkspace = OutputOptions & { workspace: string };
 
-export function automationCommand(): Command {
-  const command = new Command("automation").description("automations of a workspace and their runs");
-  const add = <Options extends InWorkspace>(
-    usage: string,
-    description: string,
-    action: (context: Context, options: Options, ref: string) => Promise<void>,
-  ): Command =>
-    command
-      .command(usage)
-      .description(description)
-      .requiredOption("--workspace <id>", "the workspace", readId)
-      .option("--json", "print JSON")
-      .action((...given: unknown[]) => {
-        const [ref, options] = usage.includes("<") ? given : ["", given[0]];
-        return withContext((context) => action(context, options as Options, ref as string));
-      });
-  add("apply <file>", "create an automation from a file, or its next version", applyFile);
-  add("list", "list the automations of a workspace", list);
-  add("show <automation>", "show an automation (id or name): its document, runs and step counts", show);
-  add("pause <automation>", "start no new runs; active runs continue", (context, options, ref) =>
-    setState(context, options, ref, "paused"),
-  );
-  add("resume <automation>", "start new runs again", (context, options, ref) =>
-    setState(context, options, ref, "active"),
-  );
-  add("runs <automation>", `list its runs, newest first, ${RUNS_SHOWN} at a time`, runs)
-    .option("--state <state>", "only runs in this state: active, finished or stopped")
-    .option("--after <run>", "only runs older than this one", readId);
-  add("run <run>", "show one run: what each step did and when", showRun);
-  add("stop <automation>", "pause an automation and end its runs, or end one run", stop).option(
-    "--run <id>",
-    "end only this run, and do not pause",
-    readId,
-  );
-  return command;
-}
-
-async function applyFile({ sql, clock }: Context, options: InWorkspace, file: string): Promise<void> {
+export async function applyFile({ sql, clock }: Context, file: string, options: InWorkspace): Promise<void> {
   const document = readDocument(file);
   const { applied, missingTemplates } = await apply(sql, options.workspace, document, clock.now());
   if (applied.kind === "no audience")
@@ -93,13 +54,13 @@ function readDocument(file: string): unknown {
   }
 }
 
-async function list({ sql }: Context, options: InWorkspace): Promise<void> {
+export async function list({ sql }: Context, options: InWorkspace): Promise<void> {
   const rows = await listAutomations(sql, options.workspace);
   const lines = rows.map((row) => [row.id, row.name, row.event, entryOf(row), row.version, row.state]);
   say(options, rows.map(shown), table(lines, ["id", "name", "event", "entry", "version", "state"]));
 }
 
-async function show({ sql }: Context, options: InWorkspace, ref: string): Promise<void> {
+export async function show({ sql }: Context, ref: string, options: InWorkspace): Promise<void> {
   const { document, ...row } = await expectAutomation(sql, options.workspace, ref);
   const [counts, steps] = await Promise.all([
     countRuns(sql, options.workspace, row.id),
@@ -116,10 +77,18 @@ async function show({ sql }: Context, options: InWorkspace, ref: string): Promis
   say(options, { ...shown(row), runs: counts, steps, document }, text.join("\n"));
 }
 
+export async function pause(context: Context, ref: string, options: InWorkspace): Promise<void> {
+  await setState(context, ref, options, "paused");
+}
+
+export async function resume(context: Context, ref: string, options: InWorkspace): Promise<void> {
+  await setState(context, ref, options, "active");
+}
+
 async function setState(
   { sql, clock }: Context,
-  options: InWorkspace,
   ref: string,
+  options: InWorkspace,
   state: "active" | "paused",
 ): Promise<void> {
   const { id, name } = await expectAutomation(sql, options.workspace, ref);
@@ -127,10 +96,10 @@ async function setState(
   say(options, { id, state }, `${name} is ${state}.`);
 }
 
-async function runs(
+export async function listRunsOf(
   { sql }: Context,
-  options: InWorkspace & { state?: string; after?: string },
   ref: string,
+  options: InWorkspace & { state?: string; after?: string },
 ): Promise<void> {
   const { id } = await expectAutomation(sql, options.workspace, ref);
   const page = { after: options.after ?? null, limit: RUNS_SHOWN, state: options.state ?? null };
@@ -149,7 +118,7 @@ async function runs(
   say(options, rows.map(shownRun), table(lines, head));
 }
 
-async function showRun({ sql }: Context, options: InWorkspace, id: string): Promise<void> {
+export async function showRun({ sql }: Context, id: string, options: InWorkspace): Promise<void> {
   const run = isUuid(id) ? await findRun(sql, options.workspace, id.toLowerCase()) : null;
   if (!run)
     throw new CommandError(
@@ -173,10 +142,10 @@ async function showRun({ sql }: Context, options: InWorkspace, id: string): Prom
   say(options, { ...shownRun(row), steps }, text.join("\n"));
 }
 
-async function stop(
+export async function stop(
   { sql, clock }: Context,
-  options: InWorkspace & { run?: string },
   ref: string,
+  options: InWorkspace & { run?: string },
 ): Promise<void> {
   const { id, name } = await expectAutomation(sql, options.workspace, ref);
   const now = new Date(clock.now());

@@ -4,70 +4,58 @@ import { rename, rm, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
-import { Command } from "commander";
 import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { DumpError, type DumpSummary, dump, restore } from "../record/db/dump.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
-import { CommandError, type OutputOptions, say, settings } from "./context.ts";
+import { settings } from "./context.ts";
+import { CommandError, type OutputOptions, say } from "./print.ts";
 
 const RESTORE_MS_MAX = 86_400_000;
 const REDIS_MS_MAX = 5_000;
 
-export function backupCommand(): Command {
-  return new Command("backup")
-    .argument("<file>", "where to, such as postrider.backup.gz; it is replaced when the backup is complete")
-    .description("write all rows of the database, as of one moment, to a file")
-    .option("--json", "print JSON")
-    .action(async (file: string, options: OutputOptions) => {
-      const url = databaseUrl();
-      const part = `${file}.part`;
-      const summary = await told(url, async () => {
-        const zipped = createGzip({ level: 1 });
-        const written = finished(zipped.pipe(createWriteStream(part, { mode: 0o600, flush: true })));
-        written.catch(() => {}); // waited for below
-        try {
-          const summary = await Promise.race([dump(url, zipped), failed(written)]);
-          zipped.end();
-          await written;
-          await rename(part, file);
-          return summary;
-        } catch (error) {
-          zipped.destroy();
-          await rm(part, { force: true });
-          throw error;
-        }
-      });
-      const { size: bytes } = await stat(file);
-      say(
-        options,
-        { file, bytes, ...summary },
-        `Wrote ${summary.rows} rows of ${summary.tables} tables to ${file}.`,
-      );
-    });
+export async function writeBackup(file: string, options: OutputOptions): Promise<void> {
+  const url = databaseUrl();
+  const part = `${file}.part`;
+  const summary = await told(url, async () => {
+    const zipped = createGzip({ level: 1 });
+    const written = finished(zipped.pipe(createWriteStream(part, { mode: 0o600, flush: true })));
+    written.catch(() => {}); // waited for below
+    try {
+      const summary = await Promise.race([dump(url, zipped), failed(written)]);
+      zipped.end();
+      await written;
+      await rename(part, file);
+      return summary;
+    } catch (error) {
+      zipped.destroy();
+      await rm(part, { force: true });
+      throw error;
+    }
+  });
+  const { size: bytes } = await stat(file);
+  say(
+    options,
+    { file, bytes, ...summary },
+    `Wrote ${summary.rows} rows of ${summary.tables} tables to ${file}.`,
+  );
 }
 
-export function restoreCommand(): Command {
-  return new Command("restore")
-    .argument("<file>", "what `postrider backup` wrote")
-    .description("fill an empty database from a file; Redis has to be empty too")
-    .option("--json", "print JSON")
-    .action(async (file: string, options: OutputOptions) => {
-      const url = databaseUrl();
-      await expectEmptyRedis();
-      const sql = connectRecord(url, "setup", RESTORE_MS_MAX);
-      try {
-        const summary = await told(url, async () => {
-          const now = await clockTime(sql);
-          return restore(url, sql, opened(file), now);
-        });
-        const text = `Restored ${summary.rows} rows of ${summary.tables} tables. Start a keeper first, then the others.`;
-        say(options, { file, ...summary }, text);
-      } finally {
-        await sql.end({ timeout: 1 });
-      }
+export async function restoreBackup(file: string, options: OutputOptions): Promise<void> {
+  const url = databaseUrl();
+  await expectEmptyRedis();
+  const sql = connectRecord(url, "setup", RESTORE_MS_MAX);
+  try {
+    const summary = await told(url, async () => {
+      const now = await clockTime(sql);
+      return restore(url, sql, opened(file), now);
     });
+    const text = `Restored ${summary.rows} rows of ${summary.tables} tables. Start a keeper first, then the others.`;
+    say(options, { file, ...summary }, text);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
 }
 
 function opened(file: string): Readable {

@@ -1,5 +1,5 @@
 /** `postrider caps`: what the sending caps are, why, and what they will be; and setting them by hand. */
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { countsToJudge, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
 import { fitCounts } from "../capacity/fit.ts";
 import { forecast, type QuotaAhead } from "../capacity/forecast.ts";
@@ -18,29 +18,12 @@ import {
 } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
-import { CAP_MIN, OVERRIDE_MAX, type Overrides } from "../rules/plans.ts";
-import { evidenceCommand } from "./capsevidence.ts";
-import { policyCommand } from "./capspolicy.ts";
-import { compareCommand, replayCommand } from "./capsreplay.ts";
-import { tablesCommand } from "./capstables.ts";
-import { whyCommand } from "./capswhy.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  say,
-  table,
-  time,
-  unknownWorkspace,
-  withContext,
-} from "./context.ts";
-import { simulateCommand } from "./simulate.ts";
-import { instantOf, readTime } from "./time.ts";
-import { readId } from "./workspace.ts";
+import type { Overrides } from "../rules/plans.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
+import { instantOf } from "./time.ts";
 
 const HISTORY_SHOWN = 500;
-const FORECAST_DAYS_MAX = 365;
-const FITTED_DAYS = 90;
 const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 };
 
 type CapsOf = OutputOptions & { workspace: string };
@@ -58,64 +41,7 @@ type SetOptions = CapsOf & {
   reason: string;
 };
 
-export function capsCommand(): Command {
-  const command = new Command("caps").description(
-    "sending caps of a workspace: show, set, forecast, simulate",
-  );
-  command
-    .command("show")
-    .alias("status")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON")
-    .description("show the caps, how much of them is used, and how many e-mails wait")
-    .action((options: CapsOf) => withContext((context) => show(context, options)));
-  command
-    .command("set")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--minimum <n>", "least daily cap that the policy may set, in recipients", readCap)
-    .option("--maximum <n>", "highest daily cap that the policy may set, in recipients", readCap)
-    .option("--fixed <n>", "daily cap that replaces the policy, in recipients", readCap)
-    .option("--fixed-hour <n>", "hourly cap that replaces the policy, in recipients", readCap)
-    .option("--until <time>", "when the override ends: an RFC 3339 time, 12h or 7d; default: never")
-    .option("--clear", "remove the override")
-    .requiredOption("--reason <text>", "why, for the history")
-    .requiredOption("--by <name>", "who, for the history")
-    .option("--json", "print JSON")
-    .description("override the policy by hand")
-    .action((options: SetOptions) => withContext((context) => set(context, options)));
-  command
-    .command("history")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--from <time>", "changes from this time on: an RFC 3339 time or a day", readTime)
-    .option("--to <time>", "changes before this time", readTime)
-    .option("--json", "print JSON")
-    .description("list every change with its reason and the numbers that decided, newest first")
-    .action((options: HistoryOptions) => withContext((context) => history(context, options)));
-  command
-    .command("forecast")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--days <n>", "how many days ahead", readDays, 14)
-    .option("--policy <file>", "a policy file to use instead of the current policy", readPolicyFile)
-    .option("--json", "print JSON")
-    .description("show the caps of the coming days, if traffic stays as in the last week")
-    .action((options: ForecastOptions) => withContext((context) => showForecast(context, options)));
-  command
-    .command("fit")
-    .option("--days <n>", "how many days of history", readDays, FITTED_DAYS)
-    .option("--json", "print JSON: a file for `caps simulate --receivers`, and priors for a policy")
-    .description("fit the priors and the receivers of the simulator to the counts of all workspaces")
-    .action((options: FitOptions) => withContext((context) => showFit(context, options)));
-  return command
-    .addCommand(policyCommand())
-    .addCommand(whyCommand())
-    .addCommand(evidenceCommand())
-    .addCommand(replayCommand())
-    .addCommand(compareCommand())
-    .addCommand(simulateCommand())
-    .addCommand(tablesCommand());
-}
-
-async function show(context: Context, options: CapsOf) {
+export async function show(context: Context, options: CapsOf) {
   const { sql, clock, config } = context;
   const now = clock.now();
   const hearsReports = config.bounceDomain !== null;
@@ -167,7 +93,7 @@ async function show(context: Context, options: CapsOf) {
   say(options, value, lines.join("\n"));
 }
 
-async function set(context: Context, options: SetOptions) {
+export async function set(context: Context, options: SetOptions) {
   const { sql, clock, keyring, reservations } = context;
   const now = clock.now();
   const override = options.clear ? null : overrideIn(options, now);
@@ -228,7 +154,7 @@ function overrideIn(
   };
 }
 
-async function history({ sql }: Context, options: HistoryOptions) {
+export async function history({ sql }: Context, options: HistoryOptions) {
   const span = { from: options.from ?? null, to: options.to ?? null };
   const rows = await listCapChanges(sql, options.workspace, HISTORY_SHOWN, span);
   const text = table(
@@ -260,7 +186,7 @@ function short(value: number): number {
   return Number.isInteger(value) ? value : Number(value.toPrecision(3));
 }
 
-async function showForecast(context: Context, options: ForecastOptions) {
+export async function showForecast(context: Context, options: ForecastOptions) {
   const { sql, clock, config } = context;
   const { workspace, days } = options;
   const now = clock.now();
@@ -286,7 +212,7 @@ async function showForecast(context: Context, options: ForecastOptions) {
   say(options, ahead, text);
 }
 
-async function showFit({ sql, clock }: Context, options: FitOptions) {
+export async function showFit({ sql, clock }: Context, options: FitOptions) {
   const fitted = fitCounts(await countsOfAll(sql, clock.now(), options.days));
   const { notes, workspaces, days } = fitted;
   const about = `From ${days} days of mail of ${workspaces} workspaces:`;
@@ -308,21 +234,7 @@ async function capacityOf({ sql }: Context, workspaceId: string): Promise<Capaci
   return row;
 }
 
-function readCap(text: string): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < CAP_MIN || value > OVERRIDE_MAX)
-    throw new InvalidArgumentError(`It must be a whole number from ${CAP_MIN} to ${OVERRIDE_MAX}.`);
-  return value;
-}
-
-function readDays(text: string): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1 || value > FORECAST_DAYS_MAX)
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${FORECAST_DAYS_MAX}.`);
-  return value;
-}
-
-function readPolicyFile(path: string): Policy {
+export function readPolicyFile(path: string): Policy {
   try {
     return readPolicy(path);
   } catch (error) {

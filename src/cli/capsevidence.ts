@@ -1,12 +1,12 @@
 /** `postrider caps evidence import`: what providers tell senders on their own pages, as evidence for the caps. */
 import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
-import { Command } from "commander";
 import { csvRecords } from "../audience/csv.ts";
 import { DAY_MS } from "../clock.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
 import { type NewPostmasterDay, putPostmasterDays } from "../record/workspaces/evidence.ts";
-import { CommandError, type Context, type OutputOptions, say, withContext } from "./context.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say } from "./print.ts";
 
 const FILE_BYTES_MAX = 64 * 1_048_576;
 const ROWS_MAX = 100_000;
@@ -19,26 +19,8 @@ type Column = (typeof COLUMNS)[number];
 type ImportedRow = { place: string } & Partial<Record<Column, string>>;
 type ImportedDay = Omit<NewPostmasterDay, "workspaceId">;
 
-export function evidenceCommand(): Command {
-  const command = new Command("evidence").description("evidence from elsewhere: import");
-  command
-    .command("import")
-    .argument(
-      "<file>",
-      "CSV with a header, or a JSON array: domain, day, complaint_rate, reputation, delivered",
-    )
-    .option("--json", "print JSON")
-    .description(
-      "import complaint rates and reputations, as providers show them to senders, by domain and day",
-    )
-    .action((file: string, options: OutputOptions) =>
-      withContext((context) => importEvidence(context, file, options), { isLong: true }),
-    );
-  return command;
-}
-
 /** All rows are read before one is written: a file is imported whole or not at all, and again without harm. */
-async function importEvidence({ sql, clock }: Context, file: string, options: OutputOptions) {
+export async function importEvidence({ sql, clock }: Context, file: string, options: OutputOptions) {
   const today = Math.floor(clock.now() / DAY_MS);
   const days = (await rowsOf(file)).map((row) => dayIn(row, today));
   const owners = new Map(

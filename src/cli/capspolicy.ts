@@ -1,69 +1,20 @@
 /** `postrider caps policy`: the policy of sending caps in force, its versions, and who put them there. */
-import { userInfo } from "node:os";
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { applyPolicy, BUILT_IN, policyAt, policyInForce } from "../capacity/inforce.ts";
 import { type Policy, policyVersion } from "../capacity/policy.ts";
 import { type PolicyDifference, policyDifferences, readPolicy } from "../capacity/policyfile.ts";
 import { findCapPolicy, listCapPolicies } from "../record/workspaces/cappolicies.ts";
 import { putShadow } from "../record/workspaces/shadow.ts";
-import { CommandError, type Context, type OutputOptions, say, table, time, withContext } from "./context.ts";
-import { readCount } from "./simulate.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time } from "./print.ts";
 
 const VERSIONS_SHOWN = 50;
-const VERSION_MAX = 1_000_000_000;
 
 type AuthorOptions = OutputOptions & { by: string; reason: string };
 type ShadowOptions = OutputOptions & { by: string };
 type ShowOptions = OutputOptions & { version?: number };
 
-export function policyCommand(): Command {
-  const command = new Command("policy").description("the policy in force: show, compare, change, take back");
-  authored(command.command("apply"))
-    .argument("<file>", "the policy file", readFile)
-    .description("put a policy file in force, for every process and command")
-    .action((policy: Policy, options: AuthorOptions) =>
-      withContext((context) => apply(context, policy, options)),
-    );
-  command
-    .command("show")
-    .option("--version <n>", "a version other than the one in force; 0: the built-in policy", readVersion)
-    .option("--json", "print JSON")
-    .description("show the policy in force, and the versions before it with their authors")
-    .action((options: ShowOptions) => withContext((context) => show(context, options)));
-  command
-    .command("diff")
-    .argument("<file>", "the policy file", readFile)
-    .option("--json", "print JSON")
-    .description("show what a policy file decides differently from the policy in force")
-    .action((policy: Policy, options: OutputOptions) =>
-      withContext((context) => diff(context, policy, options)),
-    );
-  command
-    .command("shadow")
-    .argument("<file|off>", "a policy file, or `off`", readShadow)
-    .option("--by <name>", "who, for the record; default: the user of this shell", shellUser())
-    .option("--json", "print JSON")
-    .description("let a policy be judged beside the one in force, without effect: see `caps compare`")
-    .action((policy: Policy | null, options: ShadowOptions) =>
-      withContext((context) => shadow(context, policy, options)),
-    );
-  authored(command.command("rollback"))
-    .argument("<version>", "the version; 0: the built-in policy", readVersion)
-    .description("put an earlier version in force again, as a new version")
-    .action((version: number, options: AuthorOptions) =>
-      withContext((context) => rollback(context, version, options)),
-    );
-  return command;
-}
-
-function authored(command: Command): Command {
-  return command
-    .option("--by <name>", "who, for the record; default: the user of this shell", shellUser())
-    .option("--reason <text>", "why, for the record", "")
-    .option("--json", "print JSON");
-}
-
-async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOptions) {
+export async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOptions) {
   const before = await policyInForce(sql);
   const applied = await applyPolicy(sql, policy, { name: options.by, reason: options.reason }, clock.now());
   const changes = policyDifferences(before.policy, policy);
@@ -73,7 +24,7 @@ async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOpt
   say(options, { version: applied.version, changed: applied.isNew, changes }, words);
 }
 
-async function shadow({ sql, clock }: Context, policy: Policy | null, options: ShadowOptions) {
+export async function shadow({ sql, clock }: Context, policy: Policy | null, options: ShadowOptions) {
   const since = new Date(clock.now());
   const digest = policy && policyVersion(policy);
   const row =
@@ -85,7 +36,7 @@ async function shadow({ sql, clock }: Context, policy: Policy | null, options: S
   say(options, { shadow: digest, since: row ? time(since) : null }, words);
 }
 
-async function rollback({ sql, clock }: Context, version: number, options: AuthorOptions) {
+export async function rollback({ sql, clock }: Context, version: number, options: AuthorOptions) {
   const policy = await policyAt(sql, version);
   if (policy === null) throw unknownVersion(version);
   const reason = options.reason === "" ? `back to version ${version}` : options.reason;
@@ -98,7 +49,7 @@ async function rollback({ sql, clock }: Context, version: number, options: Autho
   say(options, { version: applied.version, restored: version, changed: applied.isNew, changes }, words);
 }
 
-async function show({ sql }: Context, options: ShowOptions) {
+export async function show({ sql }: Context, options: ShowOptions) {
   const inForce = await policyInForce(sql);
   const version = options.version ?? inForce.version;
   const policy = await policyAt(sql, version);
@@ -127,7 +78,7 @@ async function show({ sql }: Context, options: ShowOptions) {
   say(options, value, text.join("\n\n"));
 }
 
-async function diff({ sql }: Context, policy: Policy, options: OutputOptions) {
+export async function diff({ sql }: Context, policy: Policy, options: OutputOptions) {
   const inForce = await policyInForce(sql);
   const changes = policyDifferences(inForce.policy, policy);
   const name = inForce.version === BUILT_IN ? "the built-in policy" : `version ${inForce.version}`;
@@ -157,21 +108,11 @@ function unknownVersion(version: number): CommandError {
   );
 }
 
-export function shellUser(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return "operator"; // a container may run under an id without a name
-  }
-}
-
-const readVersion = readCount(BUILT_IN, VERSION_MAX);
-
-function readShadow(text: string): Policy | null {
+export function readShadow(text: string): Policy | null {
   return text === "off" ? null : readFile(text);
 }
 
-function readFile(path: string): Policy {
+export function readFile(path: string): Policy {
   try {
     return readPolicy(path);
   } catch (error) {

@@ -1,5 +1,5 @@
 /** `postrider caps replay` and `caps compare`: what another policy would have done with the mail that really came. */
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import { type Policy, policyVersion } from "../capacity/policy.ts";
@@ -11,54 +11,18 @@ import { shadowInForce } from "../capacity/shadow.ts";
 import { DAY_MS } from "../clock.ts";
 import { busiestWorkspaces } from "../record/workspaces/caps.ts";
 import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  say,
-  table,
-  time,
-  unknownWorkspace,
-  withContext,
-} from "./context.ts";
-import { readTime } from "./time.ts";
-import { readId } from "./workspace.ts";
+import { REPLAYED_WORKSPACES_MAX } from "./commands/limits.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
 
 const WEEK_MS = 7 * DAY_MS;
-/** Those that sent most: a replay of a week takes some 30 ms each. */
-const WORKSPACES_MAX = 200;
 const STEPS_SHOWN = 100;
 
 type ReplayOptions = OutputOptions & { workspace?: string; from?: Date; to?: Date; policy: Policy };
 type CompareOptions = OutputOptions & { workspace?: string };
 type Replayed = { workspace: string } & Replay;
 
-export function replayCommand(): Command {
-  return new Command("replay")
-    .requiredOption("--policy <file>", "the policy file", readFile)
-    .option("--workspace <id>", `the workspace; default: the ${WORKSPACES_MAX} that sent most`, readId)
-    .option("--from <time>", "an RFC 3339 time or a day; default: a week ago", readTime)
-    .option("--to <time>", "default: now", readTime)
-    .option("--json", "print JSON")
-    .description("show what a policy would have made of the mail that really came, with the states of then")
-    .action((options: ReplayOptions) =>
-      withContext((context) => showReplay(context, options), { isLong: true }),
-    );
-}
-
-export function compareCommand(): Command {
-  return new Command("compare")
-    .option("--workspace <id>", `the workspace; default: the ${WORKSPACES_MAX} that sent most`, readId)
-    .option("--json", "print JSON")
-    .description(
-      "compare the shadow policy with the one in force: bad mail, waits and freezes since it began",
-    )
-    .action((options: CompareOptions) =>
-      withContext((context) => compare(context, options), { isLong: true }),
-    );
-}
-
-async function showReplay(context: Context, options: ReplayOptions) {
+export async function showReplay(context: Context, options: ReplayOptions) {
   const { sql, clock } = context;
   const now = clock.now();
   const to = Math.min(now, options.to?.getTime() ?? now);
@@ -85,7 +49,7 @@ async function showReplay(context: Context, options: ReplayOptions) {
   say(options, value, [...summary, "", one ? daysTable(one) : workspacesTable(all)].join("\n"));
 }
 
-async function compare(context: Context, options: CompareOptions) {
+export async function compare(context: Context, options: CompareOptions) {
   const { sql, clock } = context;
   const workspace = options.workspace ?? null;
   const shadow = await shadowInForce(sql);
@@ -143,7 +107,9 @@ async function replayAll(
   to: number,
 ): Promise<Replayed[]> {
   const ids =
-    workspace === null ? await busiestWorkspaces(context.sql, from, to, WORKSPACES_MAX) : [workspace];
+    workspace === null
+      ? await busiestWorkspaces(context.sql, from, to, REPLAYED_WORKSPACES_MAX)
+      : [workspace];
   const all: Replayed[] = [];
   const heard = heardWith(context.config);
   for (const id of ids) {
@@ -211,7 +177,7 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function readFile(path: string): Policy {
+export function readFile(path: string): Policy {
   try {
     return readPolicy(path);
   } catch (error) {

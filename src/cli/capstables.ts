@@ -1,5 +1,4 @@
 /** `postrider caps tables`: what the statistics of a policy cost healthy senders, and what they let through. */
-import { Command } from "commander";
 import type { Measure } from "../capacity/policy/evidence.ts";
 import { percent } from "../capacity/policy/evidence.ts";
 import { DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
@@ -11,26 +10,17 @@ import {
   powerTables,
 } from "../capacity/power.ts";
 import { sayCount } from "../capacity/report/words.ts";
-import { type OutputOptions, say } from "./context.ts";
-import { progressBar, readCount, readPolicy } from "./simulate.ts";
-
-const RUNS_MAX = 100_000;
+import { type OutputOptions, say } from "./print.ts";
+import { progressBar } from "./simulate.ts";
 
 type TablesOptions = OutputOptions & { policy?: { value: Policy }; runs: number };
 
-export function tablesCommand(): Command {
-  return new Command("tables")
-    .description("harm to healthy senders and bad mail before the first step; needs no Postgres and no Redis")
-    .option("--policy <file>", "the policy file; default: the built-in policy", readPolicy)
-    .option("--runs <n>", "how many senders at each volume and rate", readCount(10, RUNS_MAX), 200)
-    .option("--json", "print JSON")
-    .action((options: TablesOptions) => {
-      const policy = options.policy?.value ?? DEFAULT_POLICY;
-      const bar = progressBar();
-      const tables = powerTables(policy, options.runs, bar.show);
-      bar.clear();
-      say(options, { summary: summaryOf(tables), ...tables }, inWords(tables));
-    });
+export function tables(options: TablesOptions): void {
+  const policy = options.policy?.value ?? DEFAULT_POLICY;
+  const bar = progressBar();
+  const tables = powerTables(policy, options.runs, bar.show);
+  bar.clear();
+  say(options, { summary: summaryOf(tables), ...tables }, inWords(tables));
 }
 
 function summaryOf({ days, rates }: PowerTables): string {

@@ -1,5 +1,4 @@
 /** `postrider caps why`: what the cap of a workspace is, why, what would change it and when. */
-import { Command } from "commander";
 import { countsToJudge, overrideOf, stateOf } from "../capacity/caps.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
@@ -7,20 +6,12 @@ import { whyCap } from "../capacity/why.ts";
 import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
-import { type Context, type OutputOptions, say, unknownWorkspace, withContext } from "./context.ts";
-import { readId } from "./workspace.ts";
+import type { Context } from "./context.ts";
+import { type OutputOptions, say, unknownWorkspace } from "./print.ts";
 
 type WhyOptions = OutputOptions & { workspace: string };
 
-export function whyCommand(): Command {
-  return new Command("why")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON")
-    .description("say what the cap is, why, what would change it and when")
-    .action((options: WhyOptions) => withContext((context) => why(context, options)));
-}
-
-async function why({ sql, clock, config }: Context, options: WhyOptions) {
+export async function why({ sql, clock, config }: Context, options: WhyOptions) {
   const { workspace } = options;
   const now = clock.now();
   const row = await findCapacity(sql, workspace);

@@ -15,8 +15,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { pipeline } from "node:stream/promises";
-import { Command, InvalidArgumentError } from "commander";
-import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
 import { exportedLines } from "../audience/export.ts";
 import {
@@ -27,23 +25,22 @@ import {
   type Skipped,
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
-import { isUuid } from "../ids.ts";
 import { type Audience, findAudienceAnywhere } from "../record/contacts/audiences.ts";
 import { contactCommit } from "../record/contacts/commit.ts";
 import { holdContacts, listConsents } from "../record/contacts/contacts.ts";
 import type { Consent, GivenConsent } from "../rules/contact.ts";
+import { type Context, requireSecret } from "./context.ts";
 import {
   CommandError,
-  type Context,
+  complain,
+  harmless,
   type OutputOptions,
-  requireSecret,
+  oneLine,
+  print,
   say,
   table,
   time,
-  withContext,
-} from "./context.ts";
-import { complain, harmless, oneLine, print } from "./print.ts";
-import { readId } from "./workspace.ts";
+} from "./print.ts";
 
 const COMMIT_MS_MAX = 10_000;
 const SKIPS_SHOWN = 20;
@@ -53,41 +50,7 @@ type ContactOf = { audience: string };
 type ExportOptions = ContactOf & { excelSafe?: boolean };
 type ImportOptions = ContactOf & { consent?: string; restart?: boolean; skipped?: string };
 
-export function contactCommand(): Command {
-  const command = new Command("contact").description("show, import and export contacts");
-  command
-    .command("show")
-    .argument("<email_or_id>", "an address or the id of a contact", readWho)
-    .requiredOption("--audience <id>", "the audience", readId)
-    .option("--json", "print JSON")
-    .description("show a contact and the history of its consent")
-    .action((who, options: ContactOf & OutputOptions) =>
-      withContext((context) => show(context, who, options)),
-    );
-  command
-    .command("import")
-    .argument("<file>", "a CSV file; its first line names the columns, one of them `email`")
-    .requiredOption("--audience <id>", "the audience", readId)
-    .option("--consent <source>", "where they gave consent; replaces the confirmation of a double opt-in")
-    .option("--skipped <file>", "where invalid rows are written; default: FILE.skipped.csv")
-    .option("--restart", "start over, even if an earlier import of this file was interrupted")
-    .description("add and update contacts from a file; continues an interrupted import")
-    .action((file: string, options: ImportOptions) =>
-      withContext((context) => importFile(context, file, options), { isLong: true }),
-    );
-  command
-    .command("export")
-    .argument("[file]", "the file to write; default: standard output")
-    .requiredOption("--audience <id>", "the audience", readId)
-    .option("--excel-safe", "put an apostrophe before cells that a spreadsheet would run as formulas")
-    .description("write all contacts that are not archived as CSV")
-    .action((file: string | undefined, options: ExportOptions) =>
-      withContext((context) => exportFile(context, file, options), { isLong: true }),
-    );
-  return command;
-}
-
-async function show(
+export async function show(
   context: Context,
   who: { identity: string } | { id: string },
   options: ContactOf & OutputOptions,
@@ -133,7 +96,7 @@ function wordingOf({ kind, capturedAt, wording, textVersion }: Consent): string[
   return ["", `text, ${kind} ${time(capturedAt)}${version}:`, wording.replace(/^/gm, "  ")];
 }
 
-async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {
+export async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {
   requireSecret(context);
   if (!existsSync(file)) throw new CommandError(`There is no file ${file}.`);
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
@@ -176,7 +139,7 @@ async function importFile(context: Context, file: string, options: ImportOptions
   }
 }
 
-async function exportFile(
+export async function exportFile(
   context: Context,
   file: string | undefined,
   { audience, excelSafe = false }: ExportOptions,
@@ -230,13 +193,6 @@ function consentOf(source: string, now: number): GivenConsent {
     wording: null,
     textVersion: null,
   };
-}
-
-function readWho(text: string): { identity: string } | { id: string } {
-  if (isUuid(text)) return { id: text.toLowerCase() };
-  const mailbox = parseMailbox(text);
-  if (!mailbox) throw new InvalidArgumentError("It must be an address or the id of a contact.");
-  return { identity: identity(mailbox.address) };
 }
 
 type MarkedContact = { audienceId: string; size: number; head: string };

@@ -1,6 +1,6 @@
 /**
  * What a command works with: the stores named by the environment, or those of the running `npm start`, found through
- * its ready.json; and how it speaks: a table for people, JSON for programs, one line for what went wrong.
+ * its ready.json.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,12 +15,9 @@ import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
-import { complain, oneLine, print, printJson } from "./print.ts";
+import { CommandError, complain } from "./print.ts";
 
 const COMMAND_MS_MAX = 10_000;
-
-/** Said in one line, with exit status 1. */
-export class CommandError extends Error {}
 
 export type Context = {
   config: Config;
@@ -118,36 +115,4 @@ export function requireSecret({ config }: Context): string {
   if (config.secret === null)
     throw new CommandError("POSTRIDER_SECRET is not set. Set it to the value that the engine runs with.");
   return config.secret;
-}
-
-export function unknownWorkspace(id: string): CommandError {
-  return new CommandError(`There is no workspace ${id}. \`postrider workspace list\` lists them.`);
-}
-
-export type OutputOptions = { json?: boolean };
-
-/** `text` is what people see; programs get `value`. */
-export function say({ json }: OutputOptions, value: unknown, text: string): void {
-  if (json) printJson(value);
-  else print(text);
-}
-
-export function table(rows: readonly (readonly unknown[])[], head: readonly string[]): string {
-  if (rows.length === 0) return "None.";
-  const cells = [head, ...rows].map((row) =>
-    row.map((cell) => (cell === null || cell === undefined ? "-" : oneLine(String(cell)))),
-  );
-  const widths = head.map((_, n) => Math.max(...cells.map((row) => row[n]?.length ?? 0)));
-  return cells
-    .map((row) =>
-      row
-        .map((cell, n) => cell.padEnd(widths[n] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
-}
-
-export function time(date: Date | null): string | null {
-  return date === null ? null : date.toISOString();
 }

@@ -2,7 +2,6 @@
 
 import { Resolver } from "node:dns/promises";
 import { statfs } from "node:fs/promises";
-import { Command } from "commander";
 import { Cluster, type Redis } from "ioredis";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { BUILT_IN, policyFileFault, policyInForce } from "../capacity/inforce.ts";
@@ -25,9 +24,9 @@ import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
 import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
-import { readShapingFile } from "../shaping/rulesfile.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
-import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
+import { settings } from "./context.ts";
+import { CommandError, type OutputOptions, say, table } from "./print.ts";
 
 const ASK_MS_MAX = 5_000;
 const SKEW_MS_WARN = 1_000;
@@ -39,38 +38,34 @@ type CheckResult = { what: string; state: "ok" | "warn" | "fail"; detail: string
 /** Of a store, and how far its clock is ahead of this machine's, in ms; null when it could not be asked. */
 type Examined = { findings: CheckResult[]; aheadMs: number | null };
 
-export function doctorCommand(): Command {
-  return new Command("doctor")
-    .description("check this machine, Postgres, Redis and the way mail leaves")
-    .option("--json", "print JSON")
-    .action(async (options: OutputOptions) => {
-      const config = settings();
-      const [ofNode, binary, ofPostgres, ofRedis, ...others] = await Promise.all([
-        node(),
-        native(),
-        postgres(config),
-        redis(config),
-        courier(config),
-        publicUrl(config),
-        returnPath(config),
-        tlsReports(config),
-        shapingFile(config),
-        dane(config),
-        submission(config),
-        disk(config),
-      ]);
-      const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
-      const findings = [ofNode, binary, ...ofPostgres.findings, ...ofRedis.findings, ...clocks, ...others];
-      const rows = findings.map(({ state, what, detail }) => [state, what, detail]);
-      say(options, findings, table(rows, ["", "what", "found"]));
-      const failed = findings.filter(({ state }) => state === "fail");
-      if (failed.length > 0) throw new CommandError(`${failed.length} of ${findings.length} checks failed.`);
-    });
+export async function doctor(options: OutputOptions): Promise<void> {
+  const config = settings();
+  const [ofNode, binary, ofPostgres, ofRedis, ...others] = await Promise.all([
+    node(),
+    native(),
+    postgres(config),
+    redis(config),
+    courier(config),
+    publicUrl(config),
+    returnPath(config),
+    tlsReports(config),
+    shapingFile(config),
+    dane(config),
+    submission(config),
+    disk(config),
+  ]);
+  const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
+  const findings = [ofNode, binary, ...ofPostgres.findings, ...ofRedis.findings, ...clocks, ...others];
+  const rows = findings.map(({ state, what, detail }) => [state, what, detail]);
+  say(options, findings, table(rows, ["", "what", "found"]));
+  const failed = findings.filter(({ state }) => state === "fail");
+  if (failed.length > 0) throw new CommandError(`${failed.length} of ${findings.length} checks failed.`);
 }
 
-function shapingFile({ shapingFile: path }: Config): CheckResult {
+async function shapingFile({ shapingFile: path }: Config): Promise<CheckResult> {
   const what = "shaping file";
   if (path === null) return { what, state: "ok", detail: "none: SHAPING_FILE is not set" };
+  const { readShapingFile } = await import("../shaping/rulesfile.ts");
   try {
     const { rules } = readShapingFile(path).rules;
     return { what, state: "ok", detail: `${path} has ${rules.length} rules` };
@@ -134,7 +129,7 @@ async function postgres(config: Config): Promise<Examined> {
     findings.push(await commits(databaseUrl));
     findings.push(await readReplica(config.readDatabaseUrl, sql));
     if (isMigratedNow) {
-      findings.push(capsPolicy(config, await policyInForce(sql)));
+      findings.push(await capsPolicy(config, await policyInForce(sql)));
       findings.push(secretFinding(config.secret, await findSecretDigest(sql)));
       findings.push(senders(await countVerified(sql), requireVerifiedDomains));
       findings.push(mtaSts(config, await countStsPolicies(sql, new Date(await clockTime(sql)))));
@@ -148,13 +143,13 @@ async function postgres(config: Config): Promise<Examined> {
 }
 
 /** Whether what somebody wrote or applied is in force. */
-function capsPolicy(
+async function capsPolicy(
   { capsPolicy: path }: Config,
   inForce: Awaited<ReturnType<typeof policyInForce>>,
-): CheckResult {
+): Promise<CheckResult> {
   const what = "caps policy";
   const { version, refused } = inForce;
-  const fault = path === null ? null : policyFileFault(path, inForce);
+  const fault = path === null ? null : await policyFileFault(path, inForce);
   const trouble = refused ?? fault;
   if (trouble !== null) return { what, state: "warn", detail: trouble };
   const detail = version === BUILT_IN ? "the built-in policy is in force" : `version ${version} is in force`;

@@ -3,8 +3,6 @@
  * and whether it does.
  */
 import { Resolver } from "node:dns/promises";
-import { readFileSync } from "node:fs";
-import { Command, InvalidArgumentError, Option } from "commander";
 import {
   bitsOf,
   makeKey,
@@ -12,9 +10,6 @@ import {
   type PrivateKey,
   publicPartOf,
   RSA_BITS_ADVISED,
-  readDomain,
-  readKey,
-  readSelector,
   Sealer,
 } from "../domain/key.ts";
 import { judgeProof, lookUpOwnership, ownershipName, ownershipText } from "../domain/ownership.ts";
@@ -45,18 +40,8 @@ import {
   type SenderDomain,
 } from "../record/workspaces/domains.ts";
 import type { Algorithm } from "../rules/signing.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  requireSecret,
-  say,
-  table,
-  time,
-  unknownWorkspace,
-  withContext,
-} from "./context.ts";
-import { ofWorkspace } from "./workspace.ts";
+import { type Context, requireSecret } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
 
 const ASK_MS_MAX = 3_000;
 const ASK_TRIES = 2;
@@ -66,68 +51,7 @@ const IN_FORCE = "within 10 seconds";
 type DomainOf = OutputOptions & { workspace: string };
 type NewOptions = DomainOf & { selector?: string; key?: PrivateKey; algorithm?: Algorithm; now?: boolean };
 
-export function domainCommand(): Command {
-  const command = new Command("domain").description("sender domains of a workspace and their DKIM keys");
-  addNew(command, "add", "add a sender domain (subdomains included) and create its DKIM key", add);
-  addNew(command, "rotate", "create a new DKIM key that replaces the current one once it is in DNS", rotate);
-  ofWorkspace(command, "list")
-    .description("list the domains and DKIM keys of a workspace, and which are verified")
-    .action((options) => withContext((context) => list(context, options)));
-  ofWorkspace(command, "show")
-    .argument("<domain>", "the domain", readName)
-    .description("show the DNS records to publish")
-    .action((domain, options) => withContext((context) => show(context, domain, options)));
-  ofWorkspace(command, "verify")
-    .argument("<domain>", "the domain", readName)
-    .option("--resolver <address>", "the DNS server to ask, such as 192.0.2.1 or 192.0.2.1:53", readServer)
-    .description(
-      "check DNS: the ownership record or a DKIM key verifies the domain, and a new key starts to sign",
-    )
-    .action((domain, options) =>
-      withContext((context) => verify(context, domain, options), { isLong: true }),
-    );
-  command
-    .command("reports")
-    .argument(
-      "<domain>",
-      "the domain, of any workspace or of the return paths; subdomains included",
-      readName,
-    )
-    .option("--json", "print JSON")
-    .description("list the TLS reports of others about connections to a domain of ours")
-    .action((domain, options) => withContext((context) => reports(context, domain, options)));
-  ofWorkspace(command, "remove")
-    .argument("<domain>", "the domain", readName)
-    .option("--selector <name>", "remove only this key, which must not be the one that signs", readLabel)
-    .description("remove a domain, so that the workspace cannot send from it, or one of its keys")
-    .action((domain, options) => withContext((context) => remove(context, domain, options)));
-  return command;
-}
-
-function addNew(
-  command: Command,
-  name: string,
-  does: string,
-  run: (context: Context, domain: string, options: NewOptions) => Promise<void>,
-): void {
-  ofWorkspace(command, name)
-    .argument("<domain>", "the part after @ in sender addresses, or a parent domain of it", readName)
-    .option("--selector <name>", "the DKIM selector of the key; default: a new name", readLabel)
-    .addOption(
-      new Option(
-        "--algorithm <name>",
-        "of the new key; default: rsa. An ed25519 key signs in addition to an rsa key",
-      )
-        .choices(["rsa", "ed25519"])
-        .conflicts("key"),
-    )
-    .option("--key <file>", "use this private key (PEM) instead of creating one", readKeyFile)
-    .option("--now", "sign at once, before `verify` has found the key in DNS")
-    .description(does)
-    .action((domain, options) => withContext((context) => run(context, domain, options)));
-}
-
-async function add(context: Context, domain: string, options: NewOptions): Promise<void> {
+export async function add(context: Context, domain: string, options: NewOptions): Promise<void> {
   const algorithm = algorithmOf(options);
   const keys = await keysOf(context, domain, options);
   if (keys.some((key) => key.algorithm === algorithm && key.state !== "retired"))
@@ -137,7 +61,7 @@ async function add(context: Context, domain: string, options: NewOptions): Promi
   await enter(context, domain, options);
 }
 
-async function rotate(context: Context, domain: string, options: NewOptions): Promise<void> {
+export async function rotate(context: Context, domain: string, options: NewOptions): Promise<void> {
   const algorithm = algorithmOf(options);
   const keys = (await keysOf(context, domain, options)).filter((key) => key.algorithm === algorithm);
   if (!keys.some((key) => key.state === "signing"))
@@ -204,7 +128,7 @@ async function enter(context: Context, domain: string, options: NewOptions): Pro
   say(options, shown(context, made, claim), words.join("\n"));
 }
 
-async function list(context: Context, options: DomainOf): Promise<void> {
+export async function list(context: Context, options: DomainOf): Promise<void> {
   const { sql } = context;
   const claims = new Map((await listDomains(sql, options.workspace)).map((claim) => [claim.domain, claim]));
   const keys = (await listDomainKeys(sql, options.workspace)).map((key) =>
@@ -222,7 +146,7 @@ async function list(context: Context, options: DomainOf): Promise<void> {
   say(options, keys, table(rows, ["domain", "verified", "selector", "algorithm", "bits", "state", "made"]));
 }
 
-async function show(context: Context, domain: string, options: DomainOf): Promise<void> {
+export async function show(context: Context, domain: string, options: DomainOf): Promise<void> {
   const keys = await someKeysOf(context, domain, options);
   const claim = await claimOf(context, domain, options);
   const words = keys.flatMap((key) => [
@@ -263,7 +187,7 @@ const STATE_WORDS = {
   retired: "no longer signs; keep it in DNS for a week, for e-mails under way",
 };
 
-async function verify(
+export async function verify(
   context: Context,
   domain: string,
   options: DomainOf & { resolver?: string },
@@ -381,7 +305,7 @@ function ownershipLine(claim: SenderDomain): string {
 }
 
 /** Who wrote a report is their own claim. */
-async function reports({ sql }: Context, domain: string, options: OutputOptions): Promise<void> {
+export async function reports({ sql }: Context, domain: string, options: OutputOptions): Promise<void> {
   const heard = await listTlsReports(sql, domain);
   const values = heard.map((one) => ({
     domain: one.domain,
@@ -412,7 +336,7 @@ async function reports({ sql }: Context, domain: string, options: OutputOptions)
   say(options, values, words);
 }
 
-async function remove(
+export async function remove(
   context: Context,
   domain: string,
   options: DomainOf & { selector?: string },
@@ -467,33 +391,4 @@ function shown({ config: { bounceDomain } }: Context, key: DomainKey, claim: Sen
     ownership: claim && { name: ownershipName(claim.domain), type: "TXT", value: ownershipText(claim) },
     return_path: bounceDomain && { name: returnPathName(key.domain), type: "CNAME", value: bounceDomain },
   };
-}
-
-function readName(text: string): string {
-  const domain = readDomain(text);
-  if (domain === null) throw new InvalidArgumentError("It must be a domain name, such as example.com.");
-  return domain;
-}
-
-function readLabel(text: string): string {
-  const selector = readSelector(text);
-  if (selector === null) throw new InvalidArgumentError("It may hold letters, digits and hyphens only.");
-  return selector;
-}
-
-function readKeyFile(file: string): PrivateKey {
-  try {
-    return readKey(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
-  }
-}
-
-function readServer(text: string): string {
-  try {
-    new Resolver().setServers([text]);
-    return text;
-  } catch {
-    throw new InvalidArgumentError("It must be an IP address, with or without a port.");
-  }
 }

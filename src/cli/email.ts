@@ -1,45 +1,19 @@
 /** `postrider email find`: which workspace an e-mail is of, for whoever handles a complaint about it. */
-import { Command } from "commander";
 import { parseMailbox } from "../address.ts";
 import { isMark, isUuid, workspaceMarker } from "../ids.ts";
 import { type FoundMail, mailOfId, mailTo } from "../record/mail/find.ts";
 import { findEmails } from "../record/mail/read.ts";
 import { listWorkspaces } from "../record/workspaces/workspaces.ts";
 import { reasonOf } from "../rules/reason.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  requireSecret,
-  say,
-  table,
-  withContext,
-} from "./context.ts";
-import { complain, oneLine } from "./print.ts";
-import { readId } from "./workspace.ts";
+import { type Context, requireSecret } from "./context.ts";
+import { CommandError, complain, type OutputOptions, oneLine, say, table } from "./print.ts";
 
 const FOUND_MAX = 100;
 const SEARCH_MS_MAX = 20_000;
 
 type FindOptions = OutputOptions & { workspace?: string };
 
-export function emailCommand(): Command {
-  const command = new Command("email").description("find e-mails of any workspace");
-  command
-    .command("find")
-    .description(
-      "find e-mails by Message-ID, id or recipient, or a workspace by the X-Postrider-Mark of its mail",
-    )
-    .argument("<what>", "a Message-ID, an id, the address of a recipient, or an X-Postrider-Mark")
-    .option("--workspace <id>", "only in this workspace", readId)
-    .option("--json", "print JSON")
-    .action((what, options) =>
-      withContext((context) => find(context, what.trim(), options), { isLong: true }),
-    );
-  return command;
-}
-
-async function find(context: Context, what: string, options: FindOptions): Promise<void> {
+export async function find(context: Context, what: string, options: FindOptions): Promise<void> {
   const { sql, clock } = context;
   const { workspace = null } = options;
   if (isMark(what.toLowerCase())) return findMarked(context, what.toLowerCase(), options);

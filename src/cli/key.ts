@@ -1,19 +1,9 @@
 /** `postrider key`: create, list, revoke. */
-import { Command, InvalidArgumentError, Option } from "commander";
-import { fromBits, isPermission, PERMISSIONS, type Permission, PRESETS } from "../admission/permissions.ts";
+import { fromBits, type Permission, PRESETS } from "../admission/permissions.ts";
 import { cancelScheduled, countScheduled } from "../record/mail/change.ts";
 import { listKeys } from "../record/workspaces/keys.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  requireSecret,
-  say,
-  table,
-  time,
-  withContext,
-} from "./context.ts";
-import { readId } from "./workspace.ts";
+import { type Context, requireSecret } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time } from "./print.ts";
 
 /** So many are counted, and no more. */
 const SCHEDULED_MAX = 100_000;
@@ -27,45 +17,7 @@ type CreateKeyOptions = OutputOptions & {
   stream?: string;
 };
 
-export function keyCommand(): Command {
-  const command = new Command("key").description("create, list and revoke API keys");
-  command
-    .command("create")
-    .description("create an API key and show it once")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .addOption(
-      new Option("--permission <list>", `comma-separated: ${PERMISSIONS.join(", ")}`)
-        .argParser(readPermissions)
-        .conflicts("preset"),
-    )
-    .addOption(new Option("--preset <name>", "a set of permissions").choices(Object.keys(PRESETS)))
-    .option("--audience <ids>", "limit the key to these audiences: ids, comma-separated", (text) =>
-      text.split(",").map(readId),
-    )
-    .option("--name <name>", "a display name")
-    .option(
-      "--stream <name>",
-      "the stream of mail that names none: transactional (the default), bulk, or a stream of the workspace",
-    )
-    .option("--json", "print JSON")
-    .action((options: CreateKeyOptions) => withContext((context) => create(context, options)));
-  command
-    .command("list")
-    .description("list the keys of a workspace, with their last use")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON")
-    .action((options) => withContext((context) => list(context, options)));
-  command
-    .command("revoke")
-    .description("revoke a key at once and for good")
-    .argument("<id>", "the id of the key", readId)
-    .option("--cancel-scheduled", "also cancel the scheduled e-mails that were sent with this key")
-    .option("--json", "print JSON")
-    .action((id, options) => withContext((context) => revoke(context, id, options), { isLong: true }));
-  return command;
-}
-
-async function create(context: Context, options: CreateKeyOptions) {
+export async function create(context: Context, options: CreateKeyOptions) {
   requireSecret(context);
   const preset = options.preset && PRESETS[options.preset];
   const permissions = options.permission ?? preset?.permissions;
@@ -89,7 +41,7 @@ async function create(context: Context, options: CreateKeyOptions) {
   );
 }
 
-async function list({ sql }: Context, options: OutputOptions & { workspace: string }) {
+export async function list({ sql }: Context, options: OutputOptions & { workspace: string }) {
   const keys = (await listKeys(sql, options.workspace)).map((key) => ({
     id: key.id,
     name: key.name,
@@ -113,7 +65,7 @@ async function list({ sql }: Context, options: OutputOptions & { workspace: stri
   say(options, keys, table(rows, ["id", "key", "name", "permissions", "stream", "last used", "revoked"]));
 }
 
-async function revoke(
+export async function revoke(
   { keyring, sql, clock }: Context,
   id: string,
   options: OutputOptions & { cancelScheduled?: boolean },
@@ -132,15 +84,4 @@ async function revoke(
   const offer = `${many} scheduled e-mails sent with it will still go out. \`postrider key revoke ${id} --cancel-scheduled\` cancels them.`;
   const words = [`Key ${id} is revoked.`, ...(scheduled > 0 ? [offer] : [])];
   say(options, { id, revoked: true, scheduled }, words.join("\n"));
-}
-
-function readPermissions(text: string): Permission[] {
-  return text.split(",").map((one) => {
-    const name = one.trim();
-    if (!isPermission(name))
-      throw new InvalidArgumentError(
-        `${name} is not a permission. The permissions are ${PERMISSIONS.join(", ")}.`,
-      );
-    return name;
-  });
 }

@@ -9,8 +9,8 @@ import { Succeeded } from "../record/cells/moves.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis } from "../redis/connect.ts";
-import { CommandError, type OutputOptions, say, settings } from "./context.ts";
-import { complain } from "./print.ts";
+import { settings } from "./context.ts";
+import { CommandError, complain, type OutputOptions, say } from "./print.ts";
 
 const ANSWER_MS_MAX = 30_000;
 const REDIS_MS_MAX = 2_000;

@@ -1,6 +1,7 @@
 /**
- * All that commands print goes through here. Stored text may hold anything, and a terminal obeys some of it: control
- * characters, and those that turn text around, are shown as U+FFFD. Line breaks stay, as the commands write them.
+ * How commands speak: a table for people, JSON for programs, one line for what went wrong. All that they print goes
+ * through here. Stored text may hold anything, and a terminal obeys some of it: control characters, and those that turn
+ * text around, are shown as U+FFFD. Line breaks stay, as the commands write them.
  */
 const OBEYED = /(?!\n)[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]/gu;
 const SHOWN = "\ufffd";
@@ -30,4 +31,39 @@ export function harmless(text: string): string {
 /** On one line: no stored text looks like another row. */
 export function oneLine(text: string): string {
   return harmless(text.replace(/\r\n|[\n\r]/g, SHOWN));
+}
+
+/** Said in one line, with exit status 1. */
+export class CommandError extends Error {}
+
+export function unknownWorkspace(id: string): CommandError {
+  return new CommandError(`There is no workspace ${id}. \`postrider workspace list\` lists them.`);
+}
+
+export type OutputOptions = { json?: boolean };
+
+/** `text` is what people see; programs get `value`. */
+export function say({ json }: OutputOptions, value: unknown, text: string): void {
+  if (json) printJson(value);
+  else print(text);
+}
+
+export function table(rows: readonly (readonly unknown[])[], head: readonly string[]): string {
+  if (rows.length === 0) return "None.";
+  const cells = [head, ...rows].map((row) =>
+    row.map((cell) => (cell === null || cell === undefined ? "-" : oneLine(String(cell)))),
+  );
+  const widths = head.map((_, n) => Math.max(...cells.map((row) => row[n]?.length ?? 0)));
+  return cells
+    .map((row) =>
+      row
+        .map((cell, n) => cell.padEnd(widths[n] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+export function time(date: Date | null): string | null {
+  return date === null ? null : date.toISOString();
 }

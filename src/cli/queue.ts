@@ -1,5 +1,4 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about it, by destination. */
-import { Command, InvalidArgumentError } from "commander";
 import { parseMailbox } from "../address.ts";
 import { type DomainFigures, readFigures, type SendingDomain, sendingNow } from "../delivery/figures.ts";
 import {
@@ -16,99 +15,27 @@ import {
   retryDeferred,
   viewQueue,
 } from "../record/mail/queueview.ts";
-import { SHARDS_MAX } from "../rules/shards.ts";
-import { readShaping } from "../shaping/file.ts";
 import { SMARTHOST } from "../shaping/shaping.ts";
-import { CommandError, type Context, type OutputOptions, say, table, withContext } from "./context.ts";
-import { readId } from "./workspace.ts";
-
-const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-const REASON_CHARS_MAX = 300;
-const REASON_DEFAULT = "suspended by an operator";
-const BOUNCE_DEFAULT = "bounced by an operator";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table } from "./print.ts";
 
 type ShownQueue = QueueView & { sending: readonly SendingDomain[] };
 type RetryOptions = OutputOptions & { workspace?: string; domain?: string };
 type SuspendOptions = OutputOptions & { for?: number; reason: string };
+type CancelOptions = OutputOptions & { workspace: string; domain?: string };
 type BounceOptions = OutputOptions & { reason: string; yes?: boolean };
 
-export function queueCommand(): Command {
-  const command = new Command("queue").description(
-    "show mail by destination; suspend, resume, retry, bounce or cancel it",
-  );
-  command.option("--json", "print JSON").action((options: OutputOptions) =>
-    withContext(async ({ sql, redis, clock }) => {
-      const [view, figures] = await Promise.all([
-        viewQueue(sql),
-        // what is stuck shows without Redis, too
-        readFigures(redis, clock.now()).catch(() => new Map<string, DomainFigures>()),
-      ]);
-      const shown = { ...view, sending: sendingNow(figures) };
-      say(options, shown, text(shown));
-    }),
-  );
-  about(command, "suspend")
-    .description("send nothing to a destination: its mail waits, and no attempt is counted")
-    .option("--for <span>", "how long, such as 30m, 12h or 7d; default: until it is resumed", readSpan)
-    .option("--reason <text>", "why; callers read it as the reason of the e-mail", readReason, REASON_DEFAULT)
-    .action((destination: string, _, sub: Command) =>
-      withContext((context) => suspend(context, destination, sub.optsWithGlobals<SuspendOptions>())),
-    );
-  about(command, "resume")
-    .description("end a suspension, and what automatic rules did to the destination: its mail is due")
-    .action((destination: string, _, sub: Command) =>
-      withContext((context) => resume(context, destination, sub.optsWithGlobals<OutputOptions>())),
-    );
-  about(command, "bounce")
-    .description("end all deferred e-mails to a destination, as bounced by an operator")
-    .option("--reason <text>", "why; callers read it as the reason of the e-mail", readReason, BOUNCE_DEFAULT)
-    .option("--yes", "confirm: this cannot be undone")
-    .action((destination: string, _, sub: Command) =>
-      withContext((context) => bounce(context, destination, sub.optsWithGlobals<BounceOptions>())),
-    );
-  command
-    .command("retry")
-    .argument("[destination]", "a domain or a provider; default: all")
-    .description("try deferred e-mails again now")
-    .option("--workspace <id>", "only e-mails of this workspace", readId)
-    .option("--domain <domain>", "only e-mails to this domain")
-    .option("--json", "print JSON")
-    .action((destination: string | undefined, _, sub: Command) =>
-      withContext((context) => retry(context, destination, sub.optsWithGlobals<RetryOptions>())),
-    );
-  command
-    .command("shards")
-    .argument("[number]", `how many from now on, 1 to ${SHARDS_MAX}`, readShards)
-    .description("show the shards of the queue, or change their number while everything runs")
-    .option("--json", "print JSON")
-    .action((number: number | undefined, _, sub: Command) =>
-      withContext((context) => shards(context, number, sub.optsWithGlobals<OutputOptions>())),
-    );
-  command
-    .command("cancel")
-    .description("cancel deferred e-mails")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--domain <domain>", "only e-mails to this domain")
-    .option("--json", "print JSON")
-    .action((_, sub: Command) => {
-      const options = sub.optsWithGlobals<OutputOptions & { workspace: string; domain?: string }>();
-      return withContext(async ({ sql, clock }) => {
-        const now = new Date(clock.now());
-        const count = await cancelDeferred(sql, options.workspace, options.domain ?? null, now);
-        say(options, { canceled: count }, `${count} e-mails are canceled.`);
-      });
-    });
-  return command;
+export async function show({ sql, redis, clock }: Context, options: OutputOptions): Promise<void> {
+  const [view, figures] = await Promise.all([
+    viewQueue(sql),
+    // what is stuck shows without Redis, too
+    readFigures(redis, clock.now()).catch(() => new Map<string, DomainFigures>()),
+  ]);
+  const shown = { ...view, sending: sendingNow(figures) };
+  say(options, shown, text(shown));
 }
 
-function about(command: Command, name: string): Command {
-  return command
-    .command(name)
-    .argument("<destination>", "a recipient domain, a provider of the shaping file, or `smarthost`")
-    .option("--json", "print JSON");
-}
-
-async function suspend(context: Context, text: string, options: SuspendOptions): Promise<void> {
+export async function suspend(context: Context, text: string, options: SuspendOptions): Promise<void> {
   const { sql, clock } = context;
   const destination = await readDestination(context, text);
   const now = clock.now();
@@ -118,7 +45,7 @@ async function suspend(context: Context, text: string, options: SuspendOptions):
   say(options, { destination, until, reason: options.reason }, `Mail to ${destination} is suspended ${end}.`);
 }
 
-async function resume(context: Context, text: string, options: OutputOptions): Promise<void> {
+export async function resume(context: Context, text: string, options: OutputOptions): Promise<void> {
   const destination = await readDestination(context, text);
   const ended = await resumeDestination(context.sql, destination);
   if (ended === 0)
@@ -126,7 +53,11 @@ async function resume(context: Context, text: string, options: OutputOptions): P
   say(options, { destination, resumed: true }, `Mail to ${destination} continues within seconds.`);
 }
 
-async function retry(context: Context, text: string | undefined, options: RetryOptions): Promise<void> {
+export async function retry(
+  context: Context,
+  text: string | undefined,
+  options: RetryOptions,
+): Promise<void> {
   const { sql, clock } = context;
   const destination = text === undefined ? (options.domain ?? null) : await readDestination(context, text);
   const chosen = { workspaceId: options.workspace ?? null, destination };
@@ -134,7 +65,7 @@ async function retry(context: Context, text: string | undefined, options: RetryO
   say(options, { retried: count }, `${count} e-mails are due now.`);
 }
 
-async function bounce(context: Context, text: string, options: BounceOptions): Promise<void> {
+export async function bounce(context: Context, text: string, options: BounceOptions): Promise<void> {
   const { sql, clock } = context;
   const destination = await readDestination(context, text);
   if (!options.yes)
@@ -145,7 +76,11 @@ async function bounce(context: Context, text: string, options: BounceOptions): P
   say(options, { bounced: count }, `${count} e-mails are bounced.`);
 }
 
-async function shards({ sql }: Context, number: number | undefined, options: OutputOptions): Promise<void> {
+export async function shards(
+  { sql }: Context,
+  number: number | undefined,
+  options: OutputOptions,
+): Promise<void> {
   if (number !== undefined) await setShards(sql, number);
   const each = await viewShards(sql);
   const open = each.filter(({ state }) => state === "open").length;
@@ -161,11 +96,10 @@ async function shards({ sql }: Context, number: number | undefined, options: Out
   say(options, { shards: open, each }, table(rows, head));
 }
 
-function readShards(text: string): number {
-  const number = Number(text);
-  if (!/^\d{1,3}$/.test(text) || number < 1 || number > SHARDS_MAX)
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${SHARDS_MAX}.`);
-  return number;
+export async function cancel({ sql, clock }: Context, options: CancelOptions): Promise<void> {
+  const now = new Date(clock.now());
+  const count = await cancelDeferred(sql, options.workspace, options.domain ?? null, now);
+  say(options, { canceled: count }, `${count} e-mails are canceled.`);
 }
 
 /** A name without a dot is a provider's. */
@@ -179,7 +113,7 @@ async function readDestination({ sql }: Context, text: string): Promise<string> 
     return domain;
   }
   const kept = await loadShaping(sql);
-  const known = kept ? Object.keys(readShaping(kept.text).providers ?? {}) : [];
+  const known = kept ? await providersOf(kept.text) : [];
   // one that the file does not name any more can be suspended all the same
   if (known.includes(name) || (await listHolds(sql)).some(({ destination }) => destination === name))
     return name;
@@ -187,17 +121,10 @@ async function readDestination({ sql }: Context, text: string): Promise<string> 
   throw new CommandError(`${text} is neither a domain nor a provider of the shaping file. ${names}`);
 }
 
-function readSpan(text: string): number {
-  const span = /^([1-9]\d{0,4})([mhd])$/.exec(text);
-  if (!span) throw new InvalidArgumentError("It must be a span such as 30m, 12h or 7d.");
-  return Number(span[1]) * (UNIT_MS[span[2] as string] as number);
-}
-
-function readReason(text: string): string {
-  const reason = text.trim();
-  if (reason === "" || reason.length > REASON_CHARS_MAX)
-    throw new InvalidArgumentError(`It must have 1 to ${REASON_CHARS_MAX} characters.`);
-  return reason;
+/** The checker of shaping files takes long to load, and few have one. */
+async function providersOf(shaping: string): Promise<string[]> {
+  const { readShaping } = await import("../shaping/file.ts");
+  return Object.keys(readShaping(shaping).providers ?? {});
 }
 
 function text({ bags, emails, replies, destinations, holds, sending }: ShownQueue): string {

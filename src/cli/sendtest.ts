@@ -1,5 +1,4 @@
 /** `postrider send-test`: sends one e-mail over the usual route and prints the SMTP conversation. */
-import { Command, InvalidArgumentError } from "commander";
 import { type Mailbox, parseMailbox } from "../address.ts";
 import type { Config } from "../config.ts";
 import { Signer } from "../delivery/signer.ts";
@@ -10,39 +9,19 @@ import { newId } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
 import type { Peer } from "../smtp/conversation.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  requireSecret,
-  say,
-  settings,
-  withContext,
-} from "./context.ts";
-import { complain, oneLine, print } from "./print.ts";
-import { readId } from "./workspace.ts";
+import { type Context, requireSecret, settings, withContext } from "./context.ts";
+import { CommandError, complain, type OutputOptions, oneLine, print, say } from "./print.ts";
 
 type SendTestOptions = OutputOptions & { to: Mailbox; from?: Mailbox; workspace?: string };
 
 const ARROW = { us: "->", them: "<-", note: "--" } as const;
 
-export function sendTestCommand(): Command {
-  return new Command("send-test")
-    .description(
-      "send one e-mail over the usual route and print the SMTP conversation; nothing is stored or counted",
-    )
-    .requiredOption("--to <address>", "the recipient", readMailbox)
-    .option("--from <address>", "the sender; default: MAIL_FROM", readMailbox)
-    .option("--workspace <id>", "sign with the DKIM keys of this workspace", readId)
-    .option("--json", "print JSON")
-    .action((options: SendTestOptions) =>
-      options.workspace === undefined
-        ? send(settings(), null, options)
-        : withContext((context) => send(context.config, context, options), { isLong: true }),
-    );
+/** Without a workspace no store is needed. */
+export async function sendTest(options: SendTestOptions): Promise<void> {
+  if (options.workspace === undefined) await send(settings(), null, options);
+  else await withContext((context) => send(context.config, context, options), { isLong: true });
 }
 
-/** Without a workspace no store is needed. */
 async function send(config: Config, context: Context | null, options: SendTestOptions): Promise<void> {
   const { to } = options;
   const from = options.from ?? (config.mailFrom === null ? null : parseMailbox(config.mailFrom));
@@ -122,10 +101,4 @@ async function peersFor(config: Config, context: Context | null, domain: string)
   if (config.smtpUrl === null)
     throw new CommandError("SMTP_URL is not set. Set it to the smarthost that takes the mail.");
   return [readSmarthost(config.smtpUrl, config).peer];
-}
-
-function readMailbox(text: string): Mailbox {
-  const mailbox = parseMailbox(text);
-  if (!mailbox) throw new InvalidArgumentError("It must be an address, such as a@example.com.");
-  return mailbox;
 }

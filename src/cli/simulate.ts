@@ -3,12 +3,12 @@
  * Redis nor Postgres; the policy and the windows are those of the engine.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import { basename } from "node:path";
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { type Assertion, check, readAssertion } from "../capacity/assertion.ts";
 import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
-import { checkPolicy, DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
+import { checkPolicy } from "../capacity/policy/check.ts";
+import { DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
 import { checkReceivers, type ReceiverModel } from "../capacity/receivers.ts";
 import { htmlReport } from "../capacity/report/html.ts";
 import { plainStudy } from "../capacity/report/plain.ts";
@@ -26,14 +26,10 @@ import {
   study,
   withParameter,
 } from "../capacity/study.ts";
-import { checkScenario, DAYS_MAX, type Scenario } from "../capacity/workload.ts";
-import { CommandError, table } from "./context.ts";
-import { print, printJson } from "./print.ts";
+import { checkScenario, type Scenario } from "../capacity/workload.ts";
+import { CommandError, print, printJson, table } from "./print.ts";
 
-const RUNS_MAX = 100_000;
-const SEED_MAX = 2 ** 31;
 const BAR_CHARS = 30;
-const THREADS_MAX = 64;
 
 type SimulateOptions = {
   policy?: Named<Policy>;
@@ -54,51 +50,7 @@ type SimulateOptions = {
 
 type ParameterChange = { parameter: string; value: number };
 
-export function simulateCommand(): Command {
-  return new Command("simulate")
-    .description("simulate a policy on workspaces of a scenario; needs no Postgres and no Redis")
-    .requiredOption("--scenario <name|file>", `a file, or one of ${scenarioNames().join(", ")}`, readScenario)
-    .option("--policy <file>", "the policy file; default: the built-in policy", readPolicy)
-    .option("--versus <file>", "a second policy file to compare with", readPolicy)
-    .option("--days <n>", "how many days; default: as in the scenario", readCount(1, DAYS_MAX))
-    .option(
-      "--seed <n>",
-      "seed of the first workspace; the same seed gives the same numbers",
-      readCount(0, SEED_MAX),
-      1,
-    )
-    .option("--runs <n>", "how many workspaces, each with the next seed", readCount(1, RUNS_MAX), 1)
-    .option(
-      "--set <parameter=number>",
-      "compare with the policy with one number changed, such as growth=1.6; may be repeated",
-      readChange,
-      [],
-    )
-    .option(
-      "--sweep <parameter=from..to/points>",
-      "run with several values of one number of the policy, or of receivers.NAME",
-      readSwept,
-    )
-    .option("--receivers <file>", "how receivers react, as `caps fit` writes it", readReceivers)
-    .option(
-      "--assert <measure<number>",
-      "exit with status 1 if this does not hold; may be repeated",
-      readAsserted,
-      [],
-    )
-    .option("--explain", "tell what happened to the first workspace, and why")
-    .option(
-      "--threads <n>",
-      "how many threads; default: as many as cores",
-      readCount(1, THREADS_MAX),
-      availableParallelism(),
-    )
-    .option("--json [file]", "write all results as JSON, to a file or to standard output")
-    .option("--html <file>", "write a report with charts, as one HTML file")
-    .action(run);
-}
-
-async function run(options: SimulateOptions): Promise<void> {
+export async function run(options: SimulateOptions): Promise<void> {
   const { seed, runs, versus, sweep, html, threads, explain } = options;
   const given = options.policy ?? { name: "default", value: DEFAULT_POLICY };
   const scenario = withReceivers(options.scenario, options.receivers);
@@ -215,7 +167,7 @@ export function progressBar(): { show: StudyProgress; clear: () => void } {
   };
 }
 
-function readScenario(text: string): Named<Scenario> {
+export function readScenario(text: string): Named<Scenario> {
   const file = scenarioFile(text) ?? text;
   if (!existsSync(file))
     throw new InvalidArgumentError(
@@ -233,21 +185,21 @@ export function readJson<T>(file: string, check: (json: unknown) => T): T {
   return refusing(() => check(JSON.parse(readFileSync(file, "utf8"))));
 }
 
-function readSwept(text: string): Sweep {
+export function readSwept(text: string): Sweep {
   return refusing(() => readSweep(text));
 }
 
-function readChange(text: string, before: ParameterChange[]): ParameterChange[] {
+export function readChange(text: string, before: ParameterChange[]): ParameterChange[] {
   const [, parameter = "", value] = /^([a-z_.]+)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   if (parameter === "") throw new InvalidArgumentError(`It must read like \`growth=1.6\`, not \`${text}\`.`);
   return [...before, { parameter, value: Number(value) }];
 }
 
-function readReceivers(file: string): Partial<ReceiverModel> {
+export function readReceivers(file: string): Partial<ReceiverModel> {
   return readJson(file, checkReceivers);
 }
 
-function readAsserted(text: string, before: Assertion[]): Assertion[] {
+export function readAsserted(text: string, before: Assertion[]): Assertion[] {
   return [...before, refusing(() => readAssertion(text))];
 }
 
@@ -258,13 +210,4 @@ function refusing<T>(read: () => T): T {
   } catch (error) {
     throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
   }
-}
-
-export function readCount(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const count = Number(text);
-    if (!/^\d+$/.test(text) || count < min || count > max)
-      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
-    return count;
-  };
 }

@@ -1,5 +1,4 @@
 /** `postrider stream`: create, list, change and delete the streams of a workspace. */
-import { Command, InvalidArgumentError, Option } from "commander";
 import { expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
 import { senderLimitsOf } from "../record/workspaces/senderlimits.ts";
 import { changeStreams, findStreams, StreamInUse } from "../record/workspaces/streams.ts";
@@ -9,58 +8,18 @@ import {
   contradictionIn,
   isBuiltIn,
   isDefined,
-  isStreamName,
-  RESERVED_SHARES_MAX,
   type StreamDefinition,
   type StreamDefinitions,
   TRANSACTIONAL,
 } from "../rules/stream.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  say,
-  table,
-  unknownWorkspace,
-  withContext,
-} from "./context.ts";
-import { ofWorkspace } from "./workspace.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, unknownWorkspace } from "./print.ts";
 
 type StreamOf = OutputOptions & { workspace: string };
 type ChangeOptions = StreamOf & { reservedShare?: number; pool?: string | false };
 type CreateOptions = ChangeOptions & { kind: typeof TRANSACTIONAL | typeof BULK };
 
-export function streamCommand(): Command {
-  const command = new Command("stream").description("what a workspace sends, by what kind of mail it is");
-  ofWorkspace(command, "create")
-    .argument("<name>", "1 to 32 characters of a-z, 0-9 and -", readName)
-    .addOption(
-      new Option("--kind <kind>", "bulk leaves a share of the caps to transactional mail and is paused first")
-        .choices([TRANSACTIONAL, BULK])
-        .default(BULK),
-    )
-    .option("--reserved-share <share>", "of the caps, kept free of other streams", readShare)
-    .option("--pool <name>", "of source addresses, in the shaping file")
-    .description("create a stream; e-mails name it in `stream`, or their key does")
-    .action((name, options) => withContext((context) => create(context, name, options)));
-  ofWorkspace(command, "list")
-    .description("list the streams of a workspace, with what waits in each")
-    .action((options) => withContext((context) => list(context, options)));
-  ofWorkspace(command, "change")
-    .argument("<name>", "the stream", readName)
-    .option("--reserved-share <share>", "of the caps, kept free of other streams", readShare)
-    .option("--pool <name>", "of source addresses, in the shaping file")
-    .option("--no-pool", "leave from the addresses that the shaping file says")
-    .description("change the reserved share or the pool of a stream")
-    .action((name, options) => withContext((context) => change(context, name, options)));
-  ofWorkspace(command, "delete")
-    .argument("<name>", "the stream", readName)
-    .description("delete a stream that no key sends in; what waits in it still goes out")
-    .action((name, options) => withContext((context) => remove(context, name, options)));
-  return command;
-}
-
-async function create(context: Context, name: string, options: CreateOptions): Promise<void> {
+export async function create(context: Context, name: string, options: CreateOptions): Promise<void> {
   if (isBuiltIn(name)) throw new CommandError(`${name} is built in. Choose another name.`);
   const bulk = options.kind === BULK;
   const made = { bulk, reserved_share: options.reservedShare ?? 0, pool: options.pool || null };
@@ -76,7 +35,7 @@ async function create(context: Context, name: string, options: CreateOptions): P
   say(options, shown(name, made), `Stream ${name} (${options.kind}) is created.`);
 }
 
-async function change(context: Context, name: string, options: ChangeOptions): Promise<void> {
+export async function change(context: Context, name: string, options: ChangeOptions): Promise<void> {
   const { reservedShare, pool } = options;
   if (reservedShare === undefined && typeof pool !== "string" && pool !== false)
     throw new CommandError("Nothing to change: give --reserved-share, --pool or --no-pool.");
@@ -93,7 +52,7 @@ async function change(context: Context, name: string, options: ChangeOptions): P
   say(options, shown(name, changed as StreamDefinition), `Stream ${name} is changed.`);
 }
 
-async function remove(context: Context, name: string, options: StreamOf): Promise<void> {
+export async function remove(context: Context, name: string, options: StreamOf): Promise<void> {
   await save(context, options, (known) => ({
     ...known,
     [name]: { ...definitionOf(name, known), reserved_share: 0, pool: null, gone: true },
@@ -101,7 +60,7 @@ async function remove(context: Context, name: string, options: StreamOf): Promis
   say(options, { name, deleted: true }, `Stream ${name} is deleted. What waits in it still goes out.`);
 }
 
-async function list({ sql }: Context, options: StreamOf): Promise<void> {
+export async function list({ sql }: Context, options: StreamOf): Promise<void> {
   const [definitions, account, limits] = await Promise.all([
     findStreams(sql, options.workspace),
     readAccount(sql, options.workspace),
@@ -171,15 +130,4 @@ function definitionOf(name: string, known: StreamDefinitions): StreamDefinition 
 
 function shown(name: string, { bulk, reserved_share, pool }: StreamDefinition) {
   return { name, kind: bulk ? BULK : TRANSACTIONAL, reserved_share, pool };
-}
-
-function readName(text: string): string {
-  if (isStreamName(text)) return text;
-  throw new InvalidArgumentError("A name has 1 to 32 characters of a-z, 0-9 and -.");
-}
-
-function readShare(text: string): number {
-  const share = Number(text);
-  if (text.trim() !== "" && share >= 0 && share <= RESERVED_SHARES_MAX) return share;
-  throw new InvalidArgumentError(`A share is a number from 0 to ${RESERVED_SHARES_MAX}, such as 0.2.`);
 }

@@ -1,30 +1,20 @@
 /** `postrider suppression`: addresses that a workspace does not write to, with their evidence. */
+
 import { createReadStream } from "node:fs";
-import { Command, Option } from "commander";
 import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
 import { addressHasher } from "../audience/links.ts";
 import { isUuid } from "../ids.ts";
 import {
   listSuppressions,
-  SUPPRESSION_REASONS,
   type Suppression,
   type SuppressionKey,
-  type SuppressionReason,
   undoSuppressions,
 } from "../record/mail/suppressions.ts";
+import { SUPPRESSION_REASONS, type SuppressionReason } from "../rules/suppression.ts";
 import { type Entry, entryOf, suppress, type Wish } from "../suppression/entry.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  requireSecret,
-  say,
-  table,
-  withContext,
-} from "./context.ts";
-import { print, printJson } from "./print.ts";
-import { ofWorkspace } from "./workspace.ts";
+import { type Context, requireSecret } from "./context.ts";
+import { CommandError, type OutputOptions, print, printJson, say, table } from "./print.ts";
 
 const LINES_SHOWN = 100;
 const PAGE_ROWS = 1_000;
@@ -33,45 +23,7 @@ const CHUNK_ROWS = 500;
 type SuppressionOf = OutputOptions & { workspace: string; reason?: SuppressionReason };
 type AddOptions = SuppressionOf & { scope?: string; evidence?: string };
 
-export function suppressionCommand(): Command {
-  const command = new Command("suppression").description(
-    "addresses that a workspace does not write to, and why",
-  );
-  ofWorkspace(command, "list")
-    .description("list suppressed addresses with their evidence, newest first")
-    .addOption(reasonOption())
-    .action((options) => withContext((context) => list(context, options)));
-  ofWorkspace(command, "add")
-    .argument("<address>", "the address to suppress")
-    .addOption(reasonOption())
-    .option("--scope <domain>", "suppress only e-mails from this domain and its subdomains")
-    .option("--evidence <words>", "why, such as the reply of the receiver")
-    .description("suppress an address; a complaint also unsubscribes its contacts")
-    .action((address, options) => withContext((context) => add(context, address, options)));
-  ofWorkspace(command, "remove")
-    .argument("<address-or-id>", "the suppressed address or the id of its entry")
-    .description("undo a suppression, and the bounce or complaint that was counted for it")
-    .action((what, options) => withContext((context) => remove(context, what, options)));
-  ofWorkspace(command, "import")
-    .argument(
-      "<file>",
-      "a CSV file with the columns address, reason, evidence, scope; only the first is required",
-    )
-    .description("suppress the addresses of a CSV file; invalid rows are skipped and counted")
-    .action((file, options) =>
-      withContext((context) => importFile(context, file, options), { isLong: true }),
-    );
-  ofWorkspace(command, "export")
-    .description("print all entries as CSV for import, without those of erased contacts")
-    .action((options) => withContext((context) => exportAll(context, options), { isLong: true }));
-  return command;
-}
-
-function reasonOption(): Option {
-  return new Option("--reason <reason>", "why").choices(SUPPRESSION_REASONS);
-}
-
-async function list({ sql }: Context, options: SuppressionOf): Promise<void> {
+export async function list({ sql }: Context, options: SuppressionOf): Promise<void> {
   const { workspace, reason } = options;
   const page = { after: null, before: null, limit: LINES_SHOWN };
   const rows = (await listSuppressions(sql, workspace, reason ?? null, page)).slice(0, LINES_SHOWN);
@@ -85,7 +37,7 @@ async function list({ sql }: Context, options: SuppressionOf): Promise<void> {
   say(options, rows.map(shown), table(cells, ["address", "reason", "mail from", "since", "evidence"]));
 }
 
-async function add(context: Context, email: string, options: AddOptions): Promise<void> {
+export async function add(context: Context, email: string, options: AddOptions): Promise<void> {
   const { workspace } = options;
   const wish = wishOf(email, options);
   const now = context.clock.now();
@@ -95,7 +47,7 @@ async function add(context: Context, email: string, options: AddOptions): Promis
   say(options, { id, email: entry.email, reason: entry.reason }, `${entry.email} is suppressed.`);
 }
 
-async function remove(context: Context, what: string, options: SuppressionOf): Promise<void> {
+export async function remove(context: Context, what: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
   const { sql, clock } = context;
   const [undone] = await undoSuppressions(sql, workspace, [keyOf(context, what)], new Date(clock.now()));
@@ -103,7 +55,7 @@ async function remove(context: Context, what: string, options: SuppressionOf): P
   say(options, { id: undone.id, deleted: true }, `${what} may be written to again.`);
 }
 
-async function importFile(context: Context, file: string, options: SuppressionOf): Promise<void> {
+export async function importFile(context: Context, file: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
   const hashOf = addressHasher(requireSecret(context));
   const counts = { suppressed: 0, skipped: 0 };
@@ -124,7 +76,7 @@ async function importFile(context: Context, file: string, options: SuppressionOf
   say(options, counts, `${counts.suppressed} suppressed, ${counts.skipped} skipped.`);
 }
 
-async function exportAll({ sql }: Context, { workspace, json }: SuppressionOf): Promise<void> {
+export async function exportAll({ sql }: Context, { workspace, json }: SuppressionOf): Promise<void> {
   const all: Suppression[] = [];
   for (let after: string | null = null; ; ) {
     const rows = await listSuppressions(sql, workspace, null, { after, before: null, limit: PAGE_ROWS });

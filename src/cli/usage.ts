@@ -1,19 +1,10 @@
 /** `postrider usage`: what a workspace has used of its quota and its caps, and what waits. */
-import { Command } from "commander";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
-import { type Context, type OutputOptions, say, table, unknownWorkspace, withContext } from "./context.ts";
-import { readId } from "./workspace.ts";
+import type { Context } from "./context.ts";
+import { type OutputOptions, say, table, unknownWorkspace } from "./print.ts";
 
-export function usageCommand(): Command {
-  return new Command("usage")
-    .description("show how much of its quota and caps a workspace has used")
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON")
-    .action((options) => withContext((context) => usage(context, options)));
-}
-
-async function usage({ sql, clock }: Context, options: OutputOptions & { workspace: string }) {
+export async function usage({ sql, clock }: Context, options: OutputOptions & { workspace: string }) {
   const account = await readAccount(sql, options.workspace);
   if (!account) throw unknownWorkspace(options.workspace);
   const { ledger, allowance, plan } = account;

@@ -1,5 +1,5 @@
 /** `postrider webhook`: endpoints that are told of the events of a workspace. */
-import { Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import { newId } from "../ids.ts";
 import {
   type ListedAttempt,
@@ -21,19 +21,8 @@ import { egressRules } from "../webhooks/endpoint.ts";
 import { addEndpoint, rotateSecrets, sendTest } from "../webhooks/owner.ts";
 import { eventId, sequenceOf } from "../webhooks/payload.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  requireSecret,
-  say,
-  table,
-  time,
-  unknownWorkspace,
-  withContext,
-} from "./context.ts";
-import { readTime } from "./time.ts";
-import { ofWorkspace, readId } from "./workspace.ts";
+import { type Context, requireSecret } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
 
 const LINES_SHOWN = 100;
 const FAILED_AT_ONCE_MAX = 5_000;
@@ -45,61 +34,7 @@ type WebhookOf = OutputOptions & { workspace: string };
 type AddEndpointOptions = WebhookOf & { events?: string[]; ed25519?: boolean };
 type SendAgainOptions = WebhookOf & { event?: number; failed?: boolean; since?: Date; until?: Date };
 
-export function webhookCommand(): Command {
-  const command = new Command("webhook").description(
-    "endpoints to which events are posted: add, test and repair them",
-  );
-  ofWorkspace(command, "add")
-    .argument("<url>", "where to send events, such as `https://example.com/webhooks`")
-    .option(
-      "--events <types>",
-      "comma-separated, such as `email.delivered,email.bounced`; default: all",
-      readTypes,
-    )
-    .option("--ed25519", "sign with a key pair as well")
-    .description("add an endpoint and show its secret, once")
-    .action((url, options) => withContext((context) => add(context, url, options)));
-  ofWorkspace(command, "list")
-    .description("list endpoints, newest first")
-    .action((options) => withContext((context) => list(context, options)));
-  one(command, "show", "show an endpoint and its state", show);
-  one(command, "remove", "remove an endpoint: it gets no more events", remove);
-  one(command, "enable", "enable an endpoint again: it gets the events that it missed", enable);
-  one(command, "disable", "send nothing to an endpoint until it is enabled", disable);
-  one(command, "rotate", "make a new secret and show it; the old one signs for another day", rotate);
-  one(command, "test", "send a test event and wait for the answer", test, { isLong: true });
-  ofWorkspace(command, "attempts")
-    .argument("<id>", "the id of the webhook", readId)
-    .option("--event <id>", "only of this event", readEvent)
-    .description("list attempts, newest first, with what was answered")
-    .action((id, options) => withContext((context) => attempts(context, id, options)));
-  ofWorkspace(command, "replay")
-    .argument("<id>", "the id of the webhook", readId)
-    .addOption(new Option("--event <id>", "one event").argParser(readEvent))
-    .option("--failed", "all events that failed for good")
-    .option("--since <time>", "all events from this time on, such as `2026-11-20T20:07:38Z`", readTime)
-    .option("--until <time>", "with --since: up to this time; default: now", readTime)
-    .description("send events again, with the ids they had")
-    .action((id, options) => withContext((context) => replay(context, id, options), { isLong: true }));
-  return command;
-}
-
-function one(
-  command: Command,
-  name: string,
-  does: string,
-  run: (context: Context, key: WebhookKey, options: OutputOptions) => Promise<void>,
-  how: { isLong?: boolean } = {},
-): void {
-  ofWorkspace(command, name)
-    .argument("<id>", "the id of the webhook", readId)
-    .description(does)
-    .action((id, options: WebhookOf) =>
-      withContext((context) => run(context, { workspaceId: options.workspace, id }, options), how),
-    );
-}
-
-async function add(context: Context, url: string, options: AddEndpointOptions): Promise<void> {
+export async function add(context: Context, url: string, options: AddEndpointOptions): Promise<void> {
   const { workspace, events = null, ed25519 = false } = options;
   const wish = { endpoint: url, events, hasKeyPair: ed25519 };
   const added = await addEndpoint(partsOf(context), workspace, wish, context.clock.now());
@@ -121,30 +56,32 @@ function secretLines(secret: string, publicKey: string | null): string {
   return publicKey === null ? line : `${line}\nPublic key ${publicKey}.`;
 }
 
-async function list({ sql }: Context, options: WebhookOf): Promise<void> {
+export async function list({ sql }: Context, options: WebhookOf): Promise<void> {
   const page = { after: null, before: null, limit: LINES_SHOWN };
   const rows = (await listWebhooks(sql, options.workspace, page)).slice(0, LINES_SHOWN);
   const cells = rows.map((row) => [row.id, stateOf(row), row.behind, row.endpoint, row.events ?? "all"]);
   say(options, rows.map(shown), table(cells, ["id", "status", "behind", "endpoint", "events"]));
 }
 
-async function show({ sql }: Context, key: WebhookKey, options: OutputOptions): Promise<void> {
+export async function show({ sql }: Context, id: string, options: WebhookOf): Promise<void> {
+  const key = keyOf(id, options);
   const found = await existing(await findWebhook(sql, key), key);
   const value = shown(found);
   say(options, value, table(Object.entries(value), ["", ""]));
 }
 
-async function remove({ sql }: Context, key: WebhookKey, options: OutputOptions): Promise<void> {
+export async function remove({ sql }: Context, id: string, options: WebhookOf): Promise<void> {
+  const key = keyOf(id, options);
   if (!(await deleteWebhook(sql, key))) throw unknownWebhook(key);
   say(options, { id: key.id, deleted: true }, `Webhook ${key.id} is removed.`);
 }
 
-async function enable(context: Context, key: WebhookKey, options: OutputOptions): Promise<void> {
-  await setStatus(context, key, "enabled", options);
+export async function enable(context: Context, id: string, options: WebhookOf): Promise<void> {
+  await setStatus(context, keyOf(id, options), "enabled", options);
 }
 
-async function disable(context: Context, key: WebhookKey, options: OutputOptions): Promise<void> {
-  await setStatus(context, key, "disabled", options);
+export async function disable(context: Context, id: string, options: WebhookOf): Promise<void> {
+  await setStatus(context, keyOf(id, options), "disabled", options);
 }
 
 async function setStatus(
@@ -157,7 +94,8 @@ async function setStatus(
   say(options, { id: key.id, status }, `Webhook ${key.id} is ${status}.`);
 }
 
-async function rotate(context: Context, key: WebhookKey, options: OutputOptions): Promise<void> {
+export async function rotate(context: Context, id: string, options: WebhookOf): Promise<void> {
+  const key = keyOf(id, options);
   const fresh = await rotateSecrets(partsOf(context), key, context.clock.now());
   if (!fresh) throw unknownWebhook(key);
   const { secret, publicKey } = fresh;
@@ -165,11 +103,12 @@ async function rotate(context: Context, key: WebhookKey, options: OutputOptions)
   say(options, value, secretLines(secret, publicKey));
 }
 
-async function test({ sql, clock }: Context, key: WebhookKey, options: OutputOptions): Promise<void> {
+export async function test({ sql, clock }: Context, id: string, options: WebhookOf): Promise<void> {
+  const key = keyOf(id, options);
   await enabled(await findWebhook(sql, key), key);
-  const id = await sendTest(sql, key, clock.now());
-  if (id === null) throw unknownWebhook(key);
-  const sequence = sequenceOf(id) as number;
+  const event = await sendTest(sql, key, clock.now());
+  if (event === null) throw unknownWebhook(key);
+  const sequence = sequenceOf(event) as number;
   const until = performance.now() + TEST_MS_MAX;
   for (;;) {
     const page = { after: null, before: null, limit: 1 };
@@ -186,12 +125,12 @@ async function test({ sql, clock }: Context, key: WebhookKey, options: OutputOpt
   }
 }
 
-async function attempts(
+export async function attempts(
   { sql }: Context,
   id: string,
   options: WebhookOf & { event?: number },
 ): Promise<void> {
-  const key = { workspaceId: options.workspace, id };
+  const key = keyOf(id, options);
   await existing(await findWebhook(sql, key), key);
   const page = { after: null, before: null, limit: LINES_SHOWN };
   const rows = (await listAttempts(sql, key, options.event ?? null, page)).slice(0, LINES_SHOWN);
@@ -206,11 +145,11 @@ async function attempts(
   say(options, rows.map(shownAttempt), table(cells, ["sent", "type", "event", "status", "ms", "error"]));
 }
 
-async function replay({ sql, clock }: Context, id: string, options: SendAgainOptions): Promise<void> {
+export async function replay({ sql, clock }: Context, id: string, options: SendAgainOptions): Promise<void> {
   const { workspace, event, failed, since, until } = options;
   if ([event, failed, since].filter((one) => one !== undefined).length !== 1)
     throw new CommandError("Give one of --event, --failed and --since.");
-  const key = { workspaceId: workspace, id };
+  const key = keyOf(id, options);
   await enabled(await findWebhook(sql, key), key);
   const now = new Date(clock.now());
   let events = 0;
@@ -232,6 +171,10 @@ async function replay({ sql, clock }: Context, id: string, options: SendAgainOpt
   }
   const what = since ? `Up to ${events} events are` : `${events} event${events === 1 ? " is" : "s are"}`;
   say(options, { id, events }, `${what} sent again.`);
+}
+
+function keyOf(id: string, { workspace }: WebhookOf): WebhookKey {
+  return { workspaceId: workspace, id };
 }
 
 function partsOf(context: Context) {
@@ -295,11 +238,7 @@ function shownAttempt({ id, type, subjectId, sequence, status, response, error, 
   };
 }
 
-function readTypes(text: string): string[] {
-  return text.split(",").map((one) => one.trim());
-}
-
-function readEvent(text: string): number {
+export function readEvent(text: string): number {
   const sequence = sequenceOf(text);
   if (sequence === null)
     throw new InvalidArgumentError("It must be the id of an event, as its `webhook-id` header has it.");

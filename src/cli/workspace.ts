@@ -1,99 +1,22 @@
 /** `postrider workspace`: create, list, set, suspend, resume. */
 import { randomBytes } from "node:crypto";
-import { Command, InvalidArgumentError } from "commander";
 import { hashPassword } from "../admission/password.ts";
-import { isUuid, newId } from "../ids.ts";
+import { newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { logEvents } from "../record/outbox/outbox.ts";
 import { insertCapChange } from "../record/workspaces/caps.ts";
 import { type Account, expectReleaseNow, readAccount } from "../record/workspaces/ledgers.ts";
 import { mailNotGone } from "../record/workspaces/suspension.ts";
 import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces/workspaces.ts";
-import {
-  CAP_MIN,
-  isPlan,
-  type LimitName,
-  limitsOf,
-  OVERRIDE_MAX,
-  type Overrides,
-  PLANS,
-  type Plan,
-} from "../rules/plans.ts";
-import {
-  CommandError,
-  type Context,
-  type OutputOptions,
-  say,
-  table,
-  unknownWorkspace,
-  withContext,
-} from "./context.ts";
-import { moveWorkspace } from "./move.ts";
+import { limitsOf, type Overrides, type Plan } from "../rules/plans.ts";
+import type { Context } from "./context.ts";
+import { CommandError, type OutputOptions, say, table, unknownWorkspace } from "./print.ts";
 
-const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];
 const PASSWORD_BYTES = 12;
 /** So many held e-mails are counted, and no more. */
 const HELD_MAX = 1_000_000;
 
-export function workspaceCommand(): Command {
-  const command = new Command("workspace").description(
-    "create workspaces, set their plans and limits, suspend them",
-  );
-  command
-    .command("create")
-    .description("create a workspace, and an owner if an address is given")
-    .requiredOption("--name <name>", "a display name")
-    .requiredOption("--plan <plan>", `one of ${PLANS.join(", ")}`, readPlan)
-    .option("--owner-email <email>", "create an owner with this address; the password is shown once")
-    .option("--json", "print JSON")
-    .action((options) => withContext((context) => create(context, options)));
-  command
-    .command("list")
-    .description("list all workspaces")
-    .option("--json", "print JSON")
-    .action((options) => withContext((context) => list(context, options)));
-  command
-    .command("set")
-    .description("change the plan or the limits of a workspace")
-    .argument("<id>", "the id of the workspace", readId)
-    .option("--plan <plan>", `one of ${PLANS.join(", ")}`, readPlan)
-    .option("--event-log <on|off>", "keep a log of its events, to be read by GET /events/log", readSwitch)
-    .option(
-      "--limit <name=value>",
-      `one of ${LIMIT_NAMES.join(", ")}; name=default restores the limit of the plan; may be repeated`,
-      readLimit,
-      {},
-    )
-    .option("--json", "print JSON")
-    .action((id, options) => withContext((context) => set(context, id, options)));
-  command
-    .command("suspend")
-    .description("stop a workspace at once: its keys get 403 and its mail is held")
-    .argument("<id>", "the id of the workspace", readId)
-    .option("--reason <text>", "stored with the workspace; only operators see it")
-    .option("--json", "print JSON")
-    .action((id, options) => withContext((context) => suspend(context, id, options)));
-  command
-    .command("resume")
-    .description("let a suspended workspace go on: held mail is sent, within the caps")
-    .argument("<id>", "the id of the workspace", readId)
-    .option("--reason <text>", "printed by this command; only operators see it")
-    .option("--json", "print JSON")
-    .action((id, options) => withContext((context) => resume(context, id, options)));
-  command
-    .command("move")
-    .description(
-      "move a workspace to another cell while it works; if the command is interrupted, run it again",
-    )
-    .argument("<id>", "the id of the workspace", readId)
-    .option("--to <cell>", "the cell of CELLS_FILE that it moves to")
-    .option("--abort", "undo a move that has not switched yet")
-    .option("--json", "print JSON")
-    .action((id, options) => moveWorkspace(id, options));
-  return command;
-}
-
-async function create(
+export async function create(
   { keyring, sql, clock }: Context,
   options: OutputOptions & { name: string; plan: Plan; ownerEmail?: string },
 ) {
@@ -119,7 +42,7 @@ function ownerText({ email, password }: OwnerShown): string {
     : `Owner ${email}, password ${password} (shown once).`;
 }
 
-async function list({ sql }: Context, options: OutputOptions) {
+export async function list({ sql }: Context, options: OutputOptions) {
   const workspaces = await listWorkspaces(sql);
   const rows = workspaces.map((one) => [
     one.id,
@@ -133,7 +56,7 @@ async function list({ sql }: Context, options: OutputOptions) {
   say(options, workspaces.map(show), table(rows, head));
 }
 
-async function set(
+export async function set(
   { keyring, sql, reservations, clock }: Context,
   id: string,
   options: OutputOptions & { plan?: Plan; limit: Record<string, number | null>; eventLog?: boolean },
@@ -175,7 +98,11 @@ async function noteFixed(
   await insertCapChange(sql, id, { before: capsOf(before), after: capsOf(after), ...change }, now);
 }
 
-async function suspend({ keyring, sql }: Context, id: string, options: OutputOptions & { reason?: string }) {
+export async function suspend(
+  { keyring, sql }: Context,
+  id: string,
+  options: OutputOptions & { reason?: string },
+) {
   const { reason = null } = options;
   const suspended = await keyring.suspend(id, reason);
   if (!suspended) throw unknownWorkspace(id);
@@ -189,7 +116,11 @@ async function suspend({ keyring, sql }: Context, id: string, options: OutputOpt
   say(options, value, words.join("\n"));
 }
 
-async function resume({ keyring, sql }: Context, id: string, options: OutputOptions & { reason?: string }) {
+export async function resume(
+  { keyring, sql }: Context,
+  id: string,
+  options: OutputOptions & { reason?: string },
+) {
   const { reason = null } = options;
   const resumed = await keyring.resume(id);
   if (!resumed) throw unknownWorkspace(id);
@@ -221,42 +152,4 @@ function show(workspace: Workspace) {
     suspended_at: suspendedAt,
     suspended_for: suspendedFor,
   };
-}
-
-function readPlan(text: string): Plan {
-  if (!isPlan(text)) throw new InvalidArgumentError(`It must be one of ${PLANS.join(", ")}.`);
-  return text;
-}
-
-export function readSwitch(text: string): boolean {
-  if (text !== "on" && text !== "off") throw new InvalidArgumentError("It must be on or off.");
-  return text === "on";
-}
-
-/** A command about one workspace. */
-export function ofWorkspace(command: Command, name: string): Command {
-  return command
-    .command(name)
-    .requiredOption("--workspace <id>", "the workspace", readId)
-    .option("--json", "print JSON");
-}
-
-export function readId(text: string): string {
-  if (!isUuid(text))
-    throw new InvalidArgumentError("It must be a UUID, such as 019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90.");
-  return text.toLowerCase();
-}
-
-function readLimit(text: string, limits: Record<string, number | null>): Record<string, number | null> {
-  const [name = "", value = ""] = text.split("=");
-  if (!(LIMIT_NAMES as string[]).includes(name))
-    throw new InvalidArgumentError(`It must be name=value. The names are ${LIMIT_NAMES.join(", ")}.`);
-  if (value === "default") return { ...limits, [name]: null };
-  const number = Number(value);
-  const min = name.startsWith("cap_") ? CAP_MIN : 1;
-  if (!/^\d+$/.test(value) || number < min || number > OVERRIDE_MAX)
-    throw new InvalidArgumentError(
-      `${name} must be a whole number from ${min} to ${OVERRIDE_MAX}, or \`default\`.`,
-    );
-  return { ...limits, [name]: number };
 }

@@ -7,14 +7,8 @@ import type { Reservations } from "../admission/reserve.ts";
 import { countsToJudge, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
 import { forecast } from "../capacity/forecast.ts";
 import { policyInForce } from "../capacity/inforce.ts";
-import {
-  checkPolicy,
-  DEFAULT_POLICY,
-  effective,
-  type Heard,
-  type Override,
-  type Policy,
-} from "../capacity/policy.ts";
+import { checkPolicy } from "../capacity/policy/check.ts";
+import { DEFAULT_POLICY, effective, type Heard, type Override, type Policy } from "../capacity/policy.ts";
 import { replayWorkspace } from "../capacity/replayed.ts";
 import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
 import { shadowInForce } from "../capacity/shadow.ts";

@@ -13,8 +13,6 @@ import { type MetricsServer, startCollecting } from "./metrics.ts";
 import { reasonOf, statusOf, untilStopped } from "./run.ts";
 import { StartError } from "./stores.ts";
 
-/** As many as there may be cores. */
-export const PROCESSES_MAX = 64;
 const AGAIN_MS_MIN = 200;
 const AGAIN_MS_MAX = 10_000;
 /** Who served for so long has not failed to start. */

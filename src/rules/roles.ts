@@ -10,3 +10,6 @@ export const ROLES = [
   "keeper",
 ] as const;
 export type Role = (typeof ROLES)[number];
+
+/** With the same roles on one machine: as many as there may be cores. */
+export const PROCESSES_MAX = 64;

@@ -1,14 +1,11 @@
 /** A suppression as an operator or a caller asks for it: what may be said, and the row that it becomes. */
+
 import { identity, parseMailbox } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { HashOf } from "../record/mail/barred.ts";
-import {
-  addComplaints,
-  addSuppressions,
-  type NewSuppression,
-  type SuppressionReason,
-} from "../record/mail/suppressions.ts";
+import { addComplaints, addSuppressions, type NewSuppression } from "../record/mail/suppressions.ts";
+import type { SuppressionReason } from "../rules/suppression.ts";
 
 export type Wish = {
   email: string;

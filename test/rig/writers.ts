@@ -109,7 +109,6 @@ import {
   addComplaints,
   addSuppressions,
   dropOldSoftBounces,
-  SUPPRESSION_REASONS,
   undoSuppressions,
 } from "../../src/record/mail/suppressions.ts";
 import {
@@ -187,6 +186,7 @@ import { changeStreams } from "../../src/record/workspaces/streams.ts";
 import { letGoOn, resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { changeWorkspace, insertOwner, insertWorkspace } from "../../src/record/workspaces/workspaces.ts";
 import type { ContactChange } from "../../src/rules/contact.ts";
+import { SUPPRESSION_REASONS } from "../../src/rules/suppression.ts";
 import {
   ATTACHMENT_HASHES,
   CLAIM_KEYS,

@@ -6,7 +6,8 @@ import { AddContact, TagContact } from "../../src/api/contacts.ts";
 import { SendEmail } from "../../src/api/letter.ts";
 import { Refusal } from "../../src/api/problem.ts";
 import { NewSuppressionBody } from "../../src/api/suppressions.ts";
-import { checkPolicy, DEFAULT_POLICY } from "../../src/capacity/policy.ts";
+import { checkPolicy } from "../../src/capacity/policy/check.ts";
+import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { checkScenario } from "../../src/capacity/workload.ts";
 
 const check = checker(SendEmail);

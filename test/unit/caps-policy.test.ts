@@ -1,11 +1,11 @@
 /** src/capacity/policy.ts: each rule by an example, and what must hold for every workspace and history. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { checkPolicy } from "../../src/capacity/policy/check.ts";
 import { dayOf, dayPlus, judgedOf, wilson } from "../../src/capacity/policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
-  checkPolicy,
   type DayCounts,
   DEFAULT_POLICY,
   effective,

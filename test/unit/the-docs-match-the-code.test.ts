@@ -111,8 +111,8 @@ test("links to a part of a page name a heading that is there", () => {
 });
 
 test("commands that are named are there", () => {
-  const commands = readdirSync(join(ROOT, "src/cli"))
-    .map((file) => text(`src/cli/${file}`))
+  const commands = readdirSync(join(ROOT, "src/cli/commands"))
+    .map((file) => text(`src/cli/commands/${file}`))
     .join("\n");
   const isKnown = (name: string) => new RegExp(`Command\\("${name}"\\)`).test(commands);
   const isBelow = (name?: string) => name === undefined || new RegExp(`"${name}[" ]`).test(commands);

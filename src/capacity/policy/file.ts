@@ -1,16 +1,12 @@
 /**
- * The policy file: what an SRE may tune about sending caps, each field with what it means, and the values we ship.
- * Promises that a `Policy` in hand is complete and makes sense as a whole; a file that does not is refused with the
- * name of the field and the reason. `caps/scenarios/`, the simulator and the keeper read the same file.
+ * The policy file: what an SRE may tune about sending caps, each field with what it means. `caps/scenarios/`, the
+ * simulator and the keeper read the same file.
  */
-import { createHash } from "node:crypto";
 import Type, { type Static } from "typebox";
-import { Compile } from "typebox/compile";
-import { CAP_DAY_START, CAP_HOUR_START, CAP_MIN, PLANS } from "../../rules/plans.ts";
-import { fileFault, patterned, type SchemaError } from "../../schemafault.ts";
+import { CAP_MIN } from "../../rules/plans.ts";
+import { patterned } from "../../schemafault.ts";
 
 const CAP_MAX = 2_000_000_000;
-const VERSION_CHARS = 8;
 
 const cap = (description: string) => Type.Integer({ minimum: CAP_MIN, maximum: CAP_MAX, description });
 const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
@@ -216,132 +212,3 @@ export const PolicyFile = Type.Object(
 );
 
 export type Policy = Static<typeof PolicyFile>;
-
-export const DEFAULT_POLICY: Policy = {
-  start: { day: CAP_DAY_START, hour: CAP_HOUR_START },
-  hour_share: 0.2,
-  growth: 1.4,
-  growth_unknown: 1.2,
-  growth_after_shrink: 1.2,
-  growth_after_shrink_days: 30,
-  utilisation: 0.6,
-  delivered_min: 100,
-  window_days: 7,
-  healthy: { bounce: 0.02, complaint: 0.001, blocked: 0.1, soft: 0.1, throttled: 0.2, delivered: 0.6 },
-  prior: { bounce: { rate: 0.01, weight: 100 }, complaint: { rate: 0.0005, weight: 2000 } },
-  evidence: {
-    errors_per_month: 0.005,
-    errors_after_step: 0.05,
-    confidence: 0.99,
-    attempted_min: 50,
-    bounces_min: 5,
-    complaints_min: 4,
-    heard_share: 0.02,
-    source_events: 3,
-  },
-  freeze: { bounce: 0.05, complaint: 0.001 },
-  pause: { bounce: 0.06, complaint: 0.003, shrinks: 2, within_days: 7 },
-  shrink: { bounce: 0.08, complaint: 0.005, factor: 0.5 },
-  recovery: { clean_days: 3, clean_days_max: 24, below: 0.8, probe: 50, probe_growth: 3 },
-  idle: { after_days: 30, every_days: 7, factor: 0.5 },
-  feedback_domains: [
-    ...[
-      "yahoo.com",
-      "ymail.com",
-      "rocketmail.com",
-      "aol.com",
-      "yahoo.co.uk",
-      "yahoo.fr",
-      "yahoo.de",
-      "yahoo.co.jp",
-    ],
-    ...["hotmail.com", "outlook.com", "live.com", "msn.com", "hotmail.co.uk", "hotmail.fr", "outlook.de"],
-    ...["comcast.net", "cox.net", "fastmail.com", "mail.ru", "inbox.ru", "bk.ru", "list.ru", "yandex.ru"],
-    ...["libero.it", "virgilio.it", "laposte.net", "sfr.fr", "seznam.cz", "zoho.com", "rackspace.com"],
-  ],
-  ceiling: { free: 300, essentials: 5_000, standard: 50_000, pro: 500_000 },
-};
-
-const compiled = Compile(PolicyFile);
-
-/** The policy, or an Error that names the field and the reason. */
-export function checkPolicy(given: unknown): Policy {
-  const json = upgraded(given);
-  if (!compiled.Check(json))
-    throw new Error(fileFault(compiled.Errors(json) as readonly SchemaError[], PolicyFile, "policy"));
-  const policy = json as Policy;
-  const wrong = contradiction(policy);
-  if (wrong) throw new Error(wrong);
-  return policy;
-}
-
-type Section = Record<string, unknown>;
-
-/** Fields that are younger than the files of operators: where a file lacks one it is as we ship it. */
-const LATER: readonly (readonly [section: keyof Policy | null, field: string])[] = [
-  [null, "growth_unknown"],
-  ["healthy", "soft"],
-  ["healthy", "throttled"],
-  ["healthy", "delivered"],
-  ["evidence", "heard_share"],
-];
-
-function upgraded(given: unknown): unknown {
-  const file = withErrorBudget(given);
-  if (file === null || typeof file !== "object" || Array.isArray(file)) return file;
-  const next: Section = { ...file };
-  for (const [section, field] of LATER) {
-    const shipped = (section === null ? DEFAULT_POLICY : DEFAULT_POLICY[section]) as Section;
-    if (section === null) next[field] ??= shipped[field];
-    else if (isSection(next[section])) next[section] = { [field]: shipped[field], ...next[section] };
-  }
-  return next;
-}
-
-function isSection(value: unknown): value is Section {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
-}
-
-/** A file from before steps had an error budget. */
-function withErrorBudget(given: unknown): unknown {
-  const file = given as { evidence?: Section; recovery?: Section } | null;
-  if (file?.evidence?.late_bounces === undefined || file.recovery === undefined) return given;
-  const { late_bounces: _, ...evidence } = file.evidence;
-  return {
-    ...file,
-    evidence: { ...DEFAULT_POLICY.evidence, ...evidence },
-    recovery: { ...DEFAULT_POLICY.recovery, ...file.recovery },
-  };
-}
-
-/** Names what a policy decides: two files that decide alike have the same version, whatever they say about themselves. */
-export function policyVersion(policy: Policy): string {
-  const { $schema: _schema, description: _description, ...decides } = policy;
-  return createHash("sha256").update(sorted(decides)).digest("hex").slice(0, VERSION_CHARS);
-}
-
-/** What no single field shows: the steps must come in order, and a cap must be able to grow. */
-function contradiction(policy: Policy): string | null {
-  const { start, healthy, freeze, shrink, pause, ceiling } = policy;
-  if (policy.recovery.clean_days_max < policy.recovery.clean_days)
-    return "`recovery.clean_days_max` must not be under `recovery.clean_days`.";
-  if (start.hour > start.day) return "`start.hour` must not be over `start.day`.";
-  for (const plan of PLANS)
-    if (ceiling[plan] < start.day) return `\`ceiling.${plan}\` must not be under \`start.day\`.`;
-  for (const rate of ["bounce", "complaint"] as const) {
-    if (freeze[rate] < healthy[rate]) return `\`freeze.${rate}\` must not be under \`healthy.${rate}\`.`;
-    if (shrink[rate] < freeze[rate]) return `\`shrink.${rate}\` must not be under \`freeze.${rate}\`.`;
-    if (pause[rate] < freeze[rate]) return `\`pause.${rate}\` must not be under \`freeze.${rate}\`.`;
-    if (policy.prior[rate].rate > healthy[rate])
-      return `\`prior.${rate}.rate\` must not be over \`healthy.${rate}\`: no workspace could begin to grow.`;
-  }
-  return null;
-}
-
-function sorted(value: unknown): string {
-  return JSON.stringify(value, (_name, part: unknown) =>
-    part !== null && typeof part === "object" && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  );
-}

@@ -5,10 +5,10 @@ import { applyOrSay } from "../../automation/apply.ts";
 import { atMost } from "../../clock.ts";
 import type { Config } from "../../config.ts";
 import { BagQueue } from "../../queue/bagqueue.ts";
-import type { Sql } from "../../record/db/connect.ts";
-import { type Bag, firstRow, noteEpoch } from "../../record/mail/bags.ts";
+import type { Bag } from "../../record/mail/bags.ts";
 import { infoOf } from "../../redis/canwrite.ts";
 import type { RedisClient } from "../../redis/scripts.ts";
+import { putInLine } from "./line.ts";
 import { API_STOP_MS, domainDns, GOODBYE_MS, operatorSender, type RoleParts } from "./parts.ts";
 
 const RUN_CHECK_MS = 1_000;
@@ -79,12 +79,6 @@ export function handlersOf(config: Config) {
     mailFrom: operatorSender(config),
     ...{ publicUrl, webhookNetworksAllowed, host, port },
   };
-}
-
-/** Queues bags that were just committed; if this fails, the keeper finds them. */
-export async function putInLine(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
-    if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 
 /**

@@ -5,7 +5,7 @@ import { BagQueue } from "../../queue/bagqueue.ts";
 import type { Bag } from "../../record/mail/bags.ts";
 import { mailCommit } from "../../record/mail/commit.ts";
 import { ownSubmitter } from "../../submit.ts";
-import { putInLine } from "./intake.ts";
+import { putInLine } from "./line.ts";
 import type { RoleParts } from "./parts.ts";
 
 export async function openOwnMail({ config, serverSecret, stores, shards, overload, clock, log }: RoleParts) {

@@ -10,14 +10,12 @@ import { parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import type { HistoryEntry } from "../../rules/email.ts";
 import type { MailStream } from "../../rules/stream.ts";
+import type { SuppressionReason } from "../../rules/suppression.ts";
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import type { Page } from "./read.ts";
 import { addSources, type CountedSource } from "./sources.ts";
-
-export const SUPPRESSION_REASONS = ["bounce", "complaint", "manual"] as const;
-export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
 export type NewSuppression = {
   workspaceId: string;

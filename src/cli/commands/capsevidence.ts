@@ -1,0 +1,21 @@
+/** `postrider caps evidence import`, as it is typed. */
+import { Command } from "commander";
+import { runsWithStores } from "./runs.ts";
+
+const actions = () => import("../capsevidence.ts");
+
+export function evidenceCommand(): Command {
+  const command = new Command("evidence").description("evidence from elsewhere: import");
+  command
+    .command("import")
+    .argument(
+      "<file>",
+      "CSV with a header, or a JSON array: domain, day, complaint_rate, reputation, delivered",
+    )
+    .option("--json", "print JSON")
+    .description(
+      "import complaint rates and reputations, as providers show them to senders, by domain and day",
+    )
+    .action(runsWithStores(actions, "importEvidence", { isLong: true }));
+  return command;
+}
