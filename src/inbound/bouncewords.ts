@@ -43,7 +43,7 @@ const WRITERS: readonly Writer[] = [
   },
   {
     name: "Exchange",
-    says: /did not reach the following recipient|delivery has failed to these recipients/i,
+    says: /did not reach the following recipient|delivery has failed to these recipients|konnte folgende(?:n|\(n\))? empfänger nicht erreichen|n'a pas atteint le\(?s?\)? ?destinataire|no (?:ha llegado a|llegó a) los siguientes destinatarios|non ha raggiunto i(?:l|\(?l?\)?) ?(?:seguenti? )?destinatari|heeft de volgende geadresseerde\(n\) niet bereikt|não (?:atingiu|alcançou) os seguintes destinatários|次の受信者に届きませんでした|fehler bei der nachrichtenzustellung an folgende empfänger|impossible de remettre votre message aux destinataires|no se pudo entregar el mensaje a estos destinatarios/i,
   },
   {
     name: "MDaemon",
@@ -87,9 +87,9 @@ const WRITERS: readonly Writer[] = [
 ];
 
 const SUBJECT =
-  /undeliver|non.?deliver|not (?:be )?deliver|deliver[\w ]{0,40}(?:fail|problem|error|warning|status)|returned? (?:mail|message)|mail (?:system )?(?:delivery )?(?:failed|failure|error|returned|rejected)|failure notice|error during delivery|nicht zustellbar|unzustellbar|non remis|user unknown|message (?:\S{1,40} )?delayed|échec (?:de|d')|mancata consegna|no entregado|no se (?:ha )?pud\w{1,4} entregar|devuelto|impossibile (?:recapitare|consegnare)|non recapitabile|não (?:foi )?(?:entregue|pôde)|devolvid[oa]|onbestelbaar|niet (?:afgeleverd|bezorgd)|niedostarcz|nie dostarczono|zwrot|nedoručiteln|nedoručen|kunne ikke leveres|ikke levert|olevererbart|kunde inte levereras|toimittaminen epäonnistui|kézbesíthetetlen|iletilemedi|teslim edilemedi|недостав|не доставлен|не может быть доставлен|退信|退回|无法送达|未送达|無法傳遞|配信不能|配信できません|届きません|エラーメール|반송|배달되지|전송 실패/i;
+  /undeliver|non.?deliver|not (?:be )?deliver|deliver[\w ]{0,40}(?:fail|problem|error|warning|status)|returned? (?:mail|message)|mail (?:system )?(?:delivery )?(?:failed|failure|error|returned|rejected)|failure notice|error during delivery|nicht zustellbar|unzustellbar|non remis|user unknown|message (?:\S{1,40} )?delayed|échec (?:de|d')|zustellungsfehler|fehler bei der (?:zustellung|nachrichtenzustellung)|mancata consegna|errore di consegna|error de entrega|falha na entrega|afleverfout|配信エラー|送信障害|no entregado|no se (?:ha )?pud\w{1,4} entregar|devuelto|impossibile (?:recapitare|consegnare)|non recapitabile|não (?:foi )?(?:entregue|pôde)|devolvid[oa]|onbestelbaar|niet (?:afgeleverd|bezorgd)|niedostarcz|nie dostarczono|zwrot|nedoručiteln|nedoručen|kunne ikke leveres|ikke levert|olevererbart|kunde inte levereras|toimittaminen epäonnistui|kézbesíthetetlen|iletilemedi|teslim edilemedi|недостав|не доставлен|не может быть доставлен|退信|退回|无法送达|未送达|無法傳遞|配信不能|配信できません|届きません|エラーメール|반송|배달되지|전송 실패/i;
 const WORDS =
-  /(?:un|not |n[o']t |non-)(?:be )?(?:able to )?(?:been )?deliver|deliver(?:y|ing)? (?:\w{1,15} ){0,6}(?:failed|error|problem|failure|aborted|postponed)|fail(?:ed|ure)|fatal error|error while being processed|returned to sender|(?:user|recipient|address|mailbox|account)\w? (?:\S{1,60} ){0,3}(?:unknown|unavailable|not found|is full|is wrong|no longer valid)|unknown user|invalid (?:final delivery )?(?:user|recipient|mailbox|address)|no such user|does ?n[o']t exist|is not recognized|mailbox is full|quota|not accepting mail|rejected|undeliverable|n'existe pas|n'a pas pu|не может быть доставлено|<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/i;
+  /(?:un|not |n[o']t |non-)(?:be )?(?:able to )?(?:been )?deliver|deliver(?:y|ing)? (?:\w{1,15} ){0,6}(?:failed|error|problem|failure|aborted|postponed)|fail(?:ed|ure)|fatal error|error while being processed|returned to sender|(?:user|recipient|address|mailbox|account)\w? (?:\S{1,60} ){0,3}(?:unknown|unavailable|not found|is full|is wrong|no longer valid)|unknown user|invalid (?:final delivery )?(?:user|recipient|mailbox|address)|no such user|does ?n[o']t exist|is not recognized|mailbox is full|exceed|quota|not accepting mail|rejected|undeliverable|n'existe pas|n'a pas pu|не может быть доставлено|<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/i;
 /** What WORDS says, elsewhere. Without accents where systems leave them out. */
 const WORDS_ABROAD =
   /nicht (?:\S{1,30} ){0,2}(?:zugestellt|ausgeliefert|übermittelt|erreicht)|(?:empfänger|adresse|benutzer|postfach) (?:\S{1,40} ){0,3}(?:unbekannt|nicht gefunden|existiert nicht|voll)|(?:n'a|n'ont) (?:pas )?(?:\S{1,20} )?(?:pu )?(?:[eê]tre )?(?:remis|d[eé]livr[eé]|distribu[eé]|livr[eé])|(?:destinataire|adresse|utilisateur|boite) (?:\S{1,40} ){0,3}(?:inconnu|introuvable|inexistant|invalide)|no (?:se )?(?:ha )?(?:pud\w{1,4}|puede|fue) (?:ser )?(?:posible )?entrega\w{1,3}|(?:usuario|destinatario|cuenta) (?:\S{1,40} ){0,3}(?:desconocid|inexistente|no existe)|n[aã]o (?:p[oô]de|foi|pode) (?:ser )?(?:poss[ií]vel )?entreg|impossibile (?:recapitare|consegnare)|non (?:[eè] stato possibile|pu[oò] essere|[eè] stat[oa]) (?:recapitat|consegnat)|(?:utente|destinatario|indirizzo|casella) (?:\S{1,40} ){0,3}(?:sconosciut|inesistente|non esiste)|kon(?:den)? niet (?:\S{1,30} ){0,3}(?:worden )?(?:afgeleverd|bezorgd)|nie (?:mo[zż]na|uda[lł]o si[eę]|mog[lł]a|zosta[lł]a) (?:\S{1,30} ){0,4}dor[eę]cz|nie (?:\S{1,30} ){0,3}dostarczy|ne(?:lze|mohla|byla|bylo) (?:\S{1,30} ){0,3}doru[cč]|kunne ikke (?:\S{1,30} ){0,2}(?:leveres|sendes)|kunde inte (?:\S{1,30} ){0,2}levereras|ei voitu toimittaa|(?:teslim|iletil)\S{0,6} ?edilemedi|iletilemedi|не (?:может|могло|удалось|было|была|доставлен)\S{0,2} ?(?:быть )?доставл?|退信|退回|无法(?:送达|投递)|未能送达|未送达|無法(?:傳遞|送達)|配信でき|配達でき|届けでき|お届けすることができません|送信できません|반송|배달(?:할 수 없|하지 못|되지)|전달(?:할 수 없|하지 못)/iu;
@@ -111,7 +111,7 @@ const ADDRESS =
   /(?:^|[\s<"'(:;[=])([a-z0-9!#$%&*+/?^_`{|}~.-]{1,64}@[a-z0-9.-]{1,200}\.[a-z0-9-]{2,24})(?![\w@])/i;
 /** Lines that name somebody else: who sent the mail, or who is to be asked. */
 const OF_OTHERS =
-  /mail from|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
+  /\((?:ultimately )?generated (?:from|by) |mail from|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
 
 type FoundWords = Fate & { lines: string[] };
 
@@ -124,12 +124,22 @@ export function bounceInWords(header: Fields, words: string, isReturned: boolean
 /** Of words that are known to be those of a bounce. */
 export function fatesInWords(header: Fields, words: string): Fate[] {
   const lines = linesOf(words);
-  const action = DELAY.test(words) && !OVER.test(words) ? "delayed" : "failed";
-  const found = foundIn(lines, action);
-  const named = found.length > 0 ? found : namedIn(header).map((one) => freshFate(one, action, lines));
-  const fates = named.length > 0 ? named : [freshFate(null, action, lines)];
-  return fates.map(withReply);
+  const action = actionIn(words);
+  const { lead, found } = foundIn(lines, action);
+  const named = namedIn(header);
+  const told = named.length > 0 ? found.filter(({ recipient }) => named.includes(recipient ?? "")) : found;
+  const untold = named.filter((one) => told.every(({ recipient }) => recipient !== one));
+  const fates = [...told, ...untold.map((one) => freshFate(one, action, lines))];
+  if (fates.length === 0) return [withReply(freshFate(null, action, lines), [])];
+  return fates.map((fate) => withReply(fate, lead));
 }
+
+function actionIn(words: string): Fate["action"] {
+  if (ARRIVED.test(words) && !WORDS.test(words)) return "delivered";
+  return DELAY.test(words) && !OVER.test(words) ? "delayed" : "failed";
+}
+const ARRIVED =
+  /successful delivery|successfully (?:delivered|relayed)|relayed; expect no further|relayed to non-dsn/i;
 
 /** Where the words about recipients begin; null: it is no bounce. */
 function bounceBegins(header: Fields, words: string, isReturned: boolean): number | null {
@@ -150,12 +160,12 @@ const CITED = /^>(?!>>).*$/gm;
 function isBounce(header: Fields, { own, flat }: Said, isWriters: boolean, isReturned: boolean): boolean {
   const saysFailure = isWriters || [WORDS, WORDS_ABROAD, DELAY].some((words) => words.test(flat));
   if (isOfDaemon(header)) return saysFailure;
-  if (!saysFailure || isAnswer(header)) return false;
+  if (!saysFailure || (isAnswer(header) && !header.has("auto-submitted"))) return false;
   const isTitled = SUBJECT.test(wordsIn(header, "subject").slice(0, LINE_CHARS_MAX));
   const isTechnical = isWriters || TECHNICAL.test(own);
   const comesBack = isReturned || hasQuote(own);
   if (isOfMailSystem(header)) return isTechnical || (isTitled && (comesBack || namesSomebody(own)));
-  return isTechnical && [isWriters, isTitled, comesBack, isNameless(header)].filter(Boolean).length > 1;
+  return isWriters && (isTitled || comesBack || isNameless(header));
 }
 
 /** Without what it cites, by lines and as one. */
@@ -181,16 +191,20 @@ function namedIn(header: Fields): string[] {
   return names.map((one) => one.trim().toLowerCase()).filter((one) => one.includes("@"));
 }
 
-function foundIn(lines: readonly string[], action: Fate["action"]): FoundWords[] {
+/** Who is named, each with the lines from there on; `lead`: what was said before. */
+function foundIn(lines: readonly string[], action: Fate["action"]): { lead: string[]; found: FoundWords[] } {
+  const lead: string[] = [];
   const found: FoundWords[] = [];
+  let current: FoundWords | undefined;
   for (const line of lines) {
     const address = OF_OTHERS.test(line) ? null : (ADDRESS.exec(line)?.[1]?.toLowerCase() ?? null);
-    const isNew = address !== null && found.every(({ recipient }) => recipient !== address);
-    if (isNew && found.length === FATES_MAX) break;
-    if (isNew) found.push(freshFate(address, action, []));
-    found.at(-1)?.lines.push(line.trim());
+    const known = address === null ? current : found.find(({ recipient }) => recipient === address);
+    if (address !== null && !known && found.length === FATES_MAX) break;
+    current = known ?? (address === null ? undefined : freshFate(address, action, []));
+    if (current && !known) found.push(current);
+    (current?.lines ?? lead).push(line.trim());
   }
-  return found;
+  return { lead, found };
 }
 
 function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): FoundWords {
@@ -206,12 +220,14 @@ function linesOf(words: string): string[] {
   return lines;
 }
 
-/** What a server said: of the lines about a recipient what looks like a reply, or else all of them. */
-function withReply({ lines, ...fate }: FoundWords): Fate {
-  const text = lines
-    .join(" ")
-    .replace(/[\p{Cc}\s]+/gu, " ")
-    .trim();
+/**
+ * What a server said: of the lines about a recipient what looks like a reply, or else all of them. Some say it first, and
+ * then of whom: their words go before those that follow, which may still excuse the recipient.
+ */
+function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fate {
+  const own = oneLine(lines);
+  const isToldBefore = !REPLY.test(own) && (REPLY.test(oneLine(lead)) || isAddressAlone(own));
+  const text = isToldBefore ? oneLine([...lead, ...lines]) : own;
   const reply = REPLY.exec(text);
   const said = reply ? text.slice(reply.index).trimStart() : text;
   return {
@@ -220,10 +236,25 @@ function withReply({ lines, ...fate }: FoundWords): Fate {
     status: STATUS.exec(said)?.[1] ?? null,
     text: said.slice(0, TEXT_CHARS_MAX).toWellFormed(),
     remote: HOST.exec(text)?.[1] ?? null,
+    ...(AFTER_MAIL.test(text) && { isAfterMail: true as const }),
   };
 }
 
-const REPLY = /(?<![\d.#])([45]\d\d)[ -](?=[#(\w"'<[])/;
+function oneLine(lines: readonly string[]): string {
+  return lines
+    .join(" ")
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .trim();
+}
+
+function isAddressAlone(text: string): boolean {
+  return text.replace(ADDRESS, "").replace(/[^\p{L}\p{N}]+/gu, "") === "";
+}
+
+/** How Postfix, Exim and Sendmail say that a reply refused the whole mail. */
+export const AFTER_MAIL = /in reply to end\s{1,10}of DATA|after end\s{1,10}of data|>>> DATA\s{1,10}<<< 5/i;
+
+const REPLY = /(?<![\d.#])([45]\d\d)[ -]{1,3}(?=[#(\w"'<[])/;
 const STATUS = /(?<![\d.])([45]\.\d{1,3}\.\d{1,3})(?![\d.])/;
 const HOST =
   /\b(?:host|server|from|while talking to|remote host|mta)\s{1,3}([a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})/i;

@@ -131,11 +131,11 @@ const CATEGORY: Record<Outcome["kind"], (outcome: Outcome) => BounceKind> = {
   unsent: () => "soft",
 };
 
-function replyIn({ code, status, text, remote }: Fate): Reply {
+function replyIn({ code, status, text, remote, isAfterMail }: Fate): Reply {
   const ofClass = status?.startsWith("4") ? 450 : 550;
-  // systems that report a failure quote replies to DATA as well: what counts is what was said
   const via = remote === null ? {} : { via: viaOf({ host: remote, ip: null, tls: null, isVerified: false }) };
-  return { phase: "rcpt", code: code ?? ofClass, enhanced: status, text, error: null, ...via };
+  const phase = isAfterMail ? "dot" : "rcpt";
+  return { phase, code: code ?? ofClass, enhanced: status, text, error: null, ...via };
 }
 
 function detailOf({ text, status, remote }: Fate): string {

@@ -6,7 +6,7 @@
  * the message, to be judged by whom it can be about.
  */
 import { emailIdOf, pathsIn } from "../returnpath.ts";
-import { bounceInWords, fatesInWords } from "./bouncewords.ts";
+import { AFTER_MAIL, bounceInWords, fatesInWords } from "./bouncewords.ts";
 import type { Action, Fate } from "./fate.ts";
 import { type Fields, field, type Part, partsOf, readFields, textOf, wordsIn } from "./mime.ts";
 import { isAnswer, isOfDaemon, isOfMailSystem } from "./sender.ts";
@@ -61,7 +61,7 @@ function passedOn(report: Part, parts: readonly Part[]): PassedOn | null {
   const header = headerOf(parts);
   const isOwn = report.isQuoted
     ? isOfMailSystem(header) && report.depth <= OWN_DEPTH_MAX
-    : isOfDaemon(header) || !isAnswer(header);
+    : isOfDaemon(header) || header.has("auto-submitted") || !isAnswer(header);
   return isOwn ? null : { emailIds: emailIdsShown(parts) };
 }
 
@@ -154,20 +154,23 @@ export function codesIn(text: string): { code: number | null; status: string | n
   };
 }
 
-/** A report without a quoted reply has its reason in the words for people. */
+/** A report without a quoted reply has its reason in the words for people; when it was refused stands only there. */
 function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
-  if (fates.every(({ text }) => text !== "")) return fates;
-  const words = fatesInWords(headerOf(parts), wordsOf(parts));
-  return fates.map((fate) => {
+  const said = wordsOf(parts);
+  const timed = AFTER_MAIL.test(said)
+    ? fates.map((fate) => ({ ...fate, isAfterMail: true as const }))
+    : fates;
+  if (fates.every(({ text }) => text !== "")) return timed;
+  const words = fatesInWords(headerOf(parts), said);
+  return timed.map((fate) => {
     if (fate.text !== "") return fate;
-    const said =
+    const own =
       words.find(({ recipient }) => recipient === fate.recipient) ?? (fates.length === 1 ? words[0] : null);
-    return said
-      ? { ...fate, code: said.code, text: said.text, status: statusOf(fate.status, said.status) }
+    return own
+      ? { ...fate, code: own.code, text: own.text, status: statusOf(fate.status, own.status) }
       : fate;
   });
 }
-
 function withoutReport(whole: Part, parts: readonly Part[]): ReadReport {
   const header = whole.fields;
   if (firstOf(parts, [RECEIPT_TYPE])) return { kind: "ignored", reason: "a receipt of a mail that arrived" };
@@ -196,7 +199,7 @@ function wordsOf(parts: readonly Part[]): string {
 const AUTOMATIC_FIELDS = ["x-autoreply", "x-autorespond", "x-autoresponder", "x-auto-response", "x-vacation"];
 const SUBJECT_CHARS_MAX = 200;
 const AUTOMATIC_SUBJECT =
-  /^(?:(?:auto(?:matic|mated)?|out of (?:the )?office|vacation|away)\b|(?:abwesenheit|automatische antwort|réponse automatique|respuesta autom|risposta automatica|resposta autom|fuera de la oficina|absence|autosvar|自动回复|自動返信))/iu;
+  /^[\s"'[(*]{0,10}(?:(?:auto(?:matic|mated)?|out of (?:the )?office|vacation|away|ooo)\b|(?:abwesen|automat(?:ische antwort|isch antwoord|isk(?:t)? svar|yczna odpowied|ická odpověď|ikus válasz)|automaattinen|autosvar|réponse (?:automatique|d'absence)|(?:message d')?absen|respuesta autom|resposta autom|risposta autom|fuera de (?:la )?oficina|ausen|fuori (?:sede|ufficio)|afwezig|frånvar|fravær|poissa|nieobecno|nepřítomn|távol|răspuns automat|otomatik yanıt|ofis dışı|αυτόματη απάντηση|автоматич|автоответ|відсутн|رد تلقائي|תשובה אוטומטית|自动(?:回复|答复)|自動(?:返信|応答|回覆|答覆)|不在|外出|자동 ?(?:회신|응답|답장)|부재))/iu;
 
 function isAutomatic(fields: Fields): boolean {
   const submitted = field(fields, "auto-submitted").toLowerCase();

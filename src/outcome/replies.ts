@@ -48,6 +48,7 @@ export const RECEIVERS = {
   mimecast: ["mimecast.com", "mimecast.co.za"],
   barracuda: ["barracudanetworks.com", "ess.barracuda.com"],
   cisco: ["iphmx.com"],
+  docomo: ["docomo.ne.jp"],
 } as const;
 export type Receiver = keyof typeof RECEIVERS;
 
@@ -62,9 +63,12 @@ export type ReceiverRule = {
     | "exchange"
     | "zimbra"
     | "comcast"
+    | "cox"
     | "orange"
     | "t-online";
   isFrom?: true;
+  /** It was said of the whole mail, after DATA. */
+  isAfterMail?: true;
   /** RFC 3463 without its class, whatever the class. */
   detail?: string;
   /** Literally somewhere in the reply, in lower case. */
@@ -431,6 +435,18 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     source: "Postfix: smtpd_reject_unlisted_recipient, address verification",
   },
   {
+    receiver: "postfix",
+    phrase: "recipient address rejected unverified address",
+    reason: "system",
+    source: "Postfix ADDRESS_VERIFICATION_README: the probe has no answer yet, or a temporary one",
+  },
+  {
+    receiver: "qmail",
+    literal: "user does not exist, but will deliver to",
+    reason: "system",
+    source: "vdelivermail of vpopmail: the mailbox for everybody could not be written",
+  },
+  {
     receiver: "zimbra",
     phrase: "account .. (status|is) (maintenance|locked)",
     reason: "mailbox_inactive",
@@ -442,6 +458,20 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     phrase: "not our customer",
     reason: "user_unknown",
     source: "postmaster.comcast.net: error codes",
+  },
+  {
+    receiver: "cox",
+    literal: "cox.net> recipient rejected",
+    reason: "user_unknown",
+    source: "postmaster.cox.net: the intended recipient is no valid Cox account",
+  },
+  {
+    receiver: "docomo",
+    isFrom: true,
+    isAfterMail: true,
+    phrase: "unknown user",
+    reason: "policy",
+    source: "observed: docomo calls its user unknown after DATA when the user's filter refuses the sender",
   },
   {
     receiver: "comcast",
@@ -665,6 +695,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     reason: "sender",
     source: "Postfix reject_unknown_sender_domain, Exim sender verification, callouts, Sendmail check_mail",
     phrases: [
+      "sender (is )?not (in|on) ",
       "sender (address|domain|email|e mail|id|ip|host|hostname|server)",
       "(sender|originator|originating|from|return path|return|reply to|envelope from|mail from|your) address .. (rejected|invalid|unknown|not|denied|does|doesnt|is|must|unresolvable|refused)",
       "(unknown|invalid|bad|unauthorized|unverified|unresolvable|forged|illegal|spoofed) (sender|originator|from|return path|envelope sender)",
@@ -886,7 +917,7 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
       "(cname|dns|mx|host) lookup .. temporar*",
       "host not found try again",
       "servfail",
-      "(loops back|mail loop|too many hops|hop count|routing loop|mail forwarding loop)",
+      "((alias|expansion|list) loop|loops back|mail loop|too many hops|hop count|routing loop|mail forwarding loop)",
       "couldnt establish .. connection",
       "wasnt able to establish",
       "(cannot|could not) .. (establish|connect)",
@@ -906,6 +937,8 @@ export const INACTIVE: readonly PhraseGroup[] = [
       "(account|mailbox|user|address|recipient|inbox|service) .. (suspended|inactive|locked|frozen|on hold|overdue|expired|dormant|not active|not activated|restricted|blocked|paused|maintenance|vacation|quarantin*|under review|migrat*|being moved)",
       "(inactive|suspended|locked|frozen|expired|inactivity|dormant) .. (account|mailbox|user|recipient|mail|address|new)",
       "extended inactivity",
+      "(unpaid|non payment|nonpayment|billing|subscription) ",
+      "archived recipient",
       "temporarily (inactive|disabled|closed)",
       "suspend* the service",
       "(konto|postfach) .. (gesperrt|inaktiv)",
@@ -967,7 +1000,7 @@ export const DEAD: readonly PhraseGroup[] = [
     source:
       "RFC 5321 550, RFC 3463 X.1.1; Postfix, Exim, Sendmail, qmail, Courier, Dovecot, Cyrus, Exchange, Notes, Zimbra, GroupWise",
     phrases: [
-      "(user|users|mailbox|mail box|account|recipient|recipients|address|addressee|alias|local part|localpart|inbox|person|login|@|email|username|login name|user name) .. (unknown|not found|not exist|doesnt exist|does not exist|dont exist|do not exist|nonexistent|non existent|unkown|no longer exists)",
+      "(user|users|mailbox|mail box|account|recipient|recipients|address|addressee|alias|local part|localpart|inbox|person|login|@|email|username|login name|user name) .. (unknown(?! (error|reason|problem|failure|exception|status))|not found|not exist|doesnt exist|does not exist|dont exist|do not exist|nonexistent|non existent|unkown|no longer exists)",
       "(unknown|no such|nonexistent|non existent|invalid|invalid final delivery|unknown or illegal|bad destination|bad recipient|non*existing|unrecognized|unrecognised) (local |recipient |destination |virtual |final |user |mailbox |email |e mail |mail |to |rcpt |)(user|users|username|userid|user id|mailbox|mail box|recipient|recipients|account|address|addresses|addressee|alias|person|local part|localpart|name|inbox|receiver|destination)",
       "(user|mailbox|recipient|account|address|@) .. (is|are|was|were) (invalid|unknown|wrong|nonexistent|non existent)",
       "(user|mailbox|recipient|account|address|@) .. (could not|couldnt|cannot|cant) be (found|located)",
@@ -980,6 +1013,7 @@ export const DEAD: readonly PhraseGroup[] = [
       "(doesnt|does not|do not|dont) have .. (account|mailbox|user)",
       "(no|not any|there is no|isnt any) (mailbox|mail box|user|account|recipient|one|such|valid recipient*|local mailbox|matching) .. (by that name|with that name|at this address|here|found|of that name|exist*|at this|under that|for this|that name|in name|recipient*|match*)",
       "(nobody|no one|noone|no body) .. (here|that name|at this address)",
+      "(dont|do not|doesnt|does not) know (anyone|anybody|that user|this user) ",
       "no such (one|address|person|mail address|email|list|group|object|entry|local|rcpt)",
       "no (valid )?recipients? (here|by|found)",
       "(cannot|cant|could not|couldnt|unable to|not able to) (find|locate|resolve) .. (user|recipient|mailbox|account)",
@@ -994,11 +1028,12 @@ export const DEAD: readonly PhraseGroup[] = [
       "addresses were unknown",
       "badrcptto",
       "address (is |)(wrong|incorrect|misspel*)",
-      "archived recipient",
       "user (has |)(never |)(logged|registered) never",
       "(adresse|empfanger|benutzer|nutzer|postfach|konto|adressat|teilnehmer|user|mailbox) .. (unbekannt|existiert nicht|nicht (gefunden|vorhanden|bekannt|existent|existiert)|ungultig|gibt es nicht)",
       "(unbekannte*|ungultige*|kein solche*) (empfanger*|benutzer*|nutzer*|adress*|postfach|mailbox|user)",
       "existiert (hier |)nicht",
+      "nicht im .. (verzeichnis|adressbuch)",
+      "nicht im (verzeichnis|adressbuch)",
       "(utilisateur|destinataire|adresse|compte|boite|usager|bal|abonne) .. (inconnu*|inexistant*|n existe (pas|plus)|invalide|introuvable|non trouve*)",
       "(aucun|pas d) (utilisateur|destinataire|compte)",
       "(usuario|destinatario|cuenta|buzon|direccion|casilla|usuaria) .. (desconocid*|inexistente|no (existe|encontrad*|valid*|es valid*)|invalid*)",
@@ -1021,6 +1056,8 @@ export const DEAD: readonly PhraseGroup[] = [
       "(пользовател*|ящик*|адресат*|получател*|адрес*|аккаунт*|абонент*) .. (не (найден*|существует|существуют|зарегистрирован*|известен)|неизвест*|отсутствует|удален*|нет)",
       "(нет такого|неизвестный|несуществующий) (пользовател*|ящик*|адрес*|получател*|адресат*)",
       "такого пользователя нет",
+      "(користувач*|скриньк*|адрес*|одержувач*|отримувач*) .. (не (існує|знайден*|зареєстрован*)|невідом*)",
+      "(немає такого|невідомий|неіснуючий) (користувач*|адрес*|одержувач*|отримувач*)",
       "(用户|收件人|邮箱|信箱|邮箱地址|地址|邮件地址|帐号|账号|帐户|账户|帐戶|帳號|使用者|收件者|用戶)不存在",
       "(用户|收件人|邮箱|地址)未找到",
       "(无此|無此|找不到|查无此|查無此|没有该|沒有此)(用户|用戶|使用者|收件人|邮箱|账号|帐号|帳號|人)",
