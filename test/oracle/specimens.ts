@@ -10,7 +10,7 @@ export function specimenReports(): SpecimenReport[] {
     .split(/^=== /m)
     .slice(1)
     .map((one) => {
-      const [, name = "", expected = "", message = ""] = /^(.*) \| (.*)\n([^]*)$/.exec(one) ?? [];
+      const [, name = "", expected = "", message = ""] = /^(.*) \| (.*)\n([\s\S]*)$/.exec(one) ?? [];
       return { name, expected, message: Buffer.from(message.replaceAll("\n", "\r\n")) };
     });
 }

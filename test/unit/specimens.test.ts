@@ -190,3 +190,75 @@ test.each(PEOPLE)("somebody: %s, %s", (from, subject, text) => {
   const attached = `--b\n${type}\n\n${text}\n--b\nContent-Type: message/rfc822\n\nSubject: Order 1\n\nThanks\n--b--\n`;
   expect(resultOf(`${header}\nContent-Type: multipart/mixed; boundary=b\n\n${attached}`)).toBe("ignored");
 });
+
+const MAIL = "Return-Path: <bounce@b.example>\nMessage-ID: <1@b.example>\nSubject: Order 1\n\nThanks";
+const SAID = "Feedback-Type: abuse\nUser-Agent: Feedback/1.0\nVersion: 1";
+
+function parts(header: string, ...all: [type: string, text: string][]): string {
+  const body = all.map(([type, text]) => `--f\nContent-Type: ${type}\n\n${text}\n`).join("");
+  return `${header}; boundary=f\n\n${body}--f--\n`;
+}
+const ARF = "Content-Type: multipart/report; report-type=feedback-report";
+const MIXED = "Content-Type: multipart/mixed";
+
+const COMPLAINTS: [who: string, message: string, atFeedback: string, atPath: string][] = [
+  [
+    "Yahoo",
+    `From: "Yahoo! Mail AntiSpam Feedback" <feedback@arf.mail.yahoo.com>\nSubject: FW:Order 1\n${parts(ARF, ["text/plain", "This is an email abuse report."], ["message/feedback-report", `${SAID}\nOriginal-Rcpt-To: kim@yahoo.com\nReported-Domain: b.example`], ["message/rfc822", MAIL])}`,
+    "complaint",
+    "complained",
+  ],
+  [
+    "Comcast, redacted and with the header alone",
+    `From: feedbackloop@comcastfbl.senderscore.net\nSubject: Abuse report\n${parts(ARF, ["text/plain", "abuse"], ["message/feedback-report", `${SAID}\nRemoval-Recipient: redacted\nRedacted-Address: redacted`], ["text/rfc822-headers", MAIL])}`,
+    "complaint",
+    "complained",
+  ],
+  [
+    "Fastmail, in base64",
+    `From: fbl@fastmail.com\nSubject: Spam report\n${parts(ARF, ["message/feedback-report\nContent-Transfer-Encoding: base64", Buffer.from(SAID).toString("base64")], ["message/rfc822", MAIL])}`,
+    "complaint",
+    "complained",
+  ],
+  [
+    "Mail.ru, with a type in capitals",
+    `From: fbl@corp.mail.ru\nSubject: =?utf-8?B?0JbQsNC70L7QsdCw?=\n${parts(ARF, ["MESSAGE/FEEDBACK-REPORT", "feedback-type: ABUSE\nversion: 0.1"], ["message/rfc822", MAIL])}`,
+    "complaint",
+    "complained",
+  ],
+  [
+    "Microsoft, no report at all",
+    `From: staff@hotmail.com\nSubject: complaint about message from 192.0.2.1\n${parts(MIXED, ["message/rfc822", `X-HmXmrOriginalRecipient: kim@hotmail.com\n${MAIL}`])}`,
+    "complaint",
+    "ignored",
+  ],
+  [
+    "X-ARF of abusix",
+    `From: report@abusix.example\nSubject: abuse report about 192.0.2.1\nX-XARF: PLAIN\n${parts(MIXED, ["text/plain", "Hello Abuse-Team"], ["text/plain; name=report.txt", "Reported-From: report@abusix.example\nCategory: abuse\nReport-Type: spam\nVersion: 0.2"], ["message/rfc822", MAIL])}`,
+    "complaint",
+    "ignored",
+  ],
+  [
+    "X-ARF about something else",
+    `From: report@abusix.example\nSubject: login attack from 192.0.2.1\nX-XARF: PLAIN\n${parts(MIXED, ["text/plain", "Hello Abuse-Team"], ["text/plain; name=report.txt", "Category: abuse\nReport-Type: login-attack"], ["text/plain; name=logfile.log", "Failed password 550 5.1.1 user unknown"])}`,
+    "ignored",
+    "ignored",
+  ],
+  [
+    "no spam after all",
+    `From: feedback@arf.mail.yahoo.com\nSubject: FW:Order 1\n${parts(ARF, ["message/feedback-report", "Feedback-Type: not-spam\nVersion: 1"], ["message/rfc822", MAIL])}`,
+    "ignored",
+    "ignored",
+  ],
+  [
+    "a failed signature",
+    `From: dmarc@x.example\nSubject: FW: Order 1\n${parts(ARF, ["message/feedback-report", "Feedback-Type: auth-failure\nAuth-Failure: dmarc\nVersion: 1"], ["message/rfc822", MAIL])}`,
+    "ignored",
+    "ignored",
+  ],
+];
+
+test.each(COMPLAINTS)("a complaint: %s", (_, message, atFeedback, atPath) => {
+  expect(resultOf(message, "feedback_address")).toBe(atFeedback);
+  expect(resultOf(message)).toBe(atPath);
+});
