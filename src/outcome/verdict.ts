@@ -109,7 +109,8 @@ function opinionOn(facts: Facts): Opinion {
   const dead = spokenOf(ABSENT, words);
   if (dead) {
     if (isDeadByCode) return { reason: dead, confidence: "high" };
-    const isContradicted = LIVING_DETAILS.has(detail) || (perhaps !== null && detail.startsWith("7."));
+    const isContradicted =
+      LIVING_DETAILS.has(detail) || detail.startsWith("6.") || (perhaps !== null && detail.startsWith("7."));
     return { reason: dead, confidence: isContradicted ? "low" : "medium" };
   }
   if (spokenOf(SHUT, words) && !perhaps) {
