@@ -105,6 +105,9 @@ const QUOTE =
 
 const LINES_MAX = 1_000;
 const LINE_CHARS_MAX = 1_000;
+/** About one recipient. */
+const LINES_EACH_MAX = 100;
+const CHARS_EACH_MAX = 8_000;
 const FATES_MAX = 50;
 const TEXT_CHARS_MAX = 500;
 const ADDRESS =
@@ -202,13 +205,22 @@ function foundIn(lines: readonly string[], action: Fate["action"]): { lead: stri
     if (address !== null && !known && found.length === FATES_MAX) break;
     current = known ?? (address === null ? undefined : freshFate(address, action, []));
     if (current && !known) found.push(current);
-    (current?.lines ?? lead).push(line.trim());
+    const about = current?.lines ?? lead;
+    if (about.length < LINES_EACH_MAX) about.push(line.trim());
   }
   return { lead, found };
 }
 
 function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): FoundWords {
-  return { recipient, action, status: null, code: null, text: "", remote: null, lines: [...lines] };
+  return {
+    recipient,
+    action,
+    status: null,
+    code: null,
+    text: "",
+    remote: null,
+    lines: lines.slice(0, LINES_EACH_MAX),
+  };
 }
 
 function linesOf(words: string): string[] {
@@ -243,6 +255,7 @@ function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fat
 function oneLine(lines: readonly string[]): string {
   return lines
     .join(" ")
+    .slice(0, CHARS_EACH_MAX)
     .replace(/[\p{Cc}\s]+/gu, " ")
     .trim();
 }
