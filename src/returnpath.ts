@@ -62,12 +62,11 @@ export class ReturnPathKey {
     if (!timingSafeEqual(this.#macOf(bytes).subarray(0, MAC_BYTES), bytes.subarray(MAC_AT)))
       return { kind: "foreign" };
     if (bytes.readUInt16BE(EXPIRY_AT) < Math.floor(now / DAY_MS)) return { kind: "expired" };
-    const id = bytes.toString("hex", HANDLE_BYTES, PLACE_AT);
     return {
       kind: "copy",
       copy: {
         handle: handleOf(bytes.readUIntBE(0, HANDLE_BYTES)),
-        emailId: id.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"),
+        emailId: idIn(bytes),
         place: bytes.readUInt8(PLACE_AT),
       },
     };
@@ -83,6 +82,16 @@ export function pathsIn(text: string): string[] {
   return text.match(ANYWHERE) ?? [];
 }
 const ANYWHERE = new RegExp(`(?<![${BASE32}])[${BASE32}]{${PATH_CHARS}}(?=@)`, "gi");
+
+/** Of which mail what looks like a return path claims to be. Nobody vouches for it. */
+export function emailIdOf(path: string): string {
+  return idIn(fromBase32(path.toLowerCase()));
+}
+
+function idIn(bytes: Buffer): string {
+  const id = bytes.toString("hex", HANDLE_BYTES, PLACE_AT);
+  return id.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
 
 function numberOf(handle: string): number {
   let number = 0;

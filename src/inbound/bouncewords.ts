@@ -8,7 +8,8 @@
  */
 
 import type { Fate } from "./fate.ts";
-import { type Fields, field } from "./mime.ts";
+import { type Fields, field, wordsIn } from "./mime.ts";
+import { isAnswer, isNameless, isOfDaemon, isOfMailSystem } from "./sender.ts";
 
 type Writer = {
   name: string;
@@ -42,7 +43,7 @@ const WRITERS: readonly Writer[] = [
   },
   {
     name: "Exchange",
-    says: /did not reach the following recipient|delivery has failed to these recipients/i,
+    says: /did not reach the following recipient|delivery has failed to these recipients|konnte folgende(?:n|\(n\))? empfänger nicht erreichen|n'a pas atteint le\(?s?\)? ?destinataire|no (?:ha llegado a|llegó a) los siguientes destinatarios|non ha raggiunto i(?:l|\(?l?\)?) ?(?:seguenti? )?destinatari|heeft de volgende geadresseerde\(n\) niet bereikt|não (?:atingiu|alcançou) os seguintes destinatários|次の受信者に届きませんでした|fehler bei der nachrichtenzustellung an folgende empfänger|impossible de remettre votre message aux destinataires|no se pudo entregar el mensaje a estos destinatarios/i,
   },
   {
     name: "MDaemon",
@@ -51,17 +52,47 @@ const WRITERS: readonly Writer[] = [
   },
   { name: "LSMTP", says: /^error-for:/im, begins: /^error-for:/im },
   {
-    name: "Gmail",
-    says: /delivery to the following recipient(?:s)? (?:failed permanently|has been delayed|failed)/i,
+    name: "Gmail, Microsoft",
+    says: /del[ie]very to the following recipients? (?:failed permanently|has been delayed|failed|was aborted)|message (?:wasn't|couldn't be) delivered to \S{1,320}@|your message to \S{1,320}@\S{1,250} couldn't be delivered/i,
+  },
+  {
+    name: "Notes and Domino",
+    says: /------- failure reasons |^your message$(?:\n.{0,200}){1,8}\n(?:was not delivered to:|wurde nicht ausgeliefert an:)/im,
+    begins: /------- failure reasons |was not delivered to:/i,
+  },
+  {
+    name: "Sun Messaging Server",
+    says: /your message cannot be delivered to the following recipients:/i,
+    begins: /your message cannot be delivered to the following recipients:/i,
+  },
+  {
+    name: "MailMarshal",
+    says: /could not be delivered because of/i,
+    begins: /could not be delivered because of/i,
+  },
+  {
+    name: "Japanese providers",
+    says: /the following addresses had delivery (?:errors|problems)|could not be delivered to: <|each of the following recipients was rejected by a remote mail server|the user\(s\) account is /i,
+    begins:
+      /the following addresses had delivery (?:errors|problems)|could not be delivered to: <|each of the following recipients was rejected|the user\(s\) account is /i,
+  },
+  {
+    name: "MailEnable, hMailServer, CommuniGate, Courier, GroupWise, Exchange gateways",
+    says: /the following recipient\(s\) could not be reached|did not reach some or all of the intended recipients|failed to deliver to '[^'\s]{1,320}'|this is a delivery status notification from|the message that you sent was undeliverable to the following|the email below could not be delivered to the following|error following rcpt command\)/i,
+  },
+  {
+    name: "Yahoo and AOL",
+    says: /sorry, we were unable to deliver your message to the following address|unable to deliver message to the following address/i,
   },
 ];
 
-const SENDER =
-  /mailer-?daemon|post-?master|mail[ ._-]{0,3}delivery|mail-?administrator|delivery[ ._-]subsystem|smtp[ _-]?(?:mail|gateway)|mdaemon|mail ?server|system administrator|antivirus|imss@|<>/i;
 const SUBJECT =
-  /undeliver|non.?deliver|not (?:be )?deliver|deliver[\w ]{0,40}(?:fail|problem|error|warning|status)|returned? (?:mail|message)|mail (?:system )?(?:delivery )?(?:failed|failure|error|returned|rejected)|failure notice|error during delivery|nicht zustellbar|unzustellbar|non remis|user unknown|message (?:\S{1,40} )?delayed|échec|mancata consegna|no entregado/i;
+  /undeliver|non.?deliver|not (?:be )?deliver|deliver[\w ]{0,40}(?:fail|problem|error|warning|status)|returned? (?:mail|message)|mail (?:system )?(?:delivery )?(?:failed|failure|error|returned|rejected)|failure notice|error during delivery|nicht zustellbar|unzustellbar|non remis|user unknown|message (?:\S{1,40} )?delayed|échec (?:de|d')|zustellungsfehler|fehler bei der (?:zustellung|nachrichtenzustellung)|mancata consegna|errore di consegna|error de entrega|falha na entrega|afleverfout|配信エラー|送信障害|no entregado|no se (?:ha )?pud\w{1,4} entregar|devuelto|impossibile (?:recapitare|consegnare)|non recapitabile|não (?:foi )?(?:entregue|pôde)|devolvid[oa]|onbestelbaar|niet (?:afgeleverd|bezorgd)|niedostarcz|nie dostarczono|zwrot|nedoručiteln|nedoručen|kunne ikke leveres|ikke levert|olevererbart|kunde inte levereras|toimittaminen epäonnistui|kézbesíthetetlen|iletilemedi|teslim edilemedi|недостав|не доставлен|не может быть доставлен|退信|退回|无法送达|未送达|無法傳遞|配信不能|配信できません|届きません|エラーメール|반송|배달되지|전송 실패/i;
 const WORDS =
-  /(?:un|not |n[o']t |non-)(?:be )?(?:able to )?(?:been )?deliver|deliver(?:y|ing)? (?:\w{1,15} ){0,6}(?:failed|error|problem|failure|aborted|postponed)|fail(?:ed|ure)|fatal error|error while being processed|returned to sender|(?:user|recipient|address|mailbox|account)\w? (?:\S{1,60} ){0,3}(?:unknown|unavailable|not found|is full|is wrong|no longer valid)|unknown user|invalid (?:final delivery )?(?:user|recipient|mailbox|address)|no such user|does ?n[o']t exist|is not recognized|mailbox is full|quota|not accepting mail|rejected|undeliverable|n'existe pas|n'a pas pu|не может быть доставлено|<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/i;
+  /(?:un|not |n[o']t |non-)(?:be )?(?:able to )?(?:been )?deliver|deliver(?:y|ing)? (?:\w{1,15} ){0,6}(?:failed|error|problem|failure|aborted|postponed)|fail(?:ed|ure)|fatal error|error while being processed|returned to sender|(?:user|recipient|address|mailbox|account)\w? (?:\S{1,60} ){0,3}(?:unknown|unavailable|not found|is full|is wrong|no longer valid)|unknown user|invalid (?:final delivery )?(?:user|recipient|mailbox|address)|no such user|does ?n[o']t exist|is not recognized|mailbox is full|exceed|quota|not accepting mail|rejected|undeliverable|n'existe pas|n'a pas pu|не может быть доставлено|<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/i;
+/** What WORDS says, elsewhere. Without accents where systems leave them out. */
+const WORDS_ABROAD =
+  /nicht (?:\S{1,30} ){0,2}(?:zugestellt|ausgeliefert|übermittelt|erreicht)|(?:empfänger|adresse|benutzer|postfach) (?:\S{1,40} ){0,3}(?:unbekannt|nicht gefunden|existiert nicht|voll)|(?:n'a|n'ont) (?:pas )?(?:\S{1,20} )?(?:pu )?(?:[eê]tre )?(?:remis|d[eé]livr[eé]|distribu[eé]|livr[eé])|(?:destinataire|adresse|utilisateur|boite) (?:\S{1,40} ){0,3}(?:inconnu|introuvable|inexistant|invalide)|no (?:se )?(?:ha )?(?:pud\w{1,4}|puede|fue) (?:ser )?(?:posible )?entrega\w{1,3}|(?:usuario|destinatario|cuenta) (?:\S{1,40} ){0,3}(?:desconocid|inexistente|no existe)|n[aã]o (?:p[oô]de|foi|pode) (?:ser )?(?:poss[ií]vel )?entreg|impossibile (?:recapitare|consegnare)|non (?:[eè] stato possibile|pu[oò] essere|[eè] stat[oa]) (?:recapitat|consegnat)|(?:utente|destinatario|indirizzo|casella) (?:\S{1,40} ){0,3}(?:sconosciut|inesistente|non esiste)|kon(?:den)? niet (?:\S{1,30} ){0,3}(?:worden )?(?:afgeleverd|bezorgd)|nie (?:mo[zż]na|uda[lł]o si[eę]|mog[lł]a|zosta[lł]a) (?:\S{1,30} ){0,4}dor[eę]cz|nie (?:\S{1,30} ){0,3}dostarczy|ne(?:lze|mohla|byla|bylo) (?:\S{1,30} ){0,3}doru[cč]|kunne ikke (?:\S{1,30} ){0,2}(?:leveres|sendes)|kunde inte (?:\S{1,30} ){0,2}levereras|ei voitu toimittaa|(?:teslim|iletil)\S{0,6} ?edilemedi|iletilemedi|не (?:может|могло|удалось|было|была|доставлен)\S{0,2} ?(?:быть )?доставл?|退信|退回|无法(?:送达|投递)|未能送达|未送达|無法(?:傳遞|送達)|配信でき|配達でき|届けでき|お届けすることができません|送信できません|반송|배달(?:할 수 없|하지 못|되지)|전달(?:할 수 없|하지 못)/iu;
 /** It will be tried again. */
 const DELAY =
   /not (?:yet )?been delivered (?:to (?:one or more|all) of its recipients|because|after)|no action is required on your part|need to (?:re-?send|take any action)|attempts (?:to deliver )?will (?:be made|continue)|continue to (?:be made|try|attempt)|this is (?:just )?a warning|warning message only|advisory-only|transient non-fatal|has been delayed|could not be delivered for more than|has not yet been delivered/i;
@@ -70,43 +101,89 @@ const OVER = /permanent|giving up|given up|failed permanently/i;
 
 /** Where the mail that could not be delivered begins: what it says is the sender's. */
 const QUOTE =
-  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the first \d|received: )/i;
+  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the attachment contains|the first \d|received: )/i;
 
 const LINES_MAX = 1_000;
 const LINE_CHARS_MAX = 1_000;
+/** About one recipient. */
+const LINES_EACH_MAX = 100;
+const CHARS_EACH_MAX = 8_000;
 const FATES_MAX = 50;
 const TEXT_CHARS_MAX = 500;
 const ADDRESS =
   /(?:^|[\s<"'(:;[=])([a-z0-9!#$%&*+/?^_`{|}~.-]{1,64}@[a-z0-9.-]{1,200}\.[a-z0-9-]{2,24})(?![\w@])/i;
 /** Lines that name somebody else: who sent the mail, or who is to be asked. */
 const OF_OTHERS =
-  /mail from|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
+  /\((?:ultimately )?generated (?:from|by) |mail from|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
 
 type FoundWords = Fate & { lines: string[] };
 
-export function bounceInWords(header: Fields, words: string): Fate[] {
-  const begins = bounceBegins(header, words);
+/** `isReturned`: a mail, or its header, is attached. */
+export function bounceInWords(header: Fields, words: string, isReturned: boolean): Fate[] {
+  const begins = bounceBegins(header, words, isReturned);
   return begins === null ? [] : fatesInWords(header, words.slice(begins));
 }
 
 /** Of words that are known to be those of a bounce. */
 export function fatesInWords(header: Fields, words: string): Fate[] {
   const lines = linesOf(words);
-  const action = DELAY.test(words) && !OVER.test(words) ? "delayed" : "failed";
-  const found = foundIn(lines, action);
-  const named = found.length > 0 ? found : namedIn(header).map((one) => freshFate(one, action, lines));
-  const fates = named.length > 0 ? named : [freshFate(null, action, lines)];
-  return fates.map(withReply);
+  const action = actionIn(words);
+  const { lead, found } = foundIn(lines, action);
+  const named = namedIn(header);
+  const told = named.length > 0 ? found.filter(({ recipient }) => named.includes(recipient ?? "")) : found;
+  const untold = named.filter((one) => told.every(({ recipient }) => recipient !== one));
+  const fates = [...told, ...untold.map((one) => freshFate(one, action, lines))];
+  if (fates.length === 0) return [withReply(freshFate(null, action, lines), [])];
+  return fates.map((fate) => withReply(fate, lead));
 }
 
+function actionIn(words: string): Fate["action"] {
+  if (ARRIVED.test(words) && !WORDS.test(words)) return "delivered";
+  return DELAY.test(words) && !OVER.test(words) ? "delayed" : "failed";
+}
+const ARRIVED =
+  /successful delivery|successfully (?:delivered|relayed)|relayed; expect no further|relayed to non-dsn/i;
+
 /** Where the words about recipients begin; null: it is no bounce. */
-function bounceBegins(header: Fields, words: string): number | null {
-  const writer = WRITERS.find(({ says }) => says.test(words));
-  if (writer) return writer.begins ? Math.max(0, words.search(writer.begins)) : 0;
-  if (header.has(FAILED)) return 0;
-  const from = `${field(header, "from") || "<>"} ${field(header, "return-path")}`.slice(0, LINE_CHARS_MAX);
-  const subject = field(header, "subject").slice(0, LINE_CHARS_MAX);
-  return (SENDER.test(from) || SUBJECT.test(subject)) && (WORDS.test(words) || DELAY.test(words)) ? 0 : null;
+function bounceBegins(header: Fields, words: string, isReturned: boolean): number | null {
+  const own = words.replace(CITED, "");
+  const flat = own.replace(/\s+/g, " ");
+  const writer = WRITERS.find(({ says }) => says.test(own) || says.test(flat)) ?? null;
+  if (!header.has(FAILED) && !isBounce(header, { own, flat }, writer !== null, isReturned)) return null;
+  return writer?.begins ? Math.max(0, words.search(writer.begins)) : 0;
+}
+
+/** Lines of another message; Sendmail shows its own commands with three. */
+const CITED = /^>(?!>>).*$/gm;
+
+/**
+ * People write to return paths too, of parcels that could not be delivered and of mail that came back to them. The less a
+ * sender is a mail system by its name, the more must be said that only mail systems say.
+ */
+function isBounce(header: Fields, { own, flat }: Said, isWriters: boolean, isReturned: boolean): boolean {
+  const saysFailure = isWriters || [WORDS, WORDS_ABROAD, DELAY].some((words) => words.test(flat));
+  if (isOfDaemon(header)) return saysFailure;
+  if (!saysFailure || (isAnswer(header) && !header.has("auto-submitted"))) return false;
+  const isTitled = SUBJECT.test(wordsIn(header, "subject").slice(0, LINE_CHARS_MAX));
+  const isTechnical = isWriters || TECHNICAL.test(own);
+  const comesBack = isReturned || hasQuote(own);
+  if (isOfMailSystem(header)) return isTechnical || (isTitled && (comesBack || namesSomebody(own)));
+  return isWriters && (isTitled || comesBack || isNameless(header));
+}
+
+/** Without what it cites, by lines and as one. */
+type Said = { own: string; flat: string };
+
+function hasQuote(words: string): boolean {
+  return words.split("\n", LINES_MAX).some((line) => QUOTE.test(line.slice(0, LINE_CHARS_MAX)));
+}
+
+/** A reply of a server, or an address as servers name it. */
+const TECHNICAL =
+  /(?<![\d.])[45]\.\d\.\d{1,3}(?![\d.])|(?<![\d.#])[45]\d\d[ -](?=[#(\w"'<[])|^\s{0,20}<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/m;
+
+function namesSomebody(words: string): boolean {
+  return linesOf(words).some((line) => !OF_OTHERS.test(line) && ADDRESS.test(line));
 }
 
 /** Exim names those who failed in the header. */
@@ -117,20 +194,33 @@ function namedIn(header: Fields): string[] {
   return names.map((one) => one.trim().toLowerCase()).filter((one) => one.includes("@"));
 }
 
-function foundIn(lines: readonly string[], action: Fate["action"]): FoundWords[] {
+/** Who is named, each with the lines from there on; `lead`: what was said before. */
+function foundIn(lines: readonly string[], action: Fate["action"]): { lead: string[]; found: FoundWords[] } {
+  const lead: string[] = [];
   const found: FoundWords[] = [];
+  let current: FoundWords | undefined;
   for (const line of lines) {
     const address = OF_OTHERS.test(line) ? null : (ADDRESS.exec(line)?.[1]?.toLowerCase() ?? null);
-    const isNew = address !== null && found.every(({ recipient }) => recipient !== address);
-    if (isNew && found.length === FATES_MAX) break;
-    if (isNew) found.push(freshFate(address, action, []));
-    found.at(-1)?.lines.push(line.trim());
+    const known = address === null ? current : found.find(({ recipient }) => recipient === address);
+    if (address !== null && !known && found.length === FATES_MAX) break;
+    current = known ?? (address === null ? undefined : freshFate(address, action, []));
+    if (current && !known) found.push(current);
+    const about = current?.lines ?? lead;
+    if (about.length < LINES_EACH_MAX) about.push(line.trim());
   }
-  return found;
+  return { lead, found };
 }
 
 function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): FoundWords {
-  return { recipient, action, status: null, code: null, text: "", remote: null, lines: [...lines] };
+  return {
+    recipient,
+    action,
+    status: null,
+    code: null,
+    text: "",
+    remote: null,
+    lines: lines.slice(0, LINES_EACH_MAX),
+  };
 }
 
 function linesOf(words: string): string[] {
@@ -142,12 +232,14 @@ function linesOf(words: string): string[] {
   return lines;
 }
 
-/** What a server said: of the lines about a recipient what looks like a reply, or else all of them. */
-function withReply({ lines, ...fate }: FoundWords): Fate {
-  const text = lines
-    .join(" ")
-    .replace(/[\p{Cc}\s]+/gu, " ")
-    .trim();
+/**
+ * What a server said: of the lines about a recipient what looks like a reply, or else all of them. Some say it first, and
+ * then of whom: their words go before those that follow, which may still excuse the recipient.
+ */
+function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fate {
+  const own = oneLine(lines);
+  const isToldBefore = !REPLY.test(own) && (REPLY.test(oneLine(lead)) || isAddressAlone(own));
+  const text = isToldBefore ? oneLine([...lead, ...lines]) : own;
   const reply = REPLY.exec(text);
   const said = reply ? text.slice(reply.index).trimStart() : text;
   return {
@@ -156,10 +248,26 @@ function withReply({ lines, ...fate }: FoundWords): Fate {
     status: STATUS.exec(said)?.[1] ?? null,
     text: said.slice(0, TEXT_CHARS_MAX).toWellFormed(),
     remote: HOST.exec(text)?.[1] ?? null,
+    ...(AFTER_MAIL.test(text) && { isAfterMail: true as const }),
   };
 }
 
-const REPLY = /(?<![\d.#])([45]\d\d)[ -](?=[#(\w"'<[])/;
+function oneLine(lines: readonly string[]): string {
+  return lines
+    .join(" ")
+    .slice(0, CHARS_EACH_MAX)
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .trim();
+}
+
+function isAddressAlone(text: string): boolean {
+  return text.replace(ADDRESS, "").replace(/[^\p{L}\p{N}]+/gu, "") === "";
+}
+
+/** How Postfix, Exim and Sendmail say that a reply refused the whole mail. */
+export const AFTER_MAIL = /in reply to end\s{1,10}of DATA|after end\s{1,10}of data|>>> DATA\s{1,10}<<< 5/i;
+
+const REPLY = /(?<![\d.#])([45]\d\d)[ -]{1,3}(?=[#(\w"'<[])/;
 const STATUS = /(?<![\d.])([45]\.\d{1,3}\.\d{1,3})(?![\d.])/;
 const HOST =
   /\b(?:host|server|from|while talking to|remote host|mta)\s{1,3}([a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})/i;

@@ -13,4 +13,6 @@ export type Fate = {
   text: string;
   /** The host that said so. */
   remote: string | null;
+  /** It refused the whole mail, after DATA. */
+  isAfterMail?: true;
 };

@@ -6,7 +6,7 @@ import type { DueReport } from "../record/mail/reports.ts";
 import type { Copy } from "../returnpath.ts";
 import { type Reply, viaOf } from "../smtp/reply.ts";
 import type { Fate } from "./fate.ts";
-import { type Complaint, readReport } from "./report.ts";
+import { type Complaint, type PassedOn, readReport } from "./report.ts";
 
 export type Judged =
   | { kind: "told"; told: Told }
@@ -31,6 +31,8 @@ export function judge(report: DueReport): Judged {
   const to = report.source === "return_path" ? "return path" : "feedback address";
   const read = readReport(report.raw, to);
   if (read.kind === "ignored") return read;
+  if (to === "return path" && read.passedOn !== null && !isAbout(report, read.passedOn))
+    return { kind: "ignored", reason: "it was passed on and does not show this e-mail" };
   if (read.kind === "complaint")
     return to === "return path"
       ? toldOf(report, { kind: "complained" }, `${read.complaint.feedbackType} reported`)
@@ -38,6 +40,10 @@ export function judge(report: DueReport): Judged {
   if (to === "feedback address")
     return { kind: "ignored", reason: "a feedback address takes complaints, and this is a delivery report" };
   return judgeFates(report, read.fates);
+}
+
+function isAbout({ emailId }: DueReport, { emailIds }: PassedOn): boolean {
+  return emailId !== null && emailIds.includes(emailId.toLowerCase());
 }
 
 /**
@@ -125,11 +131,11 @@ const CATEGORY: Record<Outcome["kind"], (outcome: Outcome) => BounceKind> = {
   unsent: () => "soft",
 };
 
-function replyIn({ code, status, text, remote }: Fate): Reply {
+function replyIn({ code, status, text, remote, isAfterMail }: Fate): Reply {
   const ofClass = status?.startsWith("4") ? 450 : 550;
-  // systems that report a failure quote replies to DATA as well: what counts is what was said
   const via = remote === null ? {} : { via: viaOf({ host: remote, ip: null, tls: null, isVerified: false }) };
-  return { phase: "rcpt", code: code ?? ofClass, enhanced: status, text, error: null, ...via };
+  const phase = isAfterMail ? "dot" : "rcpt";
+  return { phase, code: code ?? ofClass, enhanced: status, text, error: null, ...via };
 }
 
 function detailOf({ text, status, remote }: Fate): string {

@@ -6,6 +6,10 @@
  * postal-mime, which is a dependency already, builds all parts of any depth in memory and decodes all of them.
  */
 
+import { isUtf8 } from "node:buffer";
+import { textOfBytes } from "../message/charset.ts";
+import { decodeWords } from "../message/encodedwords.ts";
+
 export type Fields = ReadonlyMap<string, readonly string[]>;
 
 export type Part = {
@@ -54,6 +58,11 @@ export function field(fields: Fields, name: string): string {
   return fields.get(name)?.[0] ?? "";
 }
 
+/** A field of words for people, decoded. */
+export function wordsIn(fields: Fields, name: string): string {
+  return decodeWords(textOfBytes(Buffer.from(field(fields, name), "latin1"), ""));
+}
+
 /** `Name: value` lines up to the first empty one, unfolded; and where the text goes on. */
 export function readFields(text: string, from = 0): { fields: Fields; end: number } {
   const fields = new Map<string, string[]>();
@@ -91,7 +100,7 @@ const NAME_CHARS_MAX = 76;
 
 /** What a part holds. */
 export function bytesOf({ fields, body }: Pick<Part, "fields" | "body">, charsMax = body.length): Buffer {
-  const encoding = field(fields, "content-transfer-encoding").toLowerCase();
+  const encoding = wordOf(field(fields, "content-transfer-encoding"));
   const encoded = body.slice(0, charsMax);
   if (encoding === "base64") return Buffer.from(encoded, "base64");
   return Buffer.from(encoding === "quoted-printable" ? unquoted(encoded) : encoded, "latin1");
@@ -100,10 +109,21 @@ export function bytesOf({ fields, body }: Pick<Part, "fields" | "body">, charsMa
 /** What a part says, as text: at most so many characters of it. */
 export function textOf({ fields, body, type }: Pick<Part, "fields" | "body" | "type">): string {
   const bytes = bytesOf({ fields, body }, 2 * DECODED_CHARS_MAX);
-  const utf8 = bytes.toString("utf8");
-  const text = (utf8.includes("\ufffd") ? bytes.toString("latin1") : utf8).replaceAll("\r\n", "\n");
+  const charset = parameter(field(fields, "content-type"), "charset");
+  // many claim an 8-bit charset and write UTF-8, which hardly happens by accident; nobody writes these two so
+  const isTrusted = /^(?:iso-2022|utf-16)/i.test(charset);
+  const text = textOfBytes(bytes, isUtf8(bytes) && !isTrusted ? "" : charset).replaceAll("\r\n", "\n");
   return (type === "text/html" ? withoutTags(text) : text).slice(0, DECODED_CHARS_MAX);
 }
+
+/** The first word of a field, in lower case and without comments: `base64` of `(as ever) Base64;`. */
+function wordOf(text: string): string {
+  let rest = text;
+  for (let depth = 0; depth < COMMENT_DEPTH_MAX && rest.includes("("); depth++)
+    rest = rest.replace(/\([^()]*\)/g, " ");
+  return /^[\s"']*([^\s;"'(]*)/.exec(rest)?.[1]?.toLowerCase() ?? "";
+}
+const COMMENT_DEPTH_MAX = 3;
 
 /** The value of a parameter of a field: `boundary` of `multipart/mixed; boundary="x"`. */
 export function parameter(value: string, name: string): string {
@@ -117,26 +137,34 @@ export function parameter(value: string, name: string): string {
 
 function readPart({ text, depth, isQuoted, assumed }: Open): Part {
   const { fields, end } = readFields(text);
-  const type = /^[^;\s]*/.exec(field(fields, "content-type"))?.[0].toLowerCase() || assumed;
+  const type = wordOf(field(fields, "content-type").split(";", 1)[0] ?? "") || assumed;
   return { depth, isQuoted, type, fields, body: text.slice(end) };
 }
 
 function inside(part: Part): Open[] {
   const { type, fields, body, depth, isQuoted } = part;
   if (type === "message/rfc822" || type === "message/global") {
-    const encoding = field(fields, "content-transfer-encoding").toLowerCase();
+    const encoding = wordOf(field(fields, "content-transfer-encoding"));
     const text = encoding === "base64" || encoding === "quoted-printable" ? textOf(part) : body;
     return [{ text, depth: depth + 1, isQuoted: true, assumed: "text/plain" }];
   }
   if (!type.startsWith("multipart/")) return [];
-  const boundary = parameter(field(fields, "content-type"), "boundary");
-  if (boundary === "") return [];
   const assumed = type === "multipart/digest" ? "message/rfc822" : "text/plain";
-  return piecesOf(body, boundary).map((text) => ({ text, depth: depth + 1, isQuoted, assumed }));
+  const pieces = piecesOf(body, parameter(field(fields, "content-type"), "boundary"));
+  const found = pieces.length > 0 ? pieces : piecesOf(body, boundarySeen(body));
+  return found.map((text) => ({ text, depth: depth + 1, isQuoted, assumed }));
+}
+
+/** Of a header that names none, or another one than stands in the body: the first line that begins a part. */
+function boundarySeen(body: string): string {
+  return (
+    /^--([^\s]{1,200})[ \t]{0,20}\ncontent-[a-z-]{1,40}:/im.exec(body.slice(0, HEADER_CHARS_MAX))?.[1] ?? ""
+  );
 }
 
 /** What stands between the lines of the boundary; a last one may be missing. */
 function piecesOf(body: string, boundary: string): string[] {
+  if (boundary === "") return [];
   const text = `\n${body}`;
   const pieces: string[] = [];
   let line = nextLine(text, boundary, 0);

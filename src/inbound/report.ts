@@ -5,10 +5,11 @@
  * Promises: pure; nothing throws; the time is linear in the size of the message. What it says is a claim of whoever wrote
  * the message, to be judged by whom it can be about.
  */
-import { pathsIn } from "../returnpath.ts";
-import { bounceInWords, fatesInWords } from "./bouncewords.ts";
+import { emailIdOf, pathsIn } from "../returnpath.ts";
+import { AFTER_MAIL, bounceInWords, fatesInWords } from "./bouncewords.ts";
 import type { Action, Fate } from "./fate.ts";
-import { type Fields, field, type Part, partsOf, readFields, textOf } from "./mime.ts";
+import { type Fields, field, type Part, partsOf, readFields, textOf, wordsIn } from "./mime.ts";
+import { isAnswer, isOfDaemon, isOfMailSystem } from "./sender.ts";
 
 export type Complaint = {
   feedbackType: string;
@@ -21,9 +22,15 @@ export type Complaint = {
 };
 
 export type ReadReport =
-  | { kind: "delivery"; fates: Fate[] }
-  | { kind: "complaint"; complaint: Complaint }
+  | { kind: "delivery"; fates: Fate[]; passedOn: PassedOn | null }
+  | { kind: "complaint"; complaint: Complaint; passedOn: PassedOn | null }
   | { kind: "ignored"; reason: string };
+
+/**
+ * Of a report that somebody else got and sends on: the ids of the mails that it shows, in lower case. Only one that shows
+ * the mail in question is about it.
+ */
+export type PassedOn = { emailIds: readonly string[] };
 
 const FATES_MAX = 100;
 /** Of fields in a status part: one about the message, one for each recipient, and empty ones. */
@@ -41,9 +48,36 @@ export function readReport(message: Buffer, to: "return path" | "feedback addres
   if (complaint) return complaint;
   const status = firstOf(parts, STATUS_TYPES);
   const fates = status ? fatesIn(textOf(status)) : [];
-  if (fates.length > 0) return { kind: "delivery", fates: withWords(fates, parts) };
+  if (status && fates.length > 0)
+    return { kind: "delivery", fates: withWords(fates, parts), passedOn: passedOn(status, parts) };
   return withoutReport(whole, parts);
 }
+
+/** Some systems attach their own report to a message; deeper is what was attached to the mail that comes back. */
+const OWN_DEPTH_MAX = 3;
+const SHOWN_MAX = 50;
+
+function passedOn(report: Part, parts: readonly Part[]): PassedOn | null {
+  const header = headerOf(parts);
+  const isOwn = report.isQuoted
+    ? isOfMailSystem(header) && report.depth <= OWN_DEPTH_MAX
+    : isOfDaemon(header) || header.has("auto-submitted") || !isAnswer(header);
+  return isOwn ? null : { emailIds: emailIdsShown(parts) };
+}
+
+/** By their return paths and their ids, in whatever header is attached. */
+function emailIdsShown(parts: readonly Part[]): string[] {
+  const headers = parts.filter(({ isQuoted, depth }) => isQuoted && depth > 0).map(({ fields }) => fields);
+  const ids: string[] = [];
+  for (const fields of [...headers, quotedHeader(parts)]) {
+    ids.push(...pathsOf(fields).map(emailIdOf));
+    for (const name of MESSAGE_ID_FIELDS) ids.push(...(field(fields, name).toLowerCase().match(UUID) ?? []));
+    if (ids.length > SHOWN_MAX) break;
+  }
+  return ids;
+}
+const MESSAGE_ID_FIELDS = ["message-id", "in-reply-to", "references"];
+const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=@)/g;
 
 /** Somebody has read a mail, or deleted it unread. */
 const RECEIPT_TYPE = "message/disposition-notification";
@@ -120,25 +154,31 @@ export function codesIn(text: string): { code: number | null; status: string | n
   };
 }
 
-/** A report without a quoted reply has its reason in the words for people. */
+/** A report without a quoted reply has its reason in the words for people; when it was refused stands only there. */
 function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
-  if (fates.every(({ text }) => text !== "")) return fates;
-  const words = fatesInWords(headerOf(parts), wordsOf(parts));
-  return fates.map((fate) => {
+  const said = wordsOf(parts);
+  const timed = AFTER_MAIL.test(said)
+    ? fates.map((fate) => ({ ...fate, isAfterMail: true as const }))
+    : fates;
+  if (fates.every(({ text }) => text !== "")) return timed;
+  const words = fatesInWords(headerOf(parts), said);
+  return timed.map((fate) => {
     if (fate.text !== "") return fate;
-    const said =
+    const own =
       words.find(({ recipient }) => recipient === fate.recipient) ?? (fates.length === 1 ? words[0] : null);
-    return said
-      ? { ...fate, code: said.code, text: said.text, status: statusOf(fate.status, said.status) }
+    return own
+      ? { ...fate, code: own.code, text: own.text, status: statusOf(fate.status, own.status) }
       : fate;
   });
 }
-
 function withoutReport(whole: Part, parts: readonly Part[]): ReadReport {
+  const header = whole.fields;
   if (firstOf(parts, [RECEIPT_TYPE])) return { kind: "ignored", reason: "a receipt of a mail that arrived" };
-  const isReply = isAutomatic(whole.fields);
-  const fates = isReply && !isOfMailSystem(whole.fields) ? [] : bounceInWords(whole.fields, wordsOf(parts));
-  if (fates.length > 0) return { kind: "delivery", fates };
+  const isReply = isAutomatic(header);
+  const isNobodys = isReply && (hasAutomaticSubject(header) || !isOfMailSystem(header));
+  const isReturned = parts.some(({ isQuoted, type }) => isQuoted || HEADER_TYPES.includes(type));
+  const fates = isNobodys ? [] : bounceInWords(header, wordsOf(parts), isReturned);
+  if (fates.length > 0) return { kind: "delivery", fates, passedOn: null };
   if (isReply) return { kind: "ignored", reason: "an automatic reply" };
   return { kind: "ignored", reason: "it reports nothing that is understood" };
 }
@@ -157,8 +197,9 @@ function wordsOf(parts: readonly Part[]): string {
 }
 
 const AUTOMATIC_FIELDS = ["x-autoreply", "x-autorespond", "x-autoresponder", "x-auto-response", "x-vacation"];
+const SUBJECT_CHARS_MAX = 200;
 const AUTOMATIC_SUBJECT =
-  /^(?:(?:auto(?:matic|mated)?|out of (?:the )?office|vacation|away)\b|(?:abwesenheit|automatische antwort|réponse automatique|respuesta autom|risposta automatica|resposta autom|fuera de la oficina|absence|autosvar|自动回复|自動返信))/iu;
+  /^[\s"'[(*]{0,10}(?:(?:auto(?:matic|mated)?|out of (?:the )?office|vacation|away|ooo)\b|(?:abwesen|automat(?:ische antwort|isch antwoord|isk(?:t)? svar|yczna odpowied|ická odpověď|ikus válasz)|automaattinen|autosvar|réponse (?:automatique|d'absence)|(?:message d')?absen|respuesta autom|resposta autom|risposta autom|fuera de (?:la )?oficina|ausen|fuori (?:sede|ufficio)|afwezig|frånvar|fravær|poissa|nieobecno|nepřítomn|távol|răspuns automat|otomatik yanıt|ofis dışı|αυτόματη απάντηση|автоматич|автоответ|відсутн|رد تلقائي|תשובה אוטומטית|自动(?:回复|答复)|自動(?:返信|応答|回覆|答覆)|不在|外出|자동 ?(?:회신|응답|답장)|부재))/iu;
 
 function isAutomatic(fields: Fields): boolean {
   const submitted = field(fields, "auto-submitted").toLowerCase();
@@ -173,15 +214,7 @@ function isOfSomebodyAway(fields: Fields): boolean {
 }
 
 function hasAutomaticSubject(fields: Fields): boolean {
-  return AUTOMATIC_SUBJECT.test(field(fields, "subject").slice(0, 200));
-}
-
-/** Exim and others call their bounces automatic replies. */
-function isOfMailSystem(fields: Fields): boolean {
-  return (
-    fields.has("x-failed-recipients") ||
-    (/mailer-?daemon|mail delivery|postmaster/i.test(field(fields, "from")) && !hasAutomaticSubject(fields))
-  );
+  return AUTOMATIC_SUBJECT.test(wordsIn(fields, "subject").slice(0, SUBJECT_CHARS_MAX));
 }
 
 // ---- complaints
@@ -210,7 +243,11 @@ function complaintIn(parts: readonly Part[], to: "return path" | "feedback addre
     mark: field(header, "x-postrider-mark").toLowerCase() || null,
     paths: [...pathsOf(said), ...pathsOf(header)].slice(0, PATHS_MAX),
   };
-  return { kind: "complaint", complaint };
+  return {
+    kind: "complaint",
+    complaint,
+    passedOn: report?.isQuoted ? { emailIds: emailIdsShown(parts) } : null,
+  };
 }
 
 const RECIPIENT_FIELDS = ["original-rcpt-to", "removal-recipient", "x-hmxmroriginalrecipient"];
@@ -218,8 +255,9 @@ const RECIPIENT_FIELDS = ["original-rcpt-to", "removal-recipient", "x-hmxmrorigi
 const QUOTED_RECIPIENT_FIELDS = ["x-hmxmroriginalrecipient", "delivered-to", "x-original-to"];
 
 /** Some send only the header of the mail, as text. */
+const HEADER_TYPES = ["text/rfc822-headers", "message/rfc822-headers"];
 function quotedHeader(parts: readonly Part[]): Fields {
-  const part = firstOf(parts, ["text/rfc822-headers", "message/rfc822-headers"]);
+  const part = firstOf(parts, HEADER_TYPES);
   return part ? readFields(textOf(part)).fields : new Map();
 }
 

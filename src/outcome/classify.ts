@@ -95,7 +95,8 @@ function judgeRoute(reply: Reply, carriesTo: CarriesTo): Outcome {
 /** Some words mean more from one receiver than from another: its host is told where it spoke itself. */
 function verdictOf({ phase, code, enhanced: status, text, via }: Reply, carriesTo: CarriesTo): Verdict {
   if (code === null && phase !== "route") return { category: "soft", reason: "network", confidence: "high" };
-  return verdictOn({ code, status, text, host: carriesTo === "receivers" ? via?.host : null });
+  const host = carriesTo === "receivers" ? via?.host : null;
+  return verdictOn({ code, status, text, host, isAfterMail: phase === "dot" });
 }
 
 /** Stopped on our side. */

@@ -48,6 +48,7 @@ export const RECEIVERS = {
   mimecast: ["mimecast.com", "mimecast.co.za"],
   barracuda: ["barracudanetworks.com", "ess.barracuda.com"],
   cisco: ["iphmx.com"],
+  docomo: ["docomo.ne.jp"],
 } as const;
 export type Receiver = keyof typeof RECEIVERS;
 
@@ -62,9 +63,12 @@ export type ReceiverRule = {
     | "exchange"
     | "zimbra"
     | "comcast"
+    | "cox"
     | "orange"
     | "t-online";
   isFrom?: true;
+  /** It was said of the whole mail, after DATA. */
+  isAfterMail?: true;
   /** RFC 3463 without its class, whatever the class. */
   detail?: string;
   /** Literally somewhere in the reply, in lower case. */
@@ -90,10 +94,11 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   {
     receiver: "microsoft365",
     detail: "4.1",
-    phrase: "recipient address rejected access denied",
+    phrase: "recipient address rejected access denied(?! (due|by|because|from))",
     reason: "user_unknown",
     source: `${MICROSOFT_NDR}: 5.4.1, directory-based edge blocking`,
   },
+  { receiver: "exchange", literal: "resolver.adr.reciplimit", reason: "rate_limited", source: MICROSOFT_NDR },
   { receiver: "microsoft365", literal: "resolver.adr.recip", reason: "user_unknown", source: MICROSOFT_NDR },
   { receiver: "exchange", literal: "resolver.adr.exrecip", reason: "user_unknown", source: MICROSOFT_NDR },
   { receiver: "exchange", literal: "resolver.adr.bad", reason: "user_unknown", source: MICROSOFT_NDR },
@@ -307,7 +312,6 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   { receiver: "netease", literal: "mi:dmc", reason: "authentication", source: NETEASE_ERRORS },
   { receiver: "netease", literal: "rp:qrc", reason: "rate_limited", source: NETEASE_ERRORS },
   { receiver: "netease", literal: "rp:cel", reason: "rate_limited", source: NETEASE_ERRORS },
-  { receiver: "netease", literal: "user not found", reason: "user_unknown", source: NETEASE_ERRORS },
   // GoDaddy: the code at the end of the line says what the number in front does not
   { receiver: "godaddy", phrase: "ib(504|510|607)", reason: "rate_limited", source: GODADDY_ERRORS },
   { receiver: "godaddy", phrase: "ib(1*|007)", reason: "blocked", source: GODADDY_ERRORS },
@@ -408,6 +412,12 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   },
   {
     receiver: "exim",
+    phrase: "sender verify (fail*|defer*)",
+    reason: "sender",
+    source: "Exim: verify = sender; before it stands why, which is about the sender's address",
+  },
+  {
+    receiver: "exim",
     phrase: "unrout*able address",
     reason: "user_unknown",
     source: "Exim: the default words of a router that declines",
@@ -431,6 +441,18 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     source: "Postfix: smtpd_reject_unlisted_recipient, address verification",
   },
   {
+    receiver: "postfix",
+    phrase: "recipient address rejected unverified address",
+    reason: "system",
+    source: "Postfix ADDRESS_VERIFICATION_README: the probe has no answer yet, or a temporary one",
+  },
+  {
+    receiver: "qmail",
+    literal: "user does not exist, but will deliver to",
+    reason: "system",
+    source: "vdelivermail of vpopmail: the mailbox for everybody could not be written",
+  },
+  {
     receiver: "zimbra",
     phrase: "account .. (status|is) (maintenance|locked)",
     reason: "mailbox_inactive",
@@ -442,6 +464,20 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     phrase: "not our customer",
     reason: "user_unknown",
     source: "postmaster.comcast.net: error codes",
+  },
+  {
+    receiver: "cox",
+    literal: "cox.net> recipient rejected",
+    reason: "user_unknown",
+    source: "postmaster.cox.net: the intended recipient is no valid Cox account",
+  },
+  {
+    receiver: "docomo",
+    isFrom: true,
+    isAfterMail: true,
+    phrase: "unknown user",
+    reason: "policy",
+    source: "observed: docomo calls its user unknown after DATA when the user's filter refuses the sender",
   },
   {
     receiver: "comcast",
@@ -520,6 +556,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "(mailbox|inbox|mail box|box|account|maildir|mail folder) .. (full|too full|size limit|too large|exceed*|over limit)",
       "exceed* .. (mailbox|mail box|message store|inbox)",
       "(no|not enough|insufficient|out of|no more|lack of) .. (room|space)",
+      "not have enough (space|room|storage|quota)",
       "(recipient|recipients|mailbox|account) .. over .. limit",
       "(已满|已滿|満杯)",
       "full (mailbox|inbox)",
@@ -582,6 +619,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "excessive .. (mail|volume|connections|traffic)",
       "volume of (mail|email|messages)",
       "unusual rate",
+      "limit (erreicht|uberschritten)",
       "zu (viele|schnell) .. (nachrichten|mails|e mails|verbindungen|empfanger)",
       "trop (de|vite) .. (connexions|messages|mails|destinataires|requetes)",
       "(demasiad*|muchos) .. (mensajes|conexiones|correos|destinatarios)",
@@ -638,6 +676,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "antispam",
       "anti spam",
       "unsolicited (mail|email|bulk|message)",
+      "(message|mail|content|body) (contains|contained|containing) ",
       "(phishing|virus|malware|trojan|worm) ",
       "(infected|virus)",
       "(content|message) .. (rejected|blocked|denied|refused) .. (content|filter)",
@@ -665,6 +704,8 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     reason: "sender",
     source: "Postfix reject_unknown_sender_domain, Exim sender verification, callouts, Sendmail check_mail",
     phrases: [
+      "sender (is )?not (in|on) ",
+      "unknown (host|client|hostname) \\d+ \\d+ \\d+ \\d+ ",
       "sender (address|domain|email|e mail|id|ip|host|hostname|server)",
       "(sender|originator|originating|from|return path|return|reply to|envelope from|mail from|your) address .. (rejected|invalid|unknown|not|denied|does|doesnt|is|must|unresolvable|refused)",
       "(unknown|invalid|bad|unauthorized|unverified|unresolvable|forged|illegal|spoofed) (sender|originator|from|return path|envelope sender)",
@@ -692,9 +733,20 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     ],
   },
   {
+    reason: "content",
+    source: "RFC 5322: refusals that speak of the header of the mail",
+    phrases: [
+      "(in|of) (the |)(to |cc |from |date |message |mail |)(header|headers) ",
+      "headers? (address|addresses|field|syntax|line)",
+    ],
+  },
+  {
     reason: "policy",
     source: "Exchange, Postfix policy servers, Yahoo, GMX, Proofpoint",
     phrases: [
+      "rule imposed mailbox access",
+      "(list of|our) (subscribers|members) ",
+      "(subscriber|subscribers|member|members|membership) list",
       "(policy|policies) (reasons|restrict*|violation|rejection|reject*|reason|prohibit*|refus*|block*|filter)",
     ],
   },
@@ -709,6 +761,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "authentication (is )?required",
       "smtp auth",
       "not a (gateway|relay)",
+      "user not local please try(?! @)",
     ],
   },
   {
@@ -717,7 +770,8 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     phrases: [
       "(transient|temporaire*|temporal*|временн*|temporane*) .. (fail*|error|unavailable|problem|issue|unable|недоступ*|erreur|fehler)",
       "(internal|server|software|configuration|database|ldap|lookup|backend|processing|program) (error|failure|problem|misconfigur*|failed|trouble)",
-      "(lookup|check|service) .. (timeout|timed out|unavailable)",
+      "(lookup|check|service|verification) .. (timeout|timed out|unavailable)",
+      "name server .. try again",
       "(could not|cannot|unable to|cant) (verify|check|contact|connect|open|create|write|lock|determine|access)",
       "temporar*",
       "(vorubergehend|temporaneamente|temporalmente|временно)",
@@ -886,7 +940,7 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
       "(cname|dns|mx|host) lookup .. temporar*",
       "host not found try again",
       "servfail",
-      "(loops back|mail loop|too many hops|hop count|routing loop|mail forwarding loop)",
+      "((alias|expansion|list) loop|loops back|mail loop|too many hops|hop count|routing loop|mail forwarding loop)",
       "couldnt establish .. connection",
       "wasnt able to establish",
       "(cannot|could not) .. (establish|connect)",
@@ -906,6 +960,8 @@ export const INACTIVE: readonly PhraseGroup[] = [
       "(account|mailbox|user|address|recipient|inbox|service) .. (suspended|inactive|locked|frozen|on hold|overdue|expired|dormant|not active|not activated|restricted|blocked|paused|maintenance|vacation|quarantin*|under review|migrat*|being moved)",
       "(inactive|suspended|locked|frozen|expired|inactivity|dormant) .. (account|mailbox|user|recipient|mail|address|new)",
       "extended inactivity",
+      "(unpaid|non payment|nonpayment|billing|subscription) ",
+      "archived recipient",
       "temporarily (inactive|disabled|closed)",
       "suspend* the service",
       "(konto|postfach) .. (gesperrt|inaktiv)",
@@ -927,7 +983,7 @@ export const DEAD: readonly PhraseGroup[] = [
     phrases: [
       "(user|recipient|mailbox|account|address|person) has (moved|been replaced|changed)",
       "has been replaced by",
-      "user not local please try",
+      "user not local please try @",
       "has (left|changed) .. (company|organi*|address|employ*)",
       "no longer (with|works|employed|working) ",
       "new (e mail |email |)address is",
@@ -967,7 +1023,7 @@ export const DEAD: readonly PhraseGroup[] = [
     source:
       "RFC 5321 550, RFC 3463 X.1.1; Postfix, Exim, Sendmail, qmail, Courier, Dovecot, Cyrus, Exchange, Notes, Zimbra, GroupWise",
     phrases: [
-      "(user|users|mailbox|mail box|account|recipient|recipients|address|addressee|alias|local part|localpart|inbox|person|login|@|email|username|login name|user name) .. (unknown|not found|not exist|doesnt exist|does not exist|dont exist|do not exist|nonexistent|non existent|unkown|no longer exists)",
+      "(user|users|mailbox|mail box|account|recipient|recipients|address|addressee|alias|local part|localpart|inbox|person|login|@|email|username|login name|user name) .. (unknown(?! (error|reason|problem|failure|exception|status))|not found|not exist|not exists|doesnt exist|does not exist|dont exist|do not exist|nonexistent|non existent|unkown|no longer exists)",
       "(unknown|no such|nonexistent|non existent|invalid|invalid final delivery|unknown or illegal|bad destination|bad recipient|non*existing|unrecognized|unrecognised) (local |recipient |destination |virtual |final |user |mailbox |email |e mail |mail |to |rcpt |)(user|users|username|userid|user id|mailbox|mail box|recipient|recipients|account|address|addresses|addressee|alias|person|local part|localpart|name|inbox|receiver|destination)",
       "(user|mailbox|recipient|account|address|@) .. (is|are|was|were) (invalid|unknown|wrong|nonexistent|non existent)",
       "(user|mailbox|recipient|account|address|@) .. (could not|couldnt|cannot|cant) be (found|located)",
@@ -979,7 +1035,9 @@ export const DEAD: readonly PhraseGroup[] = [
       "(user|mailbox|recipient|address|account|@) .. (no longer (valid|exist*|in use|active|used|available|accept*|here|on .. (server|system))|never existed|has been (deleted|removed|closed|terminated|cancelled|canceled|deactivated permanently))",
       "(doesnt|does not|do not|dont) have .. (account|mailbox|user)",
       "(no|not any|there is no|isnt any) (mailbox|mail box|user|account|recipient|one|such|valid recipient*|local mailbox|matching) .. (by that name|with that name|at this address|here|found|of that name|exist*|at this|under that|for this|that name|in name|recipient*|match*)",
+      "(user|mailbox|recipient|account) (is not|isnt) here ",
       "(nobody|no one|noone|no body) .. (here|that name|at this address)",
+      "(dont|do not|doesnt|does not) know (anyone|anybody|that user|this user) ",
       "no such (one|address|person|mail address|email|list|group|object|entry|local|rcpt)",
       "no (valid )?recipients? (here|by|found)",
       "(cannot|cant|could not|couldnt|unable to|not able to) (find|locate|resolve) .. (user|recipient|mailbox|account)",
@@ -994,11 +1052,13 @@ export const DEAD: readonly PhraseGroup[] = [
       "addresses were unknown",
       "badrcptto",
       "address (is |)(wrong|incorrect|misspel*)",
-      "archived recipient",
       "user (has |)(never |)(logged|registered) never",
       "(adresse|empfanger|benutzer|nutzer|postfach|konto|adressat|teilnehmer|user|mailbox) .. (unbekannt|existiert nicht|nicht (gefunden|vorhanden|bekannt|existent|existiert)|ungultig|gibt es nicht)",
       "(unbekannte*|ungultige*|kein solche*) (empfanger*|benutzer*|nutzer*|adress*|postfach|mailbox|user)",
       "existiert (hier |)nicht",
+      "kein(e|) (postfach|benutzer|nutzer|empfanger|mailbox) (unter|mit|fur|bei|namens|gefunden)",
+      "nicht im .. (verzeichnis|adressbuch)",
+      "nicht im (verzeichnis|adressbuch)",
       "(utilisateur|destinataire|adresse|compte|boite|usager|bal|abonne) .. (inconnu*|inexistant*|n existe (pas|plus)|invalide|introuvable|non trouve*)",
       "(aucun|pas d) (utilisateur|destinataire|compte)",
       "(usuario|destinatario|cuenta|buzon|direccion|casilla|usuaria) .. (desconocid*|inexistente|no (existe|encontrad*|valid*|es valid*)|invalid*)",
@@ -1011,16 +1071,30 @@ export const DEAD: readonly PhraseGroup[] = [
       "(ukjent|ukendt) (mottaker|modtager|bruker|bruger|adresse|e post adresse)",
       "okand (mottagare|anvandare|adress)",
       "tuntematon (vastaanottaja|kayttaja)",
+      "(anvandaren|mottagaren|adressen|kontot) .. (finns inte|existerar inte|hittades inte)",
+      "(brukeren|mottakeren|brugeren|modtageren|adressen|kontoen|bruker|mottaker|bruger|modtager) .. (finnes ikke|findes ikke|eksisterer ikke|ikke (funnet|fundet))",
       "ismeretlen (cimzett|felhasznalo)",
+      "(felhasznalo|cimzett|postafiok|cim) .. nem (letezik|talalhato)",
+      "nincs ilyen (felhasznalo|cimzett|postafiok|cim)",
+      "(uporabnik|korisnik|primatelj|prejemnik|nalog|adresa) .. (ne (obstaja|postoji)|nepoznat*|neznan*)",
+      "(utilizator*|destinatar*|adresa|contul) .. nu exista",
+      "(потребител*|получател*|адрес*|кутия*) .. не съществува",
+      "няма такъв (потребител|получател|адрес)",
+      "(χρηστης|παραληπτης|διευθυνση|λογαριασμος) .. δεν (υπαρχει|βρεθηκε)",
+      "(nguoi dung|nguoi nhan|dia chi|tai khoan) .. khong ton tai",
+      "(pengguna|penerima|alamat|akun) .. tidak (ditemukan|ada|terdaftar|dikenal)",
+      "ไม่พบ(ผู้ใช้|ผู้รับ|บัญชี)*",
       "(utilizator|destinatar) (necunoscut|inexistent)",
       "αγνωστος (παραληπτης|χρηστης)",
       "(uzytkownik|uzytkownika|konto|adres|skrzynka|odbiorca) .. (nieznany|nie istnieje|nie znaleziono|nie zosta*)",
       "(nieznany|nie ma takiego) (uzytkownik*|odbiorca|adresu|konta)",
       "(uzivatel|schranka|adresa|adresat) .. (neexistuje|neznam*|nenalezen*)",
-      "(kullanici|alici|adres|posta kutusu) .. (bulunamadi|yok|mevcut degil|bilinmiyor)",
+      "(kullan(i|ı)c(i|ı)|al(i|ı)c(i|ı)|adres|posta kutusu) .. (bulunamad(i|ı)|yok|mevcut degil|bilinmiyor)",
       "(пользовател*|ящик*|адресат*|получател*|адрес*|аккаунт*|абонент*) .. (не (найден*|существует|существуют|зарегистрирован*|известен)|неизвест*|отсутствует|удален*|нет)",
       "(нет такого|неизвестный|несуществующий) (пользовател*|ящик*|адрес*|получател*|адресат*)",
       "такого пользователя нет",
+      "(користувач*|скриньк*|адрес*|одержувач*|отримувач*) .. (не (існує|знайден*|зареєстрован*)|невідом*)",
+      "(немає такого|невідомий|неіснуючий) (користувач*|адрес*|одержувач*|отримувач*)",
       "(用户|收件人|邮箱|信箱|邮箱地址|地址|邮件地址|帐号|账号|帐户|账户|帐戶|帳號|使用者|收件者|用戶)不存在",
       "(用户|收件人|邮箱|地址)未找到",
       "(无此|無此|找不到|查无此|查無此|没有该|沒有此)(用户|用戶|使用者|收件人|邮箱|账号|帐号|帳號|人)",

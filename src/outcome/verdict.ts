@@ -36,6 +36,8 @@ export type RefusedReply = {
   readonly text: string;
   /** Who answered. */
   readonly host?: string | null | undefined;
+  /** To the whole mail, after DATA. */
+  readonly isAfterMail?: boolean;
 };
 
 /** `high`: code and words agree, or a rule knows that receiver. `medium`: one of them says so. `low`: a guess. */
@@ -70,6 +72,7 @@ type Facts = {
   raw: string;
   words: string;
   host: string;
+  isAfterMail: boolean;
 };
 type Opinion = { reason: Reason; confidence: Confidence };
 
@@ -106,7 +109,8 @@ function opinionOn(facts: Facts): Opinion {
   const dead = spokenOf(ABSENT, words);
   if (dead) {
     if (isDeadByCode) return { reason: dead, confidence: "high" };
-    const isContradicted = LIVING_DETAILS.has(detail) || (perhaps !== null && detail.startsWith("7."));
+    const isContradicted =
+      LIVING_DETAILS.has(detail) || detail.startsWith("6.") || (perhaps !== null && detail.startsWith("7."));
     return { reason: dead, confidence: isContradicted ? "low" : "medium" };
   }
   if (spokenOf(SHUT, words) && !perhaps) {
@@ -150,7 +154,7 @@ const VAGUE: ReadonlySet<string> = new Set(["", "0.0", "1.0", "2.0", "3.0", "4.0
 /** Around the reply of another host, whatever that says. */
 const WRAPPING = /unknown address error/g;
 
-function factsOf({ code, status, text, host }: RefusedReply): Facts {
+function factsOf({ code, status, text, host, isAfterMail = false }: RefusedReply): Facts {
   const raw = text.slice(0, TEXT_CHARS_MAX).toLowerCase().replace(WRAPPING, "");
   const said = [...raw.matchAll(STATUS)].map(([, kind, subject, detail]) => ({
     kind,
@@ -169,6 +173,7 @@ function factsOf({ code, status, text, host }: RefusedReply): Facts {
     raw,
     words: wordsOf(text.slice(0, TEXT_CHARS_MAX)),
     host: (host ?? "").toLowerCase().replace(/\.$/, ""),
+    isAfterMail,
   };
 }
 
@@ -250,13 +255,14 @@ const RULES = RECEIVER_RULES.map((rule) => ({
   said: rule.phrase === undefined ? null : new RegExp(` ${patternOf(rule.phrase)} ?(?<= )`, "u"),
 }));
 
-function ruleFor({ detail, raw, words, host }: Facts): Reason | null {
+function ruleFor({ detail, raw, words, host, isAfterMail }: Facts): Reason | null {
   const rule = RULES.find(
     (one) =>
       (one.detail === undefined || one.detail === detail) &&
       (one.literal === undefined || raw.includes(one.literal)) &&
       (one.said === null || one.said.test(words)) &&
-      (one.isFrom === undefined || isHostOf(one.receiver, host)),
+      (one.isFrom === undefined || isHostOf(one.receiver, host)) &&
+      (one.isAfterMail === undefined || isAfterMail),
   );
   return rule?.reason ?? null;
 }

@@ -6,7 +6,8 @@
  * is decoded may hold any character: whoever stores it checks it.
  */
 import { formatMailbox, parseMailbox } from "../address.ts";
-import { textOfBytes } from "./charset.ts";
+import { textOfBytes } from "../message/charset.ts";
+import { decodeWords } from "../message/encodedwords.ts";
 import { Malformed } from "./malformed.ts";
 
 const HEADER_BYTES_MAX = 128 * 1024;
@@ -51,42 +52,6 @@ export function fieldsOf(bytes: Buffer, from: number, to: number): { fields: Hea
 
 export function valuesOf(fields: readonly HeaderField[], name: string): string[] {
   return fields.filter((field) => field.name.toLowerCase() === name).map(({ value }) => value);
-}
-
-/** More than any field that the API takes. */
-const WORDS_CHARS_MAX = 32 * 1024;
-const WORD = /=\?([^?\s*]{1,40})(?:\*[^?\s]{0,40})?\?([bq])\?([^?]*)\?=/gi;
-
-/** Encoded words decoded. What is split between two words of one charset is put together first. */
-export function decodeWords(text: string): string {
-  if (!text.includes("=?") || text.length > WORDS_CHARS_MAX) return text;
-  let decoded = "";
-  let at = 0;
-  let open: { charset: string; bytes: Buffer[] } | null = null;
-  const close = () => {
-    if (open) decoded += textOfBytes(Buffer.concat(open.bytes), open.charset);
-    open = null;
-  };
-  for (const { 0: word, 1: charset = "", 2: encoding = "", 3: content = "", index } of text.matchAll(WORD)) {
-    const between = text.slice(at, index);
-    const continues: { charset: string; bytes: Buffer[] } | null = open;
-    if (continues === null || between.trim() !== "") {
-      close();
-      decoded += between;
-    } else if (continues.charset !== charset.toLowerCase()) close();
-    open ??= { charset: charset.toLowerCase(), bytes: [] };
-    open.bytes.push(encoding.toLowerCase() === "b" ? Buffer.from(content, "base64") : bytesOfQ(content));
-    at = index + word.length;
-  }
-  close();
-  return decoded + text.slice(at);
-}
-
-function bytesOfQ(content: string): Buffer {
-  const plain = content
-    .replaceAll("_", " ")
-    .replace(/=([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return Buffer.from(plain, "latin1");
 }
 
 export type StructuredValue = { value: string; parameters: ReadonlyMap<string, string> };

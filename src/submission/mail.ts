@@ -7,8 +7,9 @@
  */
 import { createHash } from "node:crypto";
 import { headerReserved, identity, MARK_FIELD, parseMailbox } from "../address.ts";
-import { textOfBytes } from "./charset.ts";
-import { addressesIn, decodeWords, type HeaderField, valuesOf } from "./fields.ts";
+import { textOfBytes } from "../message/charset.ts";
+import { decodeWords } from "../message/encodedwords.ts";
+import { addressesIn, type HeaderField, valuesOf } from "./fields.ts";
 import { Malformed } from "./malformed.ts";
 import { contentOf, type Leaf, readMime } from "./mime.ts";
 

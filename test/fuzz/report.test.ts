@@ -96,6 +96,18 @@ const BOMBS: [name: string, message: string][] = [
   ["dots", `From: mailer-daemon@x\nSubject: failure notice\n\nUser unknown\n${"a@b.".repeat(30_000)}`],
   ["numbers", `From: mailer-daemon@x\n\ndelivery failed\n${"550 5.1.1 ".repeat(12_000)}`],
   ["words", `From: mailer-daemon@x\n\n${"delivery user ".repeat(9_000)}`],
+  ["words abroad", `From: kim@x\nReturn-Path: <>\n\n${"nie można a b c d ".repeat(6_000)}`],
+  ["lines that cite", `From: postmaster@x\n\n${">\n".repeat(60_000)}`],
+  [
+    "failed recipients",
+    `From: mailer-daemon@x\nX-Failed-Recipients: ${"a@b.cc,".repeat(500)}\n\nfailed\n${"a b c 550 \n".repeat(11_000)}`,
+  ],
+  [
+    "recipients in words",
+    `From: mailer-daemon@x\n\nfailed\n${Array.from({ length: 900 }, (_, n) => `<a${n}@b.cc>: 550 user unknown ${"x ".repeat(50)}\n`).join("")}`,
+  ],
+  ["boundaries that no header names", `Content-Type: multipart/mixed\n\n${"--x\ncontent-a".repeat(10_000)}`],
+  ["comments", `Content-Type: ${"(".repeat(60_000)}\nContent-Transfer-Encoding: ${"(".repeat(60_000)}\n\n`],
   ["spaces", `From: mailer-daemon@x\n\ndelivery failed\n${" ".repeat(120_000)}`],
   ["tags", `From: mailer-daemon@x\nContent-Type: text/html\n\ndelivery failed${"<p".repeat(60_000)}`],
   [

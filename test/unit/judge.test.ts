@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { judge } from "../../src/inbound/judge.ts";
 import type { DueReport } from "../../src/record/mail/reports.ts";
-import { dsn } from "../rig/reports.ts";
+import { ReturnPathKey } from "../../src/returnpath.ts";
+import { arf, dsn } from "../rig/reports.ts";
 
 function report(raw: string, more: Partial<DueReport> = {}): DueReport {
   return {
@@ -67,6 +68,38 @@ test("a delay is no bounce, and a success is nothing", () => {
       kind: "ignored",
       reason: "it reports no failure",
     });
+});
+
+function passedOn(header: string): string {
+  const inner = dsn({ recipient: "a@example.net", original: `${header}\r\nSubject: Order 1\r\n\r\nThanks` });
+  return `From: Anna <anna@example.net>\nSubject: Fwd: Undelivered Mail\nContent-Type: multipart/mixed; boundary=o\n\n--o\n\nWhat is this?\n--o\nContent-Type: message/rfc822\n\n${inner}\n--o--\n`;
+}
+
+test("a report that somebody passes on counts only when it shows this e-mail", () => {
+  const { emailId } = report("");
+  const foreign = { kind: "ignored", reason: "it was passed on and does not show this e-mail" };
+  expect(judge(report(passedOn("Message-ID: <other@shop.example>")))).toEqual(foreign);
+  expect(judge(report(passedOn("X-Note: nothing")))).toEqual(foreign);
+  expect(judge(report(passedOn(`Message-ID: <${emailId}@shop.example>`)))).toMatchObject({
+    told: { what: { kind: "bounced", category: "hard" } },
+  });
+  const path = new ReturnPathKey("secret").write({ handle: "aaaaaaaa", emailId: emailId ?? "", place: 0 }, 0);
+  expect(judge(report(passedOn(`Return-Path: <${path}@bounces.example>`)))).toMatchObject({ kind: "told" });
+  // Outlook attaches the parts of the report to the answer itself
+  const flat = dsn({ recipient: "a@example.net" })
+    .replace(/^From: .*/m, "From: Anna <anna@example.net>")
+    .replace("Auto-Submitted: auto-replied\r\n", "")
+    .replace(/^Subject: .*/m, "Subject: WG: Unzustellbar");
+  expect(judge(report(flat))).toEqual(foreign);
+});
+
+test("a complaint that somebody passes on counts only when it shows this e-mail", () => {
+  const { emailId } = report("");
+  const inner = (id: string) => arf({ header: [`Message-ID: <${id}@shop.example>`] });
+  const outer = (id: string) =>
+    `From: anna@example.net\nSubject: Fwd: abuse\nContent-Type: multipart/mixed; boundary=o\n\n--o\nContent-Type: message/rfc822\n\n${inner(id)}\n--o--\n`;
+  expect(judge(report(outer("other")))).toMatchObject({ kind: "ignored" });
+  expect(judge(report(outer(emailId ?? "")))).toMatchObject({ told: { what: { kind: "complained" } } });
 });
 
 test("a return path of a workspace that is gone is nothing", () => {

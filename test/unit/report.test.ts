@@ -83,6 +83,34 @@ test("a status part in base64 is read", () => {
   ]);
 });
 
+test("a comment beside an encoding or a type is no part of it", () => {
+  const status = Buffer.from("Final-Recipient: rfc822; b@x.example\r\nStatus: 5.1.1\r\n").toString("base64");
+  const message = `Content-Type: (first) multipart/report (of RFC 6522); boundary=q\n\n--q\nContent-Type: message/delivery-status (RFC 3464)\nContent-Transfer-Encoding: Base64 (RFC 2045)\n\n${status}\n--q--\n`;
+  expect(fatesOf(read(message))).toMatchObject([{ recipient: "b@x.example", status: "5.1.1" }]);
+});
+
+test.each([
+  ["another boundary", "boundary=other"],
+  ["no boundary", "charset=utf-8"],
+])("a header with %s is read by the boundary in the body", (_, parameter) => {
+  const message = dsn({ recipient: "a@x.example" }).replace('boundary="r1"', parameter);
+  expect(fatesOf(read(message))).toMatchObject([{ recipient: "a@x.example", code: 550 }]);
+});
+
+test("words are read in the charset that they are in", () => {
+  const words = Buffer.from("<a@x.example>: 宛先不明", "utf8").toString("latin1");
+  const japanese = "<a@x.example>: \u001b$B08@hITL@\u001b(B";
+  const header = "From: MAILER-DAEMON@x.example\nSubject: failure\n";
+  for (const [charset, text] of [
+    ["iso-8859-1", words],
+    ["iso-2022-jp", japanese],
+  ] as const) {
+    const message = `${header}Content-Type: text/plain; charset=${charset}\n\nDelivery failed\n${text}\n`;
+    const [fate] = fatesOf(readReport(Buffer.from(message, "latin1"), "return path"));
+    expect(fate?.text).toContain("宛先不明");
+  }
+});
+
 const WORDS: [
   writer: string,
   message: string,
@@ -172,6 +200,30 @@ const NO_REPORTS: [what: string, message: string][] = [
   ],
   ["nothing", ""],
   ["a header alone", "Subject: x"],
+  [
+    "a parcel service",
+    "From: Parcel Delivery <service@parcels.example>\nSubject: Delivery failed: your parcel 550 201\n\nThe parcel could not be delivered: address unknown. Your account is full of news.\n",
+  ],
+  [
+    "a person whose name sounds like a mail system",
+    "From: Mail Delivery Smith <smith@x.example>\nSubject: delivery problem\n\nMy order failed: it was returned to sender, recipient unknown!\n",
+  ],
+  [
+    "a person who quotes a bounce",
+    "From: a@x.example\nSubject: Delivery Status Notification (Failure)\n\nI got this, what is it?\n\n> This is the mail system at host mx.example.\n> <b@y.example>: 550 5.1.1 user unknown\n",
+  ],
+  [
+    "a person who passes a bounce on as text",
+    "From: a@x.example\nSubject: Fwd: Undelivered Mail Returned to Sender\n\nThis is the mail system at host mx.example.\n\n<b@y.example>: host mx.y.example said: 550 5.1.1 user unknown\n",
+  ],
+  [
+    "a postmaster who answers",
+    "From: Postmaster <postmaster@x.example>\nSubject: Re: Order 1\n\nI am sorry, your order failed.\n",
+  ],
+  [
+    "somebody away, in encoded words",
+    "From: postmaster@x.example\nAuto-Submitted: auto-replied\nSubject: =?iso-2022-jp?B?GyRCPCtGMEpWPy4bKEI=?=\n\nMail could not be delivered.\n",
+  ],
 ];
 
 test.each(NO_REPORTS)("no report: %s", (_, message) => {
@@ -199,6 +251,7 @@ test("complaints: RFC 5965, as Yahoo and Microsoft write them, and with the head
       mark: "abc",
       paths: [path],
     },
+    passedOn: null,
   });
   const jmrp = `From: staff@hotmail.com\nSubject: complaint about message from 192.0.2.1\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=j\n\n--j\nContent-Type: message/rfc822\n\nX-HmXmrOriginalRecipient: cross@outlook.com\n${header.join("\n")}\n\nhello\n--j--\n`;
   expect(read(jmrp, "feedback address")).toMatchObject({

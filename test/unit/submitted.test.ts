@@ -1,8 +1,9 @@
 /** Messages as clients write them, and what is read of them. */
 import { describe, expect, test } from "vitest";
+import { decodeWords } from "../../src/message/encodedwords.ts";
 import { MessageBytes } from "../../src/smtp/messagebytes.ts";
 import { MessageReader } from "../../src/smtp/messagereader.ts";
-import { addressesIn, decodeWords, structured } from "../../src/submission/fields.ts";
+import { addressesIn, structured } from "../../src/submission/fields.ts";
 import { readMail } from "../../src/submission/mail.ts";
 import { replyLines } from "../../src/submission/replies.ts";
 
