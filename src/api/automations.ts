@@ -1,5 +1,6 @@
 /** /automations: made, changed, stopped and deleted, and the runs of each. Shapes as the official client types them. */
 import Type from "typebox";
+import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import {
@@ -7,6 +8,7 @@ import {
   type AutomationRow,
   deleteAutomation,
   findAutomation,
+  type MeantAutomation,
   pageOfAutomations,
   renameAutomation,
   setAutomationState,
@@ -27,6 +29,8 @@ import { iso } from "./time.ts";
 
 const PATH = "/api/v1/automations";
 const COPY_NAME_CHARS_MAX = 200;
+/** One that others change at the same time is read again, a few times. */
+const AMEND_ATTEMPTS_MAX = 8;
 
 const Status = Type.Enum(["enabled", "disabled"]);
 const Steps = Type.Array(Type.Record(Type.String(), Type.Unknown()), {
@@ -119,12 +123,13 @@ export type AutomationParts = {
   reads: Sql;
   lists(): Sql;
   clock: Clock;
-  /** Checks a document and keeps it as the next version of the automation of its name; a new one begins in this state. */
+  /** Checks a document and keeps it, as a new automation, which begins in this state, or as the next version of one. */
   apply(
     workspaceId: string,
     document: unknown,
     now: number,
     state: AutomationRow["state"],
+    meant: MeantAutomation,
   ): Promise<AppliedDocument>;
 };
 
@@ -239,11 +244,9 @@ async function create(parts: AutomationParts, call: Call): Promise<Answer> {
     entry: "every",
     ...written,
   };
-  const known = await findAutomation(parts.reads, call.caller.workspaceId, name);
-  if (known?.name === name) throw taken(name);
   // as the official client documents it, what it writes begins when it is enabled
   const state = (status ?? (connections ? "disabled" : "enabled")) === "enabled" ? "active" : "paused";
-  return answer(201, await applied(parts, call, document, state));
+  return answer(201, idOf(await applied(parts, call, document, state, "new"), name));
 }
 
 type Written = { connections?: unknown; steps?: unknown; event?: string; entry?: unknown; filters?: unknown };
@@ -299,15 +302,26 @@ async function applied(
   { caller }: Call,
   document: object,
   state: AutomationRow["state"],
-): Promise<string> {
-  const result = await apply(caller.workspaceId, document, clock.now(), state);
+  meant: MeantAutomation,
+): Promise<AppliedVersion> {
+  const result = await apply(caller.workspaceId, document, clock.now(), state, meant);
+  if (result.kind === "wrong") throw refuse("validation_error", result.says);
+  return result;
+}
+
+/** Of what was applied under this name. */
+function idOf(result: AppliedVersion, name: string): string {
   switch (result.kind) {
-    case "wrong":
-      throw refuse("validation_error", result.says);
     case "no audience":
       throw refuse("not_found", "There is no audience with this id.");
     case "too many":
       throw refuse("validation_error", "The workspace has as many automations as it may. Delete one first.");
+    case "taken":
+      throw taken(name);
+    case "gone":
+      throw unknownAutomation();
+    case "stale":
+      throw new Unavailable("workspace", "the automation keeps changing");
     default:
       return result.id;
   }
@@ -347,31 +361,39 @@ async function update(parts: AutomationParts, call: Call): Promise<Answer> {
   const found = await find(parts, call);
   const now = new Date(clock.now());
   const audience = audience_id === undefined ? undefined : await audienceOf(parts, call, audience_id);
-  const rename = async (to: string) => {
-    if (!(await renameAutomation(reads, workspaceId, found.id, to, now))) throw taken(to);
-  };
-  const isRenamed = name !== undefined && name !== found.name;
-  // a document is kept under the name that its automation has
-  if (isRenamed) await rename(name);
-  if (audience !== undefined || Object.keys(written).length > 0) {
-    const document = { ...(found.document as Document), ...written, name: name ?? found.name };
-    try {
-      await applied(parts, call, { ...document, ...(audience && { audience_id: audience }) }, found.state);
-    } catch (error) {
-      if (isRenamed) await rename(found.name);
-      throw error;
-    }
-  }
+  if (audience !== undefined || Object.keys(written).length > 0)
+    await amend(parts, call, {
+      ...written,
+      ...(name && { name }),
+      ...(audience && { audience_id: audience }),
+    });
+  else if (name !== undefined && name !== found.name)
+    if (!(await renameAutomation(reads, workspaceId, found.id, name, now))) throw taken(name);
   if (status !== undefined) await setAutomationState(reads, workspaceId, found.id, stateOf(status), now);
   return answer(200, found.id);
 }
 
+/** What others change meanwhile stays: then it is read and amended again. */
+async function amend(parts: AutomationParts, call: Call, given: object & { name?: string }): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const { id, version, name, state, document } = await find(parts, call);
+    const whole = { ...(document as Document), name, ...given };
+    const result = await applied(parts, call, whole, state, { id, version, name });
+    if (result.kind === "stale" && attempt < AMEND_ATTEMPTS_MAX) continue;
+    idOf(result, whole.name);
+    return;
+  }
+}
+
 async function duplicate(parts: AutomationParts, call: Call): Promise<Answer> {
-  const found = await find(parts, call);
-  let name = firstChars(`Copy of ${found.name}`, COPY_NAME_CHARS_MAX);
-  if ((await findAutomation(parts.reads, call.caller.workspaceId, name))?.name === name)
-    name = `${firstChars(name, COPY_NAME_CHARS_MAX - 20)} ${clockMark(parts.clock.now())}`;
-  return answer(201, await applied(parts, call, { ...(found.document as Document), name }, "paused"));
+  const { document, name } = await find(parts, call);
+  const copied = (as: string) =>
+    applied(parts, call, { ...(document as Document), name: as }, "paused", "new");
+  const copy = firstChars(`Copy of ${name}`, COPY_NAME_CHARS_MAX);
+  const result = await copied(copy);
+  if (result.kind !== "taken") return answer(201, idOf(result, copy));
+  const marked = `${firstChars(copy, COPY_NAME_CHARS_MAX - 20)} ${clockMark(parts.clock.now())}`;
+  return answer(201, idOf(await copied(marked), marked));
 }
 
 /** Tells copies of one automation apart. */

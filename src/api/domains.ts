@@ -29,6 +29,8 @@ const PATH = "/api/v1/domains";
 const DOMAINS_MAX = 1_000;
 /** To make a key takes a core some tenths of a second: one after the other, and at most so many. */
 const KEYS_UNDER_WAY_MAX = 8;
+/** Of one workspace, which may ask for more of them again and again. */
+const KEYS_OF_ONE_MAX = 2;
 const CHECKS_UNDER_WAY_MAX = 16;
 /** Of one workspace, whose DNS may be made to answer slowly. */
 const CHECKS_OF_ONE_MAX = 4;
@@ -201,7 +203,8 @@ export function domainRoutes(parts: DomainParts): Route[] {
 
 class Domains {
   readonly #parts: DomainParts;
-  #keysUnderWay = 0;
+  /** Whose keys are being made. */
+  readonly #keysUnderWay: string[] = [];
   #lastKey: Promise<unknown> = Promise.resolve();
   readonly #checks = new Map<string, { workspaceId: string; check: Promise<void> }>();
 
@@ -249,9 +252,10 @@ class Domains {
 
   async #makeKey(workspaceId: string, domain: string): Promise<void> {
     const { reads, serverSecret, clock } = this.#parts;
-    if (this.#keysUnderWay >= KEYS_UNDER_WAY_MAX)
+    const ofOne = this.#keysUnderWay.filter((one) => one === workspaceId).length;
+    if (this.#keysUnderWay.length >= KEYS_UNDER_WAY_MAX || ofOne >= KEYS_OF_ONE_MAX)
       throw new Unavailable("capacity", "too many keys are being made");
-    this.#keysUnderWay++;
+    this.#keysUnderWay.push(workspaceId);
     try {
       const made = this.#lastKey.then(() => makeKey("rsa"));
       this.#lastKey = made.catch(() => {});
@@ -267,7 +271,7 @@ class Domains {
       // another request may have added the domain meanwhile: then its key stays
       await insertDomainKey(reads, key, "waiting", new Date(clock.now()));
     } finally {
-      this.#keysUnderWay--;
+      this.#keysUnderWay.splice(this.#keysUnderWay.indexOf(workspaceId), 1);
     }
   }
 

@@ -4,6 +4,7 @@ import {
   type AppliedVersion,
   type AutomationRow,
   applyAutomation,
+  type MeantAutomation,
 } from "../record/automations/automations.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { currentVersions } from "../record/mail/templates.ts";
@@ -32,12 +33,13 @@ export async function apply(
   document: unknown,
   now: number,
   state: AutomationRow["state"] = "active",
+  meant: MeantAutomation = "named",
 ): Promise<ApplyResult> {
   const automation = checkDocument(document);
   await compileOwn(automation);
   const { name, audience_id, event, entry, filters } = automation;
   const terms = { name, audience_id, event, entry };
-  const given = { terms, filters, document, state };
+  const given = { terms, filters, document, state, meant };
   const applied = await applyAutomation(sql, workspaceId, newId(now), given, new Date(now));
   return { applied, missingTemplates: await missingTemplates(sql, workspaceId, automation) };
 }

@@ -32,6 +32,8 @@ export async function applyFile({ sql, clock }: Context, file: string, options: 
     );
   if (applied.kind === "too many")
     throw new CommandError(`The workspace already has ${AUTOMATIONS_MAX} automations, which is the limit.`);
+  if (!("version" in applied))
+    throw new CommandError("The automation was changed or deleted meanwhile. Apply the file again.");
   const { id, version, kind } = applied;
   const warnings = missingTemplates.map(
     (ref) => `\nThere is no template ${ref}: steps that send it are skipped until there is.`,

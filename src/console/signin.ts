@@ -41,6 +41,8 @@ const SIGN_IN_OF_ACCOUNT: AttemptLimit = { name: "account", most: 50, spanMs: QU
 const KNOWN_NETWORK = { name: "known", spanMs: 90 * DAY_MS };
 const SIGN_IN_FROM_NETWORK: AttemptLimit = { name: "network", most: 100, spanMs: QUARTER_MS };
 const RESET_OF_ACCOUNT: AttemptLimit = { name: "reset", most: 3, spanMs: HOUR_MS };
+/** Written one way or another: what the first limit counts is the address as it was typed. */
+const RESETS_MAILED: AttemptLimit = { name: "mailed", most: 3, spanMs: HOUR_MS };
 const RESET_FROM_NETWORK: AttemptLimit = { name: "resets", most: 20, spanMs: HOUR_MS };
 const RESET_LIVES_MS = HOUR_MS;
 const MEMBERSHIPS_MAX = 500;
@@ -278,6 +280,7 @@ async function mailReset(parts: SignInParts, email: string, now: number): Promis
   if (!account || parseMailbox(account.email) === null) return;
   const workspace = await workspaceToWriteFrom(parts.sql, account.id);
   if (!workspace) return;
+  if ((await parts.attempts.count(RESETS_MAILED, account.id)) !== null) return;
   const token = newToken();
   await keepReset(parts.sql, account.id, tokenHash(token), new Date(now));
   const text = resetText(`${parts.consoleUrl()}/reset#${token}`);

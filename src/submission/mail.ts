@@ -16,6 +16,8 @@ import { contentOf, type Leaf, readMime } from "./mime.ts";
 /** The API takes 2 MB; a character more lets it say so, and what is beyond need not be handed around. */
 const TEXT_CHARS_MAX = 2 * 1024 * 1024 + 1;
 const CONTENT_TYPE_CHARS_MAX = 255;
+/** As in a body of the API. What is nested in thousands of levels nobody can write as JSON again. */
+const VARIABLES_DEPTH_MAX = 32;
 
 export const OWN_FIELDS = {
   template: "X-Postrider-Template",
@@ -118,11 +120,22 @@ function templateOf(fields: readonly HeaderField[]): { id: string; variables?: u
 }
 
 function parsed(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw new Malformed(`The \`${OWN_FIELDS.variables}\` header must be a JSON object.`);
   }
+  if (isDeeper(value, VARIABLES_DEPTH_MAX))
+    throw new Malformed(
+      `The \`${OWN_FIELDS.variables}\` header is nested too deeply: at most ${VARIABLES_DEPTH_MAX} levels are allowed.`,
+    );
+  return value;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (value === null || typeof value !== "object") return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
 function tagOf(text: string): { name: string; value: string } {

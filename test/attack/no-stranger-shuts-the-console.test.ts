@@ -68,6 +68,24 @@ test(
   PASSWORDS_MS_MAX,
 );
 
+test("an account is mailed three links to a new password in an hour, however its address is written", async () => {
+  const { email } = await person(engine.sql, workspace.id, "admin");
+  const { email: other } = await person(engine.sql, workspace.id, "admin");
+  const stranger = new Browser(engine.consoleUrl);
+  const reset = (to: string) => stranger.post("reset", { email: to }, { "x-forwarded-for": "198.51.100.30" });
+  for (const written of [email, email.replace("i", "İ")])
+    for (let n = 0; n < 3; n++) expect((await reset(written)).status).toBe(200);
+  await reset(other);
+  await expect.poll(() => mailed(other)).toBe(1);
+  expect(await mailed(email)).toBe(3);
+});
+
+async function mailed(to: string): Promise<number> {
+  const [row] = await engine.sql<{ count: number }[]>`
+    select count(*)::int from email where workspace_id = ${workspace.id} and head -> 'to' ->> 0 = ${to}`;
+  return row?.count ?? 0;
+}
+
 test("a stranger who sends slowly keeps nobody waiting", async () => {
   const browser = await signedIn(engine.consoleUrl, engine.sql, workspace.id);
   const slow = await Promise.all(Array.from({ length: 230 }, () => halfASignIn()));

@@ -183,3 +183,9 @@ test("a long reason is several lines of one reply", () => {
   for (const line of lines.slice(0, -1)) expect(line).toMatch(/^554-5\.6\.0 .{1,400}$/);
   expect(lines.at(-1)).toMatch(/^554 5\.6\.0 .*end\?\?250 Ok$/);
 });
+
+test.each([64, 30_000])("variables that are nested %i deep are refused for good", (levels) => {
+  const nested = `${"[".repeat(levels)}${"]".repeat(levels)}`;
+  const own = `X-Postrider-Template: a\nX-Postrider-Variables: {"a":${nested}}\nResend-Idempotency-Key: k\n`;
+  expect(() => read(`${HEAD}${own}\n`)).toThrow("`X-Postrider-Variables` header is nested too deeply");
+});

@@ -31,9 +31,18 @@ export type AutomationRow = {
 export type AppliedVersion =
   | { kind: "created" | "changed" | "unchanged"; id: string; version: number }
   | { kind: "no audience" }
-  | { kind: "too many" };
+  | { kind: "too many" }
+  /** Another automation has this name. */
+  | { kind: "taken" }
+  /** The one that was meant is there no longer. */
+  | { kind: "gone" }
+  /** It has changed since. */
+  | { kind: "stale" };
 
-/** Makes the automation of this name, in this state, or its next version; runs that are under way keep theirs. */
+/** Which automation a document is for: the one of its name, or else a new one; a new one alone; this one, as it was read. */
+export type MeantAutomation = "named" | "new" | { id: string; version: number; name: string };
+
+/** Makes an automation, in this state, or its next version; runs that are under way keep theirs. */
 export async function applyAutomation(
   sql: Sql,
   workspaceId: string,
@@ -43,7 +52,14 @@ export async function applyAutomation(
     filters,
     document,
     state = "active",
-  }: { terms: EntryTerms; filters: unknown; document: unknown; state?: AutomationRow["state"] },
+    meant = "named",
+  }: {
+    terms: EntryTerms;
+    filters: unknown;
+    document: unknown;
+    state?: AutomationRow["state"];
+    meant?: MeantAutomation;
+  },
   now: Date,
 ): Promise<AppliedVersion> {
   const { name, audience_id: audienceId, event, entry } = terms;
@@ -51,18 +67,25 @@ export async function applyAutomation(
   const cooldownMs = typeof entry === "object" ? parseSpan(entry.cooldown) : null;
   const filtersText = JSON.stringify(filters);
   const text = JSON.stringify(document);
-  return sql.begin(async (tx): Promise<AppliedVersion> => {
+  const apply = async (tx: Tx): Promise<AppliedVersion> => {
     const [audience] = await tx`
       select 1 from audience where workspace_id = ${workspaceId} and id = ${audienceId} and deleted_at is null
       for key share`;
     if (!audience) return { kind: "no audience" };
     // one apply at a time in a workspace: the count below would not hold otherwise
     await tx`select 1 from workspace where id = ${workspaceId} for no key update`;
-    const [known] = await tx<{ id: string; version: number; document: string }[]>`
-      select a.id, a.version, v.document::text from automation a
+    const [known] = await tx<{ id: string; name: string; version: number; document: string }[]>`
+      select a.id, a.name, a.version, v.document::text from automation a
       join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
-      where a.workspace_id = ${workspaceId} and a.name = ${name}`;
-    if (known?.document === text) return { kind: "unchanged", id: known.id, version: known.version };
+      where a.workspace_id = ${workspaceId} and ${typeof meant === "object" ? tx`a.id = ${meant.id}` : tx`a.name = ${name}`}
+      for no key update of a`;
+    if (meant === "new" && known) return { kind: "taken" };
+    if (typeof meant === "object") {
+      if (!known) return { kind: "gone" };
+      if (known.version !== meant.version || known.name !== meant.name) return { kind: "stale" };
+    }
+    if (known?.name === name && known.document === text)
+      return { kind: "unchanged", id: known.id, version: known.version };
     if (!known) {
       const [count] = await tx<{ n: number }[]>`
         select count(*)::int as n from automation where workspace_id = ${workspaceId}`;
@@ -75,13 +98,17 @@ export async function applyAutomation(
                               created_at, updated_at)
       values (${workspaceId}, ${automationId}, ${name}, ${audienceId}, ${event}, ${entryName}, ${cooldownMs},
               ${filtersText}::text::json, ${version}, ${state}, ${now}, ${now})
-      on conflict (workspace_id, id) do update set audience_id = excluded.audience_id, event = excluded.event,
+      on conflict (workspace_id, id) do update set name = excluded.name, audience_id = excluded.audience_id, event = excluded.event,
         entry = excluded.entry, cooldown_ms = excluded.cooldown_ms, filters = excluded.filters,
         version = excluded.version, updated_at = excluded.updated_at`;
     await tx`
       insert into automation_version (workspace_id, automation_id, version, document, created_at)
       values (${workspaceId}, ${automationId}, ${version}, ${text}::text::json, ${now})`;
     return { kind: known ? "changed" : "created", id: automationId, version };
+  };
+  return sql.begin(apply).catch((error: { code?: string }): AppliedVersion => {
+    if (error.code === UNIQUE_VIOLATION) return { kind: "taken" };
+    throw error;
   });
 }
 

@@ -279,6 +279,8 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
       }
       if (!waitsFor) continue;
       expectRelease(account, waitsFor);
+      // some of them fit: the keeper lets these go
+      if (verdict.kind === "over" && verdict.used < verdict.limit) account.nextReleaseAt = now;
       const at = nextTurn(account.ledger, waitsFor);
       for (const email of waiting) {
         this.#accepted.push({ email, standing: "waiting" });

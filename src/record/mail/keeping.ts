@@ -27,6 +27,7 @@ import { deleteDue, holdDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 
 const KEEPER_LOCKS = 7_165_100;
+const ID_FIRST = "00000000-0000-0000-0000-000000000000";
 
 export type TickName =
   | "pack"
@@ -296,24 +297,28 @@ export async function release(
   }
   const going: DueRow[] = [];
   for (const stream of waitingStreams(ledger)) {
-    const rows = await tx<(DueRow & { why: WaitsFor })[]>`
-      select workspace_id as "workspaceId", email_id as "emailId", bulk, stream, weight, bytes, why from due
-      where workspace_id = ${workspaceId} and bulk = ${stream.bulk} and stream = ${stream.stream} and why in ('cap_hour', 'cap_day', 'quota_month')
-      order by email_id limit ${most}`; // the lock on the ledger protects these rows
+    const rows = await waitingRows(tx, workspaceId, stream, { most, isPaid: false, after: ID_FIRST });
     const inMonth = withinMonth(account, rows);
+    const paid = rows.slice(0, inMonth);
+    const held = rows[inMonth];
+    // what waits for the month keeps back nothing that the month has counted
+    if (held) {
+      const behind = { most: most - inMonth, isPaid: true, after: held.emailId };
+      paid.push(...(await waitingRows(tx, workspaceId, stream, behind)));
+    }
     const count = take(
       ledger,
       allowance,
       stream,
-      rows.slice(0, inMonth).map((row) => row.weight),
+      paid.map((row) => row.weight),
     );
-    for (const row of rows.slice(0, count)) if (row.why === "quota_month") ledger.monthUsed += row.weight;
-    going.push(...rows.slice(0, count));
+    for (const row of paid.slice(0, count)) if (row.why === "quota_month") ledger.monthUsed += row.weight;
+    going.push(...paid.slice(0, count));
     const known = waitingIn(ledger, stream);
     const remain = rows.length < most ? rows.length - count : Math.max(0, known - count);
     addWaiting(ledger, stream, remain - known);
     if (remain > 0) {
-      const isHeldByMonth = count === inMonth && inMonth < rows.length;
+      const isHeldByMonth = held !== undefined && count === paid.length;
       expectRelease(account, isHeldByMonth ? "quota_month" : fullest(ledger, allowance, stream));
     }
   }
@@ -327,6 +332,23 @@ export async function release(
   const [bags] = await Promise.all([letGo(tx, granted, now, bagging), deleteDue(tx, going)]);
   await saveLedgers(tx, [account]);
   return { bags, moved: going.length, handle: account.handle };
+}
+
+type WaitingRow = DueRow & { why: WaitsFor };
+
+/** What waits in a stream, oldest first; the lock on the ledger protects it. `isPaid`: only what the month has counted. */
+async function waitingRows(
+  tx: Tx,
+  workspaceId: string,
+  { bulk, stream }: MailStream,
+  { most, isPaid, after }: { most: number; isPaid: boolean; after: string },
+): Promise<WaitingRow[]> {
+  const reasons = isPaid ? tx`('cap_hour', 'cap_day')` : tx`('cap_hour', 'cap_day', 'quota_month')`;
+  return tx<WaitingRow[]>`
+    select workspace_id as "workspaceId", email_id as "emailId", bulk, stream, weight, bytes, why from due
+    where workspace_id = ${workspaceId} and bulk = ${bulk} and stream = ${stream} and why in ${reasons}
+      and email_id > ${after}
+    order by email_id limit ${most}`;
 }
 
 /** How many of these, from the first on, the month has room for; only what waited for the month is not counted yet. */
