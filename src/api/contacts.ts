@@ -489,11 +489,11 @@ async function listAudiencesOf(parts: ContactParts, call: Call): Promise<Answer>
 async function copyTo(parts: ContactParts, call: Call): Promise<Answer> {
   const audienceId = segmentOf(call);
   const known = await whole(parts, call);
-  const { email, identity, firstName, lastName, properties, tags, status } = known;
+  const { email, identity, firstName, lastName, properties, tags, status, id: copyOf } = known;
   const verdict = await commit(
     parts,
     call,
-    { audienceId, who: { identity } },
+    { audienceId, who: { identity }, copyOf },
     {
       kind: "add",
       id: newId(parts.clock.now()),
@@ -537,7 +537,7 @@ type Changed = Extract<ContactVerdict, { kind: "changed" }>;
 async function commit(
   parts: ContactParts,
   { caller, bodyBytes }: Call,
-  target: Target,
+  target: Target & { copyOf?: string },
   change: ContactChange,
 ): Promise<Changed> {
   const { workspaceId, keyId } = caller;

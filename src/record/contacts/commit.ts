@@ -24,6 +24,7 @@ import {
   holdContacts,
   insertConsents,
   insertContacts,
+  keepContacts,
   keepSuppressed,
   type NewConsent,
   saveConfirmations,
@@ -37,6 +38,8 @@ export type ContactEntry = {
   audienceId: string;
   who: Who;
   change: ContactChange;
+  /** The contact that it repeats: nothing comes of it when that one has been erased meanwhile. */
+  copyOf?: string;
   keyId: string | null;
   /** The time that a test gives, in ms; 0: that of the transaction. */
   given: number;
@@ -70,6 +73,8 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
   readonly #lists = new Map<string, List>();
   readonly #touched = new Set<LockedContact>();
+  /** Of contacts that others are copies of. */
+  #sources: ReadonlySet<string> = new Set();
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
@@ -78,7 +83,13 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   }
 
   async read(tx: Sql): Promise<void> {
-    const [audiences, held] = await settled([lockAudiences(tx, this.#group), holdContacts(tx, this.#group)]);
+    const copied = this.#group.flatMap(({ workspaceId, copyOf: id }) => (id ? [{ workspaceId, id }] : []));
+    const [audiences, held, sources] = await settled([
+      lockAudiences(tx, this.#group),
+      holdContacts(tx, this.#group),
+      copied.length > 0 ? keepContacts(tx, copied) : Promise.resolve(this.#sources),
+    ]);
+    this.#sources = sources;
     for (const audience of audiences)
       this.#lists.set(audience.workspaceId + audience.id, {
         audience,
@@ -147,9 +158,11 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   committed(): void {}
 
   #decide(entry: ContactEntry, now: Date): ContactVerdict {
-    const { who, change: asked, keyId } = entry;
+    const { who, change: asked, keyId, copyOf } = entry;
     const list = this.#listOf(entry);
     if (!list) return { kind: "no audience" };
+    if (copyOf !== undefined && (!this.#sources.has(copyOf) || this.#isErasedHere(copyOf)))
+      return { kind: "no contact" };
     const { audience, byId, byIdentity, suppressed } = list;
     const held = ("id" in who ? byId.get(who.id) : byIdentity.get(who.identity)) ?? null;
     const isSuppressed = asked.kind === "add" && suppressed.has(asked.identity);
@@ -162,6 +175,10 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     if (held) this.#touched.add(held);
     if (asked.kind === "erase") noteErased(list, verdict.contact);
     return verdict;
+  }
+
+  #isErasedHere(id: string): boolean {
+    return [...this.#touched].some(({ contact, isErased }) => isErased && contact.id === id);
   }
 
   #listOf({ workspaceId, audienceId }: Pick<ContactEntry, "workspaceId" | "audienceId">): List | null {
