@@ -8,7 +8,7 @@ import { allows } from "../admission/permissions.ts";
 import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newEventId } from "../ids.ts";
-import type { EventCommit, EventEntry } from "../record/automations/events.ts";
+import { answeredBefore, type EventCommit, type EventEntry } from "../record/automations/events.ts";
 import { placeContact } from "../record/contacts/contacts.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
@@ -143,6 +143,13 @@ async function send(parts: EventParts, call: Call): Promise<Answer> {
   const who =
     contact_id === undefined ? { identity: identityOf(email ?? "") } : { id: contact_id.toLowerCase() };
   const { workspaceId, audienceIds } = call.caller;
+  if (key !== null) {
+    // the contact may be gone since, or now be found in another audience, where the key is free
+    const claim = { key, digest: call.digest() };
+    const given = parts.clock.given();
+    const answer = await answeredBefore(parts.reads, workspaceId, audienceIds, claim, given);
+    if (answer !== null) return { status: 202, body: answer };
+  }
   const place = await placeContact(parts.reads, workspaceId, audienceIds, who);
   if (!place) throw refuse("not_found", "There is no such contact. Add it first.");
   const { audienceId, identity } = place;

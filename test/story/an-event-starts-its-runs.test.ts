@@ -36,6 +36,22 @@ test("an event is accepted with its contact, whether or not anybody listens", as
   expect(kept?.text).toBe('{"__proto__":{"a":1},"constructor":2}');
 });
 
+test("a repeated /events/send is answered again when the contact was deleted or is found elsewhere", async () => {
+  const shop = await flows.shop();
+  const id = await shop.contact("gone@example.net");
+  const event = { event: "order.paid", email: "gone@example.net" };
+  const sent = (body: object = event) =>
+    shop.client.post<Refusal>("/events/send", body, { "idempotency-key": "once" });
+  const first = await sent();
+  expect(first.status).toBe(202);
+  await shop.client.call("DELETE", `/audiences/${shop.audienceId}/contacts/${id}`);
+  expect(await sent()).toMatchObject({ status: 202, body: first.body });
+  expect((await sent({ ...event, event: "other" })).status).toBe(404);
+  const { body } = await shop.client.post<{ id: string }>("/audiences", { name: "Another" });
+  await shop.client.post(`/audiences/${body.id}/contacts`, { email: event.email });
+  expect(await sent()).toMatchObject({ status: 202, body: first.body });
+});
+
 test("what is refused, and with what", async () => {
   const shop = await flows.shop();
   await shop.contact("bo@example.net");

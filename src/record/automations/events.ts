@@ -12,7 +12,7 @@ import { type Filter, type Happening, holdsAll, type Person, type Value } from "
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
-import { answerClaims, type Claim, dropClaims, takeClaims } from "../mail/idempotency.ts";
+import { answerClaims, type Claim, dropClaims, findClaims, takeClaims } from "../mail/idempotency.ts";
 import { type EventListener, findListeners } from "./automations.ts";
 
 /** Where every run begins. */
@@ -67,6 +67,23 @@ export function eventCommit(options: GroupCommitOptions): EventCommit {
     },
     options,
   );
+}
+
+/** What was answered to these bytes under this key, in any of the audiences (null: of all). */
+export async function answeredBefore(
+  sql: Sql,
+  workspaceId: string,
+  audienceIds: readonly string[] | null,
+  { key, digest }: NonNullable<EventEntry["claim"]>,
+  given: number,
+): Promise<string | null> {
+  // a deleted audience too: its row stays
+  const audiences = await sql<{ id: string }[]>`
+    select id from audience where workspace_id = ${workspaceId}
+      ${audienceIds === null ? sql`` : sql`and id = any(${[...audienceIds]}::uuid[])`}`;
+  const claims = audiences.map(({ id }) => ({ workspaceId, scope: scopeOf(id), key }));
+  const held = await findClaims(sql, claims, given);
+  return held.find((claim) => claim.digest === digest)?.answer ?? null;
 }
 
 class EventTransaction implements Transaction<EventEntry, EventVerdict> {
@@ -251,7 +268,11 @@ function insertRuns(tx: Sql, runs: readonly NewRun[]): Statement {
 }
 
 function claimOf({ workspaceId, audienceId, claim }: EventEntry): Claim | null {
-  return claim && { workspaceId, scope: `event ${audienceId}`, ...claim, answer: "null" };
+  return claim && { workspaceId, scope: scopeOf(audienceId), ...claim, answer: "null" };
+}
+
+function scopeOf(audienceId: string): string {
+  return `event ${audienceId}`;
 }
 
 function claimKey({ workspaceId, scope, key }: Claim): string {
