@@ -11,14 +11,15 @@ export function idempotencyKey({ exchange }: Call): string | null {
   return key;
 }
 
+/** Bytes that are no UTF-8 come as U+FFFD, which would make one key of two. */
 export function isIdempotencyKey(key: string): boolean {
-  return key.length > 0 && key.length <= IDEMPOTENCY_KEY_CHARS_MAX;
+  return key.length > 0 && key.length <= IDEMPOTENCY_KEY_CHARS_MAX && !key.includes("\ufffd");
 }
 
 export function invalidIdempotencyKey(header: string): Refusal {
   return refuse(
     "invalid_idempotency_key",
-    `The \`${header}\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters.`,
+    `The \`${header}\` header must have 1 to ${IDEMPOTENCY_KEY_CHARS_MAX} characters, in UTF-8.`,
   );
 }
 

@@ -105,6 +105,15 @@ test("a key has 1 to 256 characters", async () => {
   expect((await ws.client.post<Refusal>("/emails", mail(), under(""))).status).toBe(400);
 });
 
+test("a key that is no UTF-8 is refused: it could not be told from another", async () => {
+  for (const byte of ["\xe9", "\xe8"])
+    expect((await ws.client.post<Refusal>("/emails", mail(), under(byte))).body).toMatchObject({
+      statusCode: 400,
+      name: "invalid_idempotency_key",
+      message: expect.stringContaining("UTF-8"),
+    });
+});
+
 test("after 24 hours the key is free again", async () => {
   const first = await ws.client.post("/emails", mail(), under("f"));
   clock.advance(24 * 3_600_000 - 1_000);
