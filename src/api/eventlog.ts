@@ -38,7 +38,7 @@ export function eventLogRoutes(lists: () => Sql): Route[] {
 
 async function read(sql: Sql, { caller, query }: Call): Promise<Answer> {
   refuseLimited(caller, "read the event log, which tells of all contacts");
-  refuseIgnored(query);
+  refuseIgnored(query, [], ["after"]);
   const after = wholeOf(query, "after", 0, 0, Number.MAX_SAFE_INTEGER);
   const limit = wholeOf(query, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX);
   const { events, isMore } = await readEvents(sql, caller.workspaceId, after, limit);

@@ -54,11 +54,24 @@ export function pageOf(query: URLSearchParams, filters: readonly string[] = []):
   return { after, before, limit: limitOf(query) };
 }
 
-/** What a list would ignore, and its caller would not expect it to: other filters, and a second value or position. */
-export function refuseIgnored(query: URLSearchParams, filters: readonly string[] = []): void {
+/**
+ * What a list would ignore, and its caller would not expect it to: other filters, a second value or position, and a
+ * position it does not know, with which a caller would read the same page for ever.
+ */
+export function refuseIgnored(
+  query: URLSearchParams,
+  filters: readonly string[] = [],
+  positions: readonly string[] = POSITIONS,
+): void {
   refuseFilters(query, filters);
   refuseRepeated(query, ["limit", ...POSITIONS, ...filters]);
   const given = POSITIONS.filter((name) => query.has(name));
+  const unknown = given.find((name) => !positions.includes(name));
+  if (unknown !== undefined)
+    throw refuse(
+      "invalid_parameter",
+      `The \`${unknown}\` parameter is not supported by this list. Use \`${positions.join("` or `")}\`.`,
+    );
   if (given.length > 1)
     throw refuse("invalid_parameter", `Only one of \`${given.join("` and `")}\` may be given.`);
 }

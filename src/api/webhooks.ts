@@ -369,7 +369,7 @@ async function attempts({ reads, lists }: Owning, call: Call): Promise<Answer> {
 async function sent({ reads, lists }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
   const { query } = call;
-  refuseIgnored(query);
+  refuseIgnored(query, [], ["after", "cursor"]);
   const after = query.get("after") ?? query.get("cursor");
   const limit = limitOf(query);
   const before = after === null ? Number.MAX_SAFE_INTEGER : sequenceIn(after);

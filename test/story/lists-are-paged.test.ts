@@ -69,6 +69,23 @@ test("`before` pages back, newest first within the page", async () => {
   });
 });
 
+test("a position that a list does not know is refused: the same page would come for ever", async () => {
+  const { body: webhook } = await ws.client.post<{ id: string }>("/webhooks", {
+    endpoint: "https://example.com/",
+  });
+  const asked = [
+    "/events/log?before=1",
+    "/events/log?cursor=1",
+    `/webhooks/${webhook.id}/events?before=${ids[0]}`,
+  ];
+  for (const path of asked)
+    expect((await ws.client.get<Refusal>(path)).body, path).toMatchObject({
+      statusCode: 422,
+      name: "invalid_parameter",
+      message: expect.stringContaining("is not supported by this list"),
+    });
+});
+
 test("a page stands still while mail is accepted", async () => {
   const fresh = await api.workspace();
   const old = ws;
