@@ -144,6 +144,10 @@ export function isOfApi(path: string): boolean {
   return path.startsWith("/api/v1") || API_PATH.test(path);
 }
 
+export function withoutSpareSlashes(path: string): string {
+  return path.replace(/\/+/g, "/").replace(/(.)\/$/, "$1");
+}
+
 /** As callers write it, below the base of the API. */
 export function shortPath({ path }: Route): string {
   return path.slice("/api/v1".length);

@@ -18,7 +18,7 @@ import {
   Refusal,
   unavailable,
 } from "./problem.ts";
-import { type Answer, isOfApi, type Route } from "./routes.ts";
+import { type Answer, isOfApi, type Route, withoutSpareSlashes } from "./routes.ts";
 
 const REQUESTS = new Counter("postrider_requests_total", "Requests that were answered", ["route", "status"]);
 const TOOK = new Histogram(
@@ -189,9 +189,10 @@ function count({ method, route, status }: Exchange, ms: number): void {
   TOOK.note(ms / 1_000, name);
 }
 
-/** Below the API's path only what is read is open. */
+/** Below the API's path only what is read is open, and as there double and trailing slashes are tolerated. */
 export function openPage({ open }: ServerParts, { method, path }: Exchange): OpenPage | undefined {
-  return method === "GET" || !isOfApi(path) ? open.get(path) : undefined;
+  if (!isOfApi(path)) return open.get(path);
+  return method === "GET" ? open.get(withoutSpareSlashes(path)) : undefined;
 }
 
 export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {

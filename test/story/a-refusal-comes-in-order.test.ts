@@ -80,7 +80,8 @@ describe("before anything else, who is asking", () => {
     }
   });
   test("the description of the API is open to a GET alone", async () => {
-    expect((await fetch(`${api.url}/api/v1/openapi.json`)).status).toBe(200);
+    for (const path of ["/api/v1/openapi.json", "/api/v1/openapi.json/", "/api//v1/openapi.json"])
+      expect((await fetch(`${api.url}${path}`)).status, path).toBe(200);
     for (const method of ["POST", "DELETE"])
       expect((await raw(method, "/api/v1/openapi.json", {})).body.name).toBe("missing_api_key");
     expect((await raw("OPTIONS", "/api/v1/openapi.json", {})).body.name).toBe("browser_request_blocked");
