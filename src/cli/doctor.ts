@@ -28,6 +28,7 @@ import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { readShapingFile } from "../shaping/rulesfile.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
 import { CommandError, type OutputOptions, say, settings, table } from "./context.ts";
+import { findUnfinishedMoves } from "./openmoves.ts";
 
 const ASK_MS_MAX = 5_000;
 const SKEW_MS_WARN = 1_000;
@@ -58,6 +59,7 @@ export function doctorCommand(): Command {
         dane(config),
         submission(config),
         disk(config),
+        moves(),
       ]);
       const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
       const findings = [ofNode, binary, ...ofPostgres.findings, ...ofRedis.findings, ...clocks, ...others];
@@ -77,6 +79,14 @@ function shapingFile({ shapingFile: path }: Config): CheckResult {
   } catch (error) {
     return { what, state: "fail", detail: error instanceof Error ? error.message : String(error) };
   }
+}
+
+async function moves(): Promise<CheckResult> {
+  const what = "moves";
+  const found = await findUnfinishedMoves();
+  if (found.length === 0) return { what, state: "ok", detail: "no workspace is between two cells" };
+  const state = found.every(({ isServed }) => isServed) ? "warn" : "fail";
+  return { what, state, detail: found.map(({ text }) => text).join("; ") };
 }
 
 function node(): CheckResult {

@@ -29,6 +29,7 @@ import {
   withContext,
 } from "./context.ts";
 import { moveWorkspace } from "./move.ts";
+import { findUnfinishedMoves } from "./openmoves.ts";
 
 const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];
 const PASSWORD_BYTES = 12;
@@ -120,7 +121,8 @@ function ownerText({ email, password }: OwnerShown): string {
 }
 
 async function list({ sql }: Context, options: OutputOptions) {
-  const workspaces = await listWorkspaces(sql);
+  const [workspaces, moves] = await Promise.all([listWorkspaces(sql), findUnfinishedMoves()]);
+  const moveOf = (id: string) => moves.find(({ workspaceId }) => workspaceId === id)?.text ?? null;
   const rows = workspaces.map((one) => [
     one.id,
     one.handle,
@@ -130,7 +132,12 @@ async function list({ sql }: Context, options: OutputOptions) {
     one.suspendedAt?.toISOString(),
   ]);
   const head = ["id", "handle", "plan", "name", "own limits", "suspended"];
-  say(options, workspaces.map(show), table(rows, head));
+  const told = workspaces.map(({ id }) => moveOf(id)).filter((text) => text !== null);
+  const shown = workspaces.map((one) => {
+    const move = moveOf(one.id);
+    return { ...show(one), ...(move !== null && { move }) };
+  });
+  say(options, shown, [table(rows, head), ...told].join("\n"));
 }
 
 async function set(
