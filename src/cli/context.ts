@@ -8,7 +8,7 @@ import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import type { Clock } from "../clock.ts";
 import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
-import { cellNamed } from "../process/cells.ts";
+import { type Cell, cellNamed, cellsOf } from "../process/cells.ts";
 import { recordClock } from "../process/recordclock.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
@@ -48,6 +48,11 @@ export function chooseCell(name: string): void {
 export function settings(): Config {
   const config = homeSettings();
   return cellName === null ? config : cellNamed(config, cellName).config;
+}
+
+/** All that CELLS_FILE names; none without it. */
+export function allCells(): readonly Cell[] {
+  return cellsOf(homeSettings()) ?? [];
 }
 
 /** The settings, with what a running `npm start` says where the environment says nothing. */

@@ -26,6 +26,7 @@ import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
 import { settings } from "./context.ts";
+import { findUnfinishedMoves } from "./openmoves.ts";
 import { CommandError, type OutputOptions, say, table } from "./print.ts";
 
 const ASK_MS_MAX = 5_000;
@@ -53,6 +54,7 @@ export async function doctor(options: OutputOptions): Promise<void> {
     dane(config),
     submission(config),
     disk(config),
+    moves(),
   ]);
   const clocks = clockFindings(ofPostgres.aheadMs, ofRedis.aheadMs);
   const findings = [ofNode, binary, ...ofPostgres.findings, ...ofRedis.findings, ...clocks, ...others];
@@ -72,6 +74,14 @@ async function shapingFile({ shapingFile: path }: Config): Promise<CheckResult> 
   } catch (error) {
     return { what, state: "fail", detail: error instanceof Error ? error.message : String(error) };
   }
+}
+
+async function moves(): Promise<CheckResult> {
+  const what = "moves";
+  const found = await findUnfinishedMoves();
+  if (found.length === 0) return { what, state: "ok", detail: "no workspace is between two cells" };
+  const state = found.every(({ isServed }) => isServed) ? "warn" : "fail";
+  return { what, state, detail: found.map(({ text }) => text).join("; ") };
 }
 
 function node(): CheckResult {

@@ -30,7 +30,8 @@ export async function moveWorkspace(
   const onPhase = (phase: MovePhase) => {
     if (!options.json) complain(`${phase} ...`);
   };
-  const mover = new Mover({ cells: opened.map(({ cell }) => cell), onPhase });
+  const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+  const mover = new Mover({ cells: opened.map(({ cell }) => cell), onPhase, wait });
   try {
     if (to === undefined) return sayAborted(id, options, await mover.abort(id));
     const moved = await mover.move(id, to);

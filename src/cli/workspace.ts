@@ -10,6 +10,7 @@ import { mailNotGone } from "../record/workspaces/suspension.ts";
 import { insertOwner, listWorkspaces, type Workspace } from "../record/workspaces/workspaces.ts";
 import { limitsOf, type Overrides, type Plan } from "../rules/plans.ts";
 import type { Context } from "./context.ts";
+import { findUnfinishedMoves } from "./openmoves.ts";
 import { CommandError, type OutputOptions, say, table, unknownWorkspace } from "./print.ts";
 
 const PASSWORD_BYTES = 12;
@@ -43,7 +44,8 @@ function ownerText({ email, password }: OwnerShown): string {
 }
 
 export async function list({ sql }: Context, options: OutputOptions) {
-  const workspaces = await listWorkspaces(sql);
+  const [workspaces, moves] = await Promise.all([listWorkspaces(sql), findUnfinishedMoves()]);
+  const moveOf = (id: string) => moves.find(({ workspaceId }) => workspaceId === id)?.text ?? null;
   const rows = workspaces.map((one) => [
     one.id,
     one.handle,
@@ -53,7 +55,12 @@ export async function list({ sql }: Context, options: OutputOptions) {
     one.suspendedAt?.toISOString(),
   ]);
   const head = ["id", "handle", "plan", "name", "own limits", "suspended"];
-  say(options, workspaces.map(show), table(rows, head));
+  const told = workspaces.map(({ id }) => moveOf(id)).filter((text) => text !== null);
+  const shown = workspaces.map((one) => {
+    const move = moveOf(one.id);
+    return { ...show(one), ...(move !== null && { move }) };
+  });
+  say(options, shown, [table(rows, head), ...told].join("\n"));
 }
 
 export async function set(

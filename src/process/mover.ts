@@ -35,6 +35,7 @@ import {
   obstacle,
   removeStep,
   takenDomain,
+  takeOver,
   type WorkspaceMove,
 } from "../record/cells/moves.ts";
 import { type MovedTable, workspaceTables } from "../record/cells/tables.ts";
@@ -59,6 +60,7 @@ export type MovePhase = "copying" | "catching up" | "waiting for workers" | "swi
 export type MoverParts = {
   cells: readonly MovingCell[];
   onPhase(phase: MovePhase): void;
+  wait(ms: number): Promise<void>;
 };
 
 /** Said to the operator as it is. */
@@ -97,10 +99,12 @@ export class Mover {
     // first where it is: from then on nobody can let it go, and what is taken away is only a copy
     for (const { cell, move } of moves.sort((a, b) => Number(isCopy(a.move)) - Number(isCopy(b.move)))) {
       const tables = await workspaceTables(cell.sql);
-      const { id, state } = move;
+      const ours = await takeOver(cell.sql, move, randomUUID());
+      const { id, state } = ours;
       if (state === "arriving") while (await removeStep(cell.sql, tables, { workspaceId, id, state }));
-      await forgetMove(cell.sql, move);
-      await dropFence(cell.sql, tables, move);
+      // before the row: a fence without one notes nothing, and the next move would trust what was copied earlier
+      await dropFence(cell.sql, tables, ours);
+      await forgetMove(cell.sql, ours);
     }
     return moves.length > 0;
   }
@@ -181,7 +185,7 @@ export class Mover {
           throw new MoveError(
             `The workspace could not be switched: ${(error as Error).message}. It still works in ${source.name}. Run the command again, or undo the move with --abort.`,
           );
-        await after(TRY_AGAIN_MS);
+        await this.#parts.wait(TRY_AGAIN_MS);
         await this.#settleDown(run, source.sql, target.sql, tables);
       }
     }
@@ -245,7 +249,7 @@ export class Mover {
       if (held === 0 && why === null) break;
       if (performance.now() > until) throw new NotYet(why ?? `workers still have ${held} bags of its mail`);
       await catchUp(source.sql, target.sql, tables, run);
-      await after(LOOK_EVERY_MS);
+      await this.#parts.wait(LOOK_EVERY_MS);
     }
     await catchUp(source.sql, target.sql, tables, run);
     await drain(source.sql, workspaceId);
@@ -287,7 +291,7 @@ export class Mover {
       () => false,
     );
     const stays = isTold ? FENCE_STAYS_SECONDS : FENCE_STAYS_UNTOLD_SECONDS;
-    await after(Math.max(0, stays - (move.goneSeconds ?? 0)) * 1_000);
+    await this.#parts.wait(Math.max(0, stays - (move.goneSeconds ?? 0)) * 1_000);
     while (await removeStep(sql, tables, { workspaceId, id, state: "gone" }));
     await dropFence(sql, tables, move);
     await forgetMove(sql, move);
@@ -314,8 +318,4 @@ const DEADLOCK = "40P01";
 function mayTryAgain(error: unknown): boolean {
   const { code } = error as { code?: string };
   return error instanceof NotYet || [LOCK_TIMEOUT, DEADLOCK, UNIQUE_VIOLATION].includes(code ?? "");
-}
-
-function after(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -10,8 +10,22 @@ import {
   noteLeaving,
 } from "../../src/record/cells/moves.ts";
 import { workspaceTables } from "../../src/record/cells/tables.ts";
+import type { Sql } from "../../src/record/db/connect.ts";
 import type { TwoCells } from "./cells.ts";
 import type { TestWorkspace } from "./workspace.ts";
+
+/** As text, without what an arrival makes anew: where a bag is in line. */
+export async function rowsOf(sql: Sql, workspaceId: string): Promise<Record<string, string[]>> {
+  const found: Record<string, string[]> = {};
+  for (const { name, mode } of await workspaceTables(sql)) {
+    if (mode === "own" || name === "request") continue;
+    const rows = await sql<{ row: string }[]>`
+      select (to_jsonb(t) - ${name === "bag" ? ["epoch", "generation"] : []}::text[] - ${name === "api_key" ? ["last_used_at"] : []}::text[])::text as row
+      from ${sql(name)} t where t.workspace_id = ${workspaceId} order by 1`;
+    found[name] = rows.map(({ row }) => row);
+  }
+  return found;
+}
 
 export type Leaving = {
   /** Its writers are refused for so long. */

@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TABLE_MODES, workspaceTables } from "../../src/record/cells/tables.ts";
-import type { Sql } from "../../src/record/db/connect.ts";
 import { openCells, type TwoCells } from "../rig/cells.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { rowsOf } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 let cells: TwoCells;
@@ -87,17 +87,4 @@ async function furnish({ client }: TestWorkspace): Promise<void> {
   await client.post("/templates", { name: "t", html: "<p>Hi</p>" });
   await client.post("/domains", { name: "shop.example" });
   await client.post("/webhooks", { endpoint: "https://hooks.example.com/", events: ["email.sent"] });
-}
-
-/** As text, without what an arrival makes anew: where a bag is in line. */
-async function rowsOf(sql: Sql, workspaceId: string): Promise<Record<string, string[]>> {
-  const found: Record<string, string[]> = {};
-  for (const { name, mode } of await workspaceTables(sql)) {
-    if (mode === "own" || name === "request") continue;
-    const rows = await sql<{ row: string }[]>`
-      select (to_jsonb(t) - ${name === "bag" ? ["epoch", "generation"] : []}::text[] - ${name === "api_key" ? ["last_used_at"] : []}::text[])::text as row
-      from ${sql(name)} t where t.workspace_id = ${workspaceId} order by 1`;
-    found[name] = rows.map(({ row }) => row);
-  }
-  return found;
 }

@@ -14,6 +14,7 @@ import { keyspace } from "../../src/redis/keyspace.ts";
 import { openCells, type TwoCells } from "../rig/cells.ts";
 import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
 import { beginToLeave } from "../rig/moves.ts";
+import { pause } from "../rig/pause.ts";
 import { idIn, loggedIn, submit } from "../rig/submitting.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -173,7 +174,7 @@ test("an abort amid the switch takes nothing away", async () => {
     alter table ledger enable always trigger slow`);
   const connections = [other, home].map(({ databaseUrl }) => connectRecord(databaseUrl, "setup", 5_000));
   const opened = [other, home].map(({ name }, n) => ({ name, sql: connections[n] }));
-  const mover = new Mover({ cells: opened as MovingCell[], onPhase() {} });
+  const mover = new Mover({ cells: opened as MovingCell[], onPhase() {}, wait: pause });
   const letting = leaving.letGo();
   const luggage = async () =>
     (
@@ -208,6 +209,6 @@ test("a key that is revoked does not come back with the workspace to where it wa
       keyring: new Keyring({ redis, sql, serverSecret: SERVER_SECRET, clock }),
     }),
   );
-  await new Mover({ cells: opened, onPhase() {} }).move(id, other.name);
+  await new Mover({ cells: opened, onPhase() {}, wait: pause }).move(id, other.name);
   expect(await other.redis.hget(known, "state")).toBe("revoked");
 });

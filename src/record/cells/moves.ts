@@ -85,6 +85,16 @@ export async function noteLeaving(sql: Sql, { workspaceId, id, cell, handle }: N
   return rows.length > 0;
 }
 
+/** From now on no other run works on it. */
+export async function takeOver(sql: Sql, move: WorkspaceMove, id: string): Promise<WorkspaceMove> {
+  const { workspaceId, state } = move;
+  await sql.begin(async (tx) => {
+    await expectOurs(tx, move, state);
+    await tx`update workspace_move set id = ${id} where workspace_id = ${workspaceId}`;
+  });
+  return { ...move, id };
+}
+
 /**
  * A workspace that is suspended, and that nobody finds by its handle. Nobody lets it go meanwhile: it may be here already,
  * by another run, and would be taken away.
