@@ -30,7 +30,7 @@ const DOMAINS_MAX = 1_000;
 /** To make a key takes a core some tenths of a second: one after the other, and at most so many. */
 const KEYS_UNDER_WAY_MAX = 8;
 /** Of one workspace, which may ask for more of them again and again. */
-const KEYS_OF_ONE_MAX = 2;
+const KEYS_OF_ONE_MAX = 3;
 const CHECKS_UNDER_WAY_MAX = 16;
 /** Of one workspace, whose DNS may be made to answer slowly. */
 const CHECKS_OF_ONE_MAX = 4;
