@@ -2,7 +2,7 @@
  * JSON of long texts, written piece by piece: a text of control characters is six times as long in JSON, and to escape
  * and encode megabytes of it at once would hold up others.
  */
-import { turn } from "../turn.ts";
+import { concatInTurns, turn } from "../turn.ts";
 
 /** About 5 ms of work. */
 const PIECE_CHARS = 128 * 1024;
@@ -18,7 +18,7 @@ export async function jsonInTurns(
     for await (const piece of valueInTurns(text)) pieces.push(Buffer.from(piece));
   }
   pieces.push(Buffer.from("}"));
-  return Buffer.concat(pieces);
+  return concatInTurns(pieces);
 }
 
 /** A character that is cut in two is written as two escapes, which are read as one character again. */

@@ -5,7 +5,7 @@
  * as it was given (a lone surrogate as U+FFFD). No line has over 998 octets, none of an encoded body over 76. 7bit where the
  * text allows, else whichever of quoted-printable and base64 is shorter.
  */
-import { turn } from "../turn.ts";
+import { concatInTurns, turn } from "../turn.ts";
 
 const LINE_OCTETS_MAX = 998;
 const ENCODED_LINE_OCTETS = 76;
@@ -67,7 +67,7 @@ export async function textPartInTurns(
     await turn();
   }
   if (isSevenBit) return { fields: textFields(type, "7bit"), body: slices };
-  const octets = Buffer.concat(slices);
+  const octets = await concatInTurns(slices);
   if (quotedIsShorter(escapes, octets))
     return { fields: textFields(type, "quoted-printable"), body: await quotedInTurns(octets) };
   return { fields: textFields(type, "base64"), body: await base64InTurns(octets) };

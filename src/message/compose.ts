@@ -13,6 +13,7 @@
  * mimetree.
  */
 import { headerNameOk, headerReserved, MARK_FIELD, type Mailbox } from "../address.ts";
+import { concatInTurns } from "../turn.ts";
 import { textPart } from "./body.ts";
 import { addressField, dateField, givenField, subjectField } from "./header.ts";
 import { plaintextInTurns, plaintextOf } from "./plaintext.ts";
@@ -132,5 +133,5 @@ async function composeInTurns(
   const boundary = boundaryFor(messageId, text, html);
   const { fields, body } = await treeOf(text, html, attachments, boundary);
   const end = body.at(-1)?.subarray(-2).equals(CRLF) ? [] : [CRLF];
-  return Buffer.concat([head, Buffer.from(`${fields}\r\n`), ...body, ...end]);
+  return concatInTurns([head, Buffer.from(`${fields}\r\n`), ...body, ...end]);
 }

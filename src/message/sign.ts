@@ -12,7 +12,7 @@ import { createHash, type KeyObject, sign as signBytes } from "node:crypto";
 import { promisify } from "node:util";
 import { MARK_FIELD } from "../address.ts";
 import type { Algorithm } from "../rules/signing.ts";
-import { turn } from "../turn.ts";
+import { concatInTurns, turn } from "../turn.ts";
 
 export type SigningKey = { domain: string; selector: string; algorithm: Algorithm; key: KeyObject };
 
@@ -52,7 +52,7 @@ export async function signed(message: Buffer, keys: readonly SigningKey[]): Prom
   const chosen = signedFields(fields);
   const bodyHash = await hashOf(message.subarray(headEnd + END_OF_HEAD.length));
   const signatures = await Promise.all(keys.map((key) => signatureField(key, chosen, bodyHash)));
-  return Buffer.concat([Buffer.from(signatures.join("")), message]);
+  return concatInTurns([Buffer.from(signatures.join("")), message]);
 }
 
 type Chosen = { names: string[]; canonical: string };

@@ -3,6 +3,7 @@
  * block the event loop nor are written under locks. Attachments that no e-mail uses in the end are deleted with the
  * retention of bodies, as all attachments are.
  */
+import { concatInTurns } from "../../turn.ts";
 import type { Sql } from "../db/connect.ts";
 import type { AttachmentRef, NewAttachment } from "./emails.ts";
 
@@ -23,7 +24,7 @@ export async function readAttachment(
     if (!row) return null;
     pieces.push(row.piece);
   }
-  return Buffer.concat(pieces);
+  return concatInTurns(pieces);
 }
 
 export function isLargeAttachment({ content }: NewAttachment): boolean {
