@@ -9,7 +9,7 @@ import { rolledBack, Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import { defaultAudience, findAudience } from "../record/contacts/audiences.ts";
-import type { ContactCommit, ContactVerdict } from "../record/contacts/commit.ts";
+import type { ContactCommit, ContactEntry, ContactVerdict } from "../record/contacts/commit.ts";
 import {
   audiencesOfContact,
   type ContactFilter,
@@ -489,24 +489,17 @@ async function listAudiencesOf(parts: ContactParts, call: Call): Promise<Answer>
 async function copyTo(parts: ContactParts, call: Call): Promise<Answer> {
   const audienceId = segmentOf(call);
   const known = await whole(parts, call);
-  const { email, identity, firstName, lastName, properties, tags, status, id: copyOf } = known;
+  const { email, identity } = known;
   const verdict = await commit(
     parts,
     call,
-    { audienceId, who: { identity }, copyOf },
+    { audienceId, who: { identity }, copyOf: known },
     {
       kind: "add",
       id: newId(parts.clock.now()),
       identity,
       email,
-      // whoever has unsubscribed stays so
-      fields: {
-        firstName,
-        lastName,
-        properties,
-        tags,
-        ...(status === "unsubscribed" && { unsubscribed: true }),
-      },
+      fields: {},
       optIn: { consent: null },
     },
   );
@@ -537,7 +530,7 @@ type Changed = Extract<ContactVerdict, { kind: "changed" }>;
 async function commit(
   parts: ContactParts,
   { caller, bodyBytes }: Call,
-  target: Target & { copyOf?: string },
+  target: Target & Pick<ContactEntry, "copyOf">,
   change: ContactChange,
 ): Promise<Changed> {
   const { workspaceId, keyId } = caller;

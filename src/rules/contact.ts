@@ -153,6 +153,11 @@ export function change(
   }
 }
 
+/** What another audience gets of a contact. Whoever has unsubscribed stays so. */
+export function fieldsToCopy({ firstName, lastName, properties, tags, status }: Contact): ContactFields {
+  return { firstName, lastName, properties, tags, ...(status === "unsubscribed" && { unsubscribed: true }) };
+}
+
 type Add = Extract<ContactChange, { kind: "add" }>;
 const NO_OPT_IN: OptIn = { consent: null };
 const NOBODY: LinkVisitor = { ipAddress: null, userAgent: null };

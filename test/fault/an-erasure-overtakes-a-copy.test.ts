@@ -1,5 +1,6 @@
 /** A contact is erased while it is being copied into another audience: what was read of it before is not kept there. */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { lockAudiences } from "../../src/record/contacts/audiences.ts";
 import { deleteContacts } from "../../src/record/contacts/contacts.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
@@ -26,7 +27,7 @@ test("who is erased meanwhile is not brought back", async () => {
 
   let copying: ReturnType<typeof client.post> | undefined;
   await api.sql.begin(async (tx) => {
-    await tx`select from contact where id = ${id} for update`;
+    await lockAudiences(tx, [{ workspaceId, audienceId: from }]);
     copying = client.post(`/contacts/${ADDRESS}/segments/${to}`);
     await vi.waitFor(async () => {
       const waiting = await api.sql`

@@ -24,7 +24,7 @@ const ALONE: Record<string, string> = {
   "cells/moves.ts handOver":
     "gives up after 250 ms of waiting, before a deadlock would be found, and lets everybody go on",
   ...Object.fromEntries(
-    ["noteLeaving", "drain", "endDrain"].map((name) => [
+    ["noteLeaving", "takeOver", "drain", "endDrain"].map((name) => [
       `cells/moves.ts ${name}`,
       "one row of workspace_move, alone, whose writers hold it for key share",
     ]),

@@ -1120,6 +1120,7 @@ function changeContact(contacts: ContactCommit, rows: SharedRows, change: Contac
     workspaceId: ws.id,
     audienceId: contact.audienceId,
     who: { identity: contact.identity },
+    ...(change.kind === "add" && rows.chance(0.5) && { copyOf: rows.pick(ws.contacts) }),
     change: change.kind === "add" ? { ...change, identity: contact.identity } : change,
     keyId: null,
     given: rows.now,

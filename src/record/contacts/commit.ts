@@ -11,6 +11,7 @@ import {
   type Contact,
   type ContactChange,
   change,
+  fieldsToCopy,
   type LockedContact,
 } from "../../rules/contact.ts";
 import type { Sql, Statement } from "../db/connect.ts";
@@ -24,7 +25,6 @@ import {
   holdContacts,
   insertConsents,
   insertContacts,
-  keepContacts,
   keepSuppressed,
   type NewConsent,
   saveConfirmations,
@@ -38,8 +38,8 @@ export type ContactEntry = {
   audienceId: string;
   who: Who;
   change: ContactChange;
-  /** The contact that it repeats: nothing comes of it when that one has been erased meanwhile. */
-  copyOf?: string;
+  /** The contact that is added repeats this one, as it is then; nothing comes of it when that one has gone. */
+  copyOf?: { audienceId: string; id: string };
   keyId: string | null;
   /** The time that a test gives, in ms; 0: that of the transaction. */
   given: number;
@@ -73,8 +73,6 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
   readonly #lists = new Map<string, List>();
   readonly #touched = new Set<LockedContact>();
-  /** Of contacts that others are copies of. */
-  #sources: ReadonlySet<string> = new Set();
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
@@ -83,13 +81,11 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   }
 
   async read(tx: Sql): Promise<void> {
-    const copied = this.#group.flatMap(({ workspaceId, copyOf: id }) => (id ? [{ workspaceId, id }] : []));
-    const [audiences, held, sources] = await settled([
-      lockAudiences(tx, this.#group),
-      holdContacts(tx, this.#group),
-      copied.length > 0 ? keepContacts(tx, copied) : Promise.resolve(this.#sources),
-    ]);
-    this.#sources = sources;
+    const sources = this.#group.flatMap(({ workspaceId, copyOf }) =>
+      copyOf ? [{ workspaceId, audienceId: copyOf.audienceId, who: { id: copyOf.id } }] : [],
+    );
+    const wanted = [...this.#group, ...sources];
+    const [audiences, held] = await settled([lockAudiences(tx, wanted), holdContacts(tx, wanted)]);
     for (const audience of audiences)
       this.#lists.set(audience.workspaceId + audience.id, {
         audience,
@@ -158,11 +154,11 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   committed(): void {}
 
   #decide(entry: ContactEntry, now: Date): ContactVerdict {
-    const { who, change: asked, keyId, copyOf } = entry;
+    const { who, keyId } = entry;
     const list = this.#listOf(entry);
     if (!list) return { kind: "no audience" };
-    if (copyOf !== undefined && (!this.#sources.has(copyOf) || this.#isErasedHere(copyOf)))
-      return { kind: "no contact" };
+    const asked = this.#changeOf(entry);
+    if (!asked) return { kind: "no contact" };
     const { audience, byId, byIdentity, suppressed } = list;
     const held = ("id" in who ? byId.get(who.id) : byIdentity.get(who.identity)) ?? null;
     const isSuppressed = asked.kind === "add" && suppressed.has(asked.identity);
@@ -177,8 +173,12 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     return verdict;
   }
 
-  #isErasedHere(id: string): boolean {
-    return [...this.#touched].some(({ contact, isErased }) => isErased && contact.id === id);
+  /** null: who is to be copied has gone. */
+  #changeOf({ workspaceId, copyOf, change: asked }: ContactEntry): ContactChange | null {
+    if (!copyOf || asked.kind !== "add") return asked;
+    const source = this.#listOf({ workspaceId, audienceId: copyOf.audienceId })?.byId.get(copyOf.id);
+    if (!source || source.isErased || source.contact.archivedAt !== null) return null;
+    return { ...asked, fields: fieldsToCopy(source.contact) };
   }
 
   #listOf({ workspaceId, audienceId }: Pick<ContactEntry, "workspaceId" | "audienceId">): List | null {
