@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Daemon } from "../../src/embedded/daemon.ts";
+import { freePort } from "../../src/embedded/port.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { insist } from "../rig/insistent.ts";
-import { killRedisServer, missingRedis, somePort, startRedisServer, until } from "../rig/redisserver.ts";
+import { killRedisServer, missingRedis, startRedisServer, until } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
@@ -23,13 +24,13 @@ describe.skipIf(missingRedis)(missingRedis ?? "behind Sentinel", () => {
   let engine: Engine;
   beforeAll(async () => {
     const folder = join(services().folder, `sentinel-${randomUUID().slice(0, 8)}`);
-    const [first, second] = [somePort(), somePort()];
+    const [first, second] = [await freePort(), await freePort()];
     const common = ['save ""', "appendonly no", `requirepass "${PASSWORD}"`, `masterauth "${PASSWORD}"`];
     const timing = ["repl-diskless-sync-delay 0"];
     const start = (port: number, ...more: string[]) =>
       startRedisServer(join(folder, String(port)), [`port ${port}`, ...common, ...timing, ...more]);
     servers = [await start(first), await start(second, `replicaof 127.0.0.1 ${first}`)];
-    const sentinelPorts = [somePort(), somePort(), somePort()];
+    const sentinelPorts = [await freePort(), await freePort(), await freePort()];
     sentinels = await Promise.all(
       sentinelPorts.map((port) =>
         startRedisServer(

@@ -6,7 +6,8 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import type { Daemon } from "../../src/embedded/daemon.ts";
-import { killRedisServer, somePort, startRedisServer, until } from "./redisserver.ts";
+import { freePort } from "../../src/embedded/port.ts";
+import { killRedisServer, startRedisServer, until } from "./redisserver.ts";
 import { services } from "./services.ts";
 
 const NODE_TIMEOUT_MS = 1_000;
@@ -119,7 +120,7 @@ export async function ownCluster(): Promise<OwnCluster> {
 type Node = ClusterNode & { busPort: number; isRunning(): boolean; end(): Promise<void> };
 
 async function startNode(folder: string): Promise<Node> {
-  const [port, busPort] = [somePort(), somePort()];
+  const [port, busPort] = [await freePort(), await freePort()];
   const own = join(folder, String(port));
   let daemon: Daemon | null = await start();
   const client = new Redis({

@@ -1,23 +1,15 @@
 /** Servers of Redis with settings of the test's own: nodes of a cluster, sentinels, servers with TLS and users. */
 import { spawnSync } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
 
-const PORT_MIN = 20_000;
-const PORT_MAX = 32_000;
 const LOOK_EVERY_MS = 50;
 const TRUE_MS_MAX = 30_000;
 
 /** What a test says that is skipped; null: it runs. */
 export const missingRedis: string | null =
   spawnSync("redis-server", ["--version"]).status === 0 ? null : "redis-server is not on this machine";
-
-/** Below those of outgoing connections. */
-export function somePort(): number {
-  return randomInt(PORT_MIN, PORT_MAX);
-}
 
 /** `lines` are its configuration; it may write into it. */
 export function startRedisServer(

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Daemon } from "../../src/embedded/daemon.ts";
+import { freePort } from "../../src/embedded/port.ts";
 import { openAuthority } from "../rig/authority.ts";
 import { commandLine } from "../rig/command.ts";
 import { startProcess } from "../rig/process.ts";
-import { missingRedis, somePort, startRedisServer } from "../rig/redisserver.ts";
+import { missingRedis, startRedisServer } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { Client, mail } from "../rig/workspace.ts";
@@ -17,8 +18,8 @@ const PASSWORD = "p:a/s@s,word";
 const MAY = "~* &* +@all -@admin -@dangerous +info";
 
 describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
-  const tlsPort = somePort();
-  const clusterPort = somePort();
+  let tlsPort: number;
+  let clusterPort: number;
   let servers: Daemon[];
   let database: OwnDatabase;
   let sink: Sink;
@@ -41,11 +42,12 @@ describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
       ...["tls-auth-clients no", 'save ""', "user default off"],
       `user postrider on ">${PASSWORD}" ${MAY}`,
     ];
-    const adminPort = somePort();
+    [tlsPort, clusterPort] = [await freePort(), await freePort()];
+    const [adminPort, busPort] = [await freePort(), await freePort()];
     servers = await Promise.all([
       startRedisServer(join(folder, "one"), ["port 0", `tls-port ${tlsPort}`, ...secured]),
       startRedisServer(join(folder, "cluster"), [
-        ...[`port ${adminPort}`, `tls-port ${clusterPort}`, `cluster-port ${somePort()}`],
+        ...[`port ${adminPort}`, `tls-port ${clusterPort}`, `cluster-port ${busPort}`],
         ...["cluster-enabled yes", "tls-cluster yes", "cluster-announce-hostname localhost"],
         ...[`cluster-announce-tls-port ${clusterPort}`, "cluster-preferred-endpoint-type hostname"],
         ...[...secured, "user admin on nopass ~* &* +@all"],
