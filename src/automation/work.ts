@@ -10,6 +10,7 @@
  * keep; it stops, and says so.
  */
 
+import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 import { Counter, Histogram, SIZES } from "../meter.ts";
 import {
@@ -183,7 +184,7 @@ export class Worker {
   }
 
   async #giveUp(run: ClaimedRun, error: unknown): Promise<void> {
-    const reason = `its step cannot be kept: ${(error as Error).message}`;
+    const reason = `its step cannot be kept: ${messageOf(error)}`;
     const at = this.#parts.clock.now();
     await moveRuns(this.#parts.sql, [{ run, note: null, at, to: { kind: "end", state: "stopped", reason } }]);
   }

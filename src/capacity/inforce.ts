@@ -8,6 +8,7 @@
  * applied; so a change is made by `caps policy apply`, once, with an author.
  */
 import { statSync } from "node:fs";
+import { messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
 import type { Sql, Tx } from "../record/db/connect.ts";
 import type { Looks } from "../record/db/looks.ts";
@@ -102,7 +103,7 @@ async function policyOf({ version, text }: CapPolicyRow): Promise<Policy> {
 }
 
 function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 export type PolicyInForceParts = {

@@ -1,5 +1,6 @@
 /** A policy file as somebody wrote it: read, checked, and compared with another. Faults name the file and the place. */
 import { readFileSync, statSync } from "node:fs";
+import { codeOf, messageOf } from "../caught.ts";
 import { checkPolicy } from "./policy/check.ts";
 import { pathOfPolicy } from "./policy/shipped.ts";
 import type { Policy } from "./policy.ts";
@@ -15,7 +16,7 @@ export function readPolicyFile(named: string): { text: string; policy: Policy } 
     const text = readFileSync(path, "utf8");
     return { text, policy: parsePolicy(text) };
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
+    const [code, message] = [codeOf(error), messageOf(error)];
     throw new Error(`${path}: ${code === "ENOENT" ? "There is no such file." : message}`);
   }
 }

@@ -2,6 +2,7 @@
  * A study: one policy, or two, on many simulated workspaces of a scenario, and what came out. It is what the table, the
  * JSON file and the HTML report show. The same seeds meet each policy, so that they differ by nothing else.
  */
+import { messageOf } from "../caught.ts";
 import { dailyBand, type Measures, measure, pooledDelays } from "./measures.ts";
 import { checkPolicy } from "./policy/check.ts";
 import { type Measure, suspicion, weighed } from "./policy/evidence.ts";
@@ -224,7 +225,7 @@ function changed(policy: Policy, parameter: string, value: number): unknown {
   try {
     checkPolicy(copy);
   } catch (error) {
-    throw new Error(`With ${parameter}=${value}: ${error instanceof Error ? error.message : error}`);
+    throw new Error(`With ${parameter}=${value}: ${messageOf(error)}`);
   }
   return copy;
 }

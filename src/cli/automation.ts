@@ -1,6 +1,7 @@
 /** `postrider automation`: documents applied, automations listed and paused, their runs looked at and stopped. */
 import { readFileSync } from "node:fs";
 import { apply } from "../automation/apply.ts";
+import { messageOf } from "../caught.ts";
 import { isUuid } from "../ids.ts";
 import {
   AUTOMATIONS_MAX,
@@ -52,7 +53,7 @@ function readDocument(file: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new CommandError(`The file ${file} is not JSON: ${(error as Error).message}`);
+    throw new CommandError(`The file ${file} is not JSON: ${messageOf(error)}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { rename, rm, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
+import { codeOf, messageOf } from "../caught.ts";
 import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { DumpError, type DumpSummary, dump, restore } from "../record/db/dump.ts";
@@ -76,9 +77,9 @@ async function told(url: string, work: () => Promise<DumpSummary>): Promise<Dump
     return await work();
   } catch (error) {
     if (error instanceof DumpError) throw new CommandError(error.message);
-    const { code } = error as { code?: string };
+    const code = codeOf(error);
     if (code === "ENOENT" || code === "Z_DATA_ERROR" || code === "Z_BUF_ERROR")
-      throw new CommandError(`The backup cannot be read: ${(error as Error).message}.`);
+      throw new CommandError(`The backup cannot be read: ${messageOf(error)}.`);
     throw postgresTrouble(error, url) ?? error;
   }
 }

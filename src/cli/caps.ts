@@ -9,6 +9,7 @@ import { dayOf, suspiciousBursts } from "../capacity/policy/evidence.ts";
 import { unknownOf } from "../capacity/policy/health.ts";
 import { effective, type Override, type Policy } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
+import { messageOf } from "../caught.ts";
 import {
   type CapacityRow,
   countsOfAll,
@@ -238,7 +239,7 @@ export function readPolicyFile(path: string): Policy {
   try {
     return readPolicy(path);
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }
 

@@ -2,6 +2,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { csvRecords } from "../audience/csv.ts";
+import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
 import { type NewPostmasterDay, putPostmasterDays } from "../record/workspaces/evidence.ts";
@@ -62,7 +63,7 @@ function textOf(file: string): string {
     return readFileSync(file, "utf8");
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    throw new CommandError(`${file} cannot be read: ${(error as Error).message}.`);
+    throw new CommandError(`${file} cannot be read: ${messageOf(error)}.`);
   }
 }
 
@@ -71,7 +72,7 @@ function jsonRows(file: string, text: string): ImportedRow[] {
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    throw new CommandError(`${file} is not JSON: ${(error as Error).message}.`);
+    throw new CommandError(`${file} is not JSON: ${messageOf(error)}.`);
   }
   return (parsed as unknown[]).map((one, n) => {
     const place = `${file}, item ${n + 1}`;

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "commander";
 import { applyPolicy, BUILT_IN, policyAt, policyInForce } from "../capacity/inforce.ts";
 import { type Policy, policyVersion } from "../capacity/policy.ts";
 import { type PolicyDifference, policyDifferences, readPolicy } from "../capacity/policyfile.ts";
+import { messageOf } from "../caught.ts";
 import { findCapPolicy, listCapPolicies } from "../record/workspaces/cappolicies.ts";
 import { putShadow } from "../record/workspaces/shadow.ts";
 import type { Context } from "./context.ts";
@@ -116,6 +117,6 @@ export function readFile(path: string): Policy {
   try {
     return readPolicy(path);
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }

@@ -8,6 +8,7 @@ import { addTotals, type CapTotals, type Replay } from "../capacity/replay.ts";
 import { REPLAYED_DAYS_MAX, replayWorkspace } from "../capacity/replayed.ts";
 import { sayCount } from "../capacity/report/words.ts";
 import { shadowInForce } from "../capacity/shadow.ts";
+import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 import { busiestWorkspaces } from "../record/workspaces/caps.ts";
 import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
@@ -181,6 +182,6 @@ export function readFile(path: string): Policy {
   try {
     return readPolicy(path);
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }

@@ -25,6 +25,7 @@ import {
   type Skipped,
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
+import { codeOf, messageOf, syscallOf } from "../caught.ts";
 import { type Audience, findAudienceAnywhere } from "../record/contacts/audiences.ts";
 import { contactCommit } from "../record/contacts/commit.ts";
 import { holdContacts, listConsents } from "../record/contacts/contacts.ts";
@@ -150,13 +151,9 @@ export async function exportFile(
     if (file !== undefined) await pipeline(lines, createWriteStream(file));
     else await pipeline(process.stdout.isTTY ? shownLines(lines) : lines, process.stdout, { end: false });
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
+    const [code, message] = [codeOf(error), messageOf(error)];
     if (file === undefined && code === "EPIPE") return; // whoever listened has had enough
-    if (
-      file === undefined ||
-      !["open", "write", "close"].includes((error as { syscall?: string }).syscall ?? "")
-    )
-      throw error;
+    if (file === undefined || !["open", "write", "close"].includes(syscallOf(error) ?? "")) throw error;
     throw new CommandError(`${file} cannot be written: ${message}.`);
   }
 }
@@ -178,7 +175,7 @@ async function readColumns(file: string): Promise<{ names: string[]; end: number
     try {
       return { names: columnsOf(header), end: header.end, line: header.nextLine };
     } catch (error) {
-      throw new CommandError(`${file}: ${error instanceof Error ? error.message : error}.`);
+      throw new CommandError(`${file}: ${messageOf(error)}.`);
     }
   }
   throw new CommandError(`${file} is empty.`);

@@ -5,6 +5,7 @@ import { statfs } from "node:fs/promises";
 import { Cluster, type Redis } from "ioredis";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { BUILT_IN, policyFileFault, policyInForce } from "../capacity/inforce.ts";
+import { messageOf } from "../caught.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { ownNameTrouble } from "../delivery/namecheck.ts";
 import { daneFor } from "../delivery/receivers.ts";
@@ -72,7 +73,7 @@ async function shapingFile({ shapingFile: path }: Config): Promise<CheckResult> 
     const { rules } = readShapingFile(path).rules;
     return { what, state: "ok", detail: `${path} has ${rules.length} rules` };
   } catch (error) {
-    return { what, state: "fail", detail: error instanceof Error ? error.message : String(error) };
+    return { what, state: "fail", detail: messageOf(error) };
   }
 }
 
@@ -319,7 +320,7 @@ async function smarthost(config: Config): Promise<CheckResult> {
       ? { what, state: "fail", detail: `${refusal.phase}: ${refusal.text}` }
       : { what, state: "ok", detail: "accepts our connection and login" };
   } catch (error) {
-    return { what, state: "fail", detail: reason(error) };
+    return { what, state: "fail", detail: messageOf(error) };
   }
 }
 
@@ -440,8 +441,4 @@ function inTime<T>(promise: Promise<T>): Promise<T> {
     timer = setTimeout(() => reject(NO_ANSWER), ASK_MS_MAX);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error);
 }

@@ -1,6 +1,7 @@
 /** `postrider workspace move`: to another cell, live. */
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
+import { codeOf, messageOf } from "../caught.ts";
 import type { Config } from "../config.ts";
 import { cellsOf } from "../process/cells.ts";
 import { MoveError, type MovePhase, Mover, type MovingCell } from "../process/mover.ts";
@@ -42,9 +43,9 @@ export async function moveWorkspace(
     say(options, { id, cell: to, from: moved?.from ?? to, pause_ms: pauseMs && Math.round(pauseMs) }, text);
   } catch (error) {
     if (error instanceof MoveError || error instanceof Succeeded) throw new CommandError(error.message);
-    if ((error as { code?: string }).code === INSUFFICIENT_PRIVILEGE)
+    if (codeOf(error) === INSUFFICIENT_PRIVILEGE)
       throw new CommandError(
-        `A database role lacks a permission (${(error as Error).message}). A move needs roles that own the tables and may set session_replication_role, in both cells: see docs/cells.md.`,
+        `A database role lacks a permission (${messageOf(error)}). A move needs roles that own the tables and may set session_replication_role, in both cells: see docs/cells.md.`,
       );
     throw error;
   } finally {

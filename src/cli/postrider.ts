@@ -1,9 +1,10 @@
 #!/usr/bin/env node
+import { CommanderError } from "commander";
 /**
  * The `postrider` command. One line on stderr, and exit status 1 for bad input, 2 for bad usage, 69 for a store that
  * cannot be reached, 78 for bad settings.
  */
-import { CommanderError } from "commander";
+import { messageOf } from "../caught.ts";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "../process/unreachable.ts";
 import { complain } from "./print.ts";
@@ -27,9 +28,7 @@ function statusOf(error: unknown): number {
     if (error.exitCode === 0) return 0;
     return error.code === "commander.invalidArgument" ? 1 : USAGE_EXIT;
   }
-  complain(
-    error instanceof Error ? error.message || String((error as { code?: string }).code) : String(error),
-  );
+  complain(messageOf(error));
   if (error instanceof StoreUnreachable) return UNREACHABLE_EXIT;
   return error instanceof ConfigError ? CONFIG_EXIT : 1;
 }

@@ -1,5 +1,6 @@
 /** `postrider send-test`: sends one e-mail over the usual route and prints the SMTP conversation. */
 import { type Mailbox, parseMailbox } from "../address.ts";
+import { messageOf } from "../caught.ts";
 import type { Config } from "../config.ts";
 import { Signer } from "../delivery/signer.ts";
 import { readSmarthost } from "../delivery/smarthost.ts";
@@ -93,7 +94,7 @@ async function signFor(
 async function peersFor(config: Config, context: Context | null, domain: string): Promise<readonly Peer[]> {
   if (config.courier === "direct") {
     const clock = context?.clock ?? { now: Date.now, given: () => 0 };
-    const onFault = (error: unknown) => complain(error instanceof Error ? error.message : String(error));
+    const onFault = (error: unknown) => complain(messageOf(error));
     const found = await receiversOf(config, domain, { sql: context?.sql ?? null, clock, onFault });
     if (Array.isArray(found)) return found;
     throw new CommandError(`No host accepts mail for ${domain}: ${(found as { text: string }).text}`);

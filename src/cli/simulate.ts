@@ -27,6 +27,7 @@ import {
   withParameter,
 } from "../capacity/study.ts";
 import { checkScenario, type Scenario } from "../capacity/workload.ts";
+import { messageOf } from "../caught.ts";
 import { CommandError, print, printJson, table } from "./print.ts";
 
 const BAR_CHARS = 30;
@@ -208,6 +209,6 @@ function refusing<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }

@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { constants, gzipSync } from "node:zlib";
+import { codeOf } from "../caught.ts";
 import type { ConsoleAnswer } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 
@@ -87,7 +88,7 @@ function namesBelow(folder: string): string[] {
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if (codeOf(error) === "ENOENT") return [];
     throw error;
   }
 }

@@ -7,6 +7,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
+import { messageOf } from "../caught.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
@@ -626,31 +627,23 @@ class ContentGone extends Error {}
 const NO_ROOM = troubleOf("session", "BUSY", "attachments of other e-mails use all the memory for them");
 
 function uncomposed(error: unknown): string {
-  return `The e-mail could not be composed: ${(error as Error).message}`;
+  return `The e-mail could not be composed: ${messageOf(error)}`;
 }
 
 function unread(error: unknown): Reply {
-  return troubleOf(
-    "session",
-    "CONTENT_UNREAD",
-    `its attachments could not be read: ${(error as Error).message}`,
-  );
+  return troubleOf("session", "CONTENT_UNREAD", `its attachments could not be read: ${messageOf(error)}`);
 }
 
 function unknownOwner(error: unknown): Reply {
   return troubleOf(
     "session",
     "OWNER_UNREAD",
-    `the owner of the sender's domain could not be read: ${(error as Error).message}`,
+    `the owner of the sender's domain could not be read: ${messageOf(error)}`,
   );
 }
 
 function noReturnPath(error: unknown): Reply {
-  return troubleOf(
-    "session",
-    "RETURN_PATH_UNREAD",
-    `its return path could not be read: ${(error as Error).message}`,
-  );
+  return troubleOf("session", "RETURN_PATH_UNREAD", `its return path could not be read: ${messageOf(error)}`);
 }
 
 /** By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. */

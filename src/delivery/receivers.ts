@@ -2,6 +2,7 @@
 import { Resolver } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
+import { messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
 import { mayCarryTo, type Network } from "../networks.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -101,8 +102,6 @@ function authoritiesIn(file: string | null): SecureContext | null {
   try {
     return createSecureContext({ ca: [...rootCertificates, readFileSync(file, "utf8")] });
   } catch (error) {
-    throw new Error(
-      `DIRECT_CA_FILE: ${error instanceof Error ? error.message : error}. It must be a file with certificates (PEM).`,
-    );
+    throw new Error(`DIRECT_CA_FILE: ${messageOf(error)}. It must be a file with certificates (PEM).`);
   }
 }

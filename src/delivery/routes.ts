@@ -15,6 +15,7 @@
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
+import { codeOf, messageOf } from "../caught.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { stronger, type TlsNeed } from "../smtp/tlsneed.ts";
 import type { DaneFound, HostDane } from "../transport/dane.ts";
@@ -127,7 +128,7 @@ export class Routes {
     try {
       all = ranked(await this.#options.dns.resolveMx(domain));
     } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
+      const [code, message] = [codeOf(error), messageOf(error)];
       if (code === "ENOTFOUND") return final("NO_DOMAIN", `the domain ${domain} does not exist`, "5.1.2");
       if (code !== "ENODATA") return dnsFailed(domain, failureOf(code), code ?? message);
       all = [{ host: domain, rank: 0 }];
@@ -163,7 +164,7 @@ export class Routes {
     try {
       return (await this.#options.stsOf?.(domain)) ?? NO_STS;
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       return troubleOf(
         "session",
         "POLICY_UNREAD",
@@ -199,7 +200,7 @@ export class Routes {
           return { value: { kind: "addresses", addresses, keepMs }, keepMs, isFailure: false };
         if (all.length > 0) found = { ...found, value: { kind: "barred" } };
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException;
+        const code = codeOf(error);
         if (code !== "ENOTFOUND" && code !== "ENODATA")
           found = { value: { kind: failureOf(code) }, keepMs: NEGATIVE_KEEP_MS, isFailure: true };
       }

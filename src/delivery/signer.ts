@@ -6,6 +6,7 @@
  * key that is activated, retired or removed is known to every process within REFRESH_MS. Postgres is asked once per
  * domain in that time, however many mails wait.
  */
+import { messageOf } from "../caught.ts";
 import { type Sealer, UnusableKey } from "../domain/key.ts";
 import { upwards } from "../domain/owners.ts";
 import { type SigningKey, signed } from "../message/sign.ts";
@@ -47,7 +48,7 @@ export class Signer {
       return found.length === 0 ? message : await signed(message, found);
     } catch (error) {
       const trouble = error instanceof UnusableKey ? "KEY_UNUSABLE" : "KEY_UNREAD";
-      return troubleOf("session", trouble, `it could not be signed: ${(error as Error).message}`);
+      return troubleOf("session", trouble, `it could not be signed: ${messageOf(error)}`);
     }
   }
 

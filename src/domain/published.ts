@@ -3,6 +3,7 @@
  * function of the records found, in words for whoever keeps the zone.
  */
 import { createPublicKey, type KeyObject } from "node:crypto";
+import { codeOf } from "../caught.ts";
 import type { Algorithm } from "../rules/signing.ts";
 
 /** A character-string of DNS holds no more. */
@@ -48,7 +49,7 @@ export async function joinedTexts(name: string, askTxt: AskTxt): Promise<{ texts
   try {
     return { texts: (await askTxt(name)).map((strings) => strings.join("")) };
   } catch (error) {
-    const { code } = error as { code?: string };
+    const code = codeOf(error);
     if (code === "ENOTFOUND" || code === "ENODATA") return { texts: [] };
     return { isFound: false, isUnknown: true, says: `DNS gave no answer for ${name} (${code ?? error})` };
   }

@@ -2,6 +2,7 @@
  * Whether a name below a sender's domain leads where the operator takes reports, so that mail of the domain may have its
  * return path there: SPF is asked of that name, and counts for DMARC when it is below the domain in From.
  */
+import { codeOf } from "../caught.ts";
 import type { DnsFinding } from "./published.ts";
 
 const LABEL = "bounces";
@@ -49,7 +50,7 @@ export async function hostsOf(name: string, askMx: AskMx): Promise<string[] | nu
       .filter(Boolean)
       .sort();
   } catch (error) {
-    const { code } = error as { code?: string };
+    const code = codeOf(error);
     return code === "ENOTFOUND" || code === "ENODATA" ? [] : null;
   }
 }

@@ -7,6 +7,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { messageOf } from "../caught.ts";
 import { startMailbox } from "./mailbox.ts";
 import { onParentGone, report, type StoresReport } from "./parent.ts";
 import { startPostgres } from "./postgres.ts";
@@ -76,7 +77,7 @@ try {
   }
   report({ kind: "stores", stores });
 } catch (error) {
-  fail(error instanceof Error ? error.message : String(error));
+  fail(messageOf(error));
 }
 
 function fail(reason: string): void {

@@ -15,6 +15,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { codeOf } from "../caught.ts";
 import { ChildStartError } from "./child.ts";
 import { closeToOthers, makeFolder } from "./folder.ts";
 import { endProcess, type Identity, identify, stillRuns } from "./process.ts";
@@ -179,7 +180,7 @@ function readProcesses(file: string): Processes {
   try {
     return JSON.parse(readFileSync(file, "utf8")) as Processes;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return {}; // that run just left
+    if (codeOf(error) === "ENOENT") return {}; // that run just left
     if (!(error instanceof SyntaxError)) throw error;
     throw new ChildStartError(`${file} is damaged. If no Postrider runs in this folder, remove the file.`);
   }
@@ -199,7 +200,7 @@ function createWhole(file: string, text: string): boolean {
     linkSync(making, file);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
     return false;
   } finally {
     rmSync(making);

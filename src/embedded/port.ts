@@ -1,6 +1,7 @@
 /** Ports of this machine: one that is free now, and whether a given one is. */
 import { randomInt } from "node:crypto";
 import { type AddressInfo, createServer } from "node:net";
+import { codeOf } from "../caught.ts";
 
 const ATTEMPTS = 3;
 const PORT_MIN = 12_000;
@@ -33,7 +34,7 @@ export async function isPortFree(port: number, host: string): Promise<boolean> {
 }
 
 export function isPortTaken(error: unknown): boolean {
-  return (error as { code?: unknown }).code === "EADDRINUSE";
+  return codeOf(error) === "EADDRINUSE";
 }
 
 /** The address of this machine at which somebody who listens on `host` is reached, as it stands in a url. */

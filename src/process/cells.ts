@@ -3,6 +3,7 @@
  * has the stores of the settings. A workspace and all its rows are in one cell, and the records say in which.
  */
 import { readFileSync } from "node:fs";
+import { codeOf, messageOf } from "../caught.ts";
 import { type Config, ConfigError, loadConfig } from "../config.ts";
 
 /** The settings of a cell are those of the process with its own stores. */
@@ -66,7 +67,7 @@ function readJson(path: string, refuse: Refuse): unknown {
   } catch (error) {
     // what Node says of JSON repeats its text, and there are passwords in it
     if (error instanceof SyntaxError) return refuse("it is not valid JSON.");
-    const { code, message } = error as NodeJS.ErrnoException;
+    const [code, message] = [codeOf(error), messageOf(error)];
     return refuse(code === "ENOENT" ? "there is no such file." : `it cannot be read (${message}).`);
   }
 }

@@ -13,6 +13,7 @@
 import { randomUUID } from "node:crypto";
 import type { Keyring } from "../admission/keyring.ts";
 import type { Reservations } from "../admission/reserve.ts";
+import { codeOf, messageOf } from "../caught.ts";
 import { dropFence, isFenced, raiseFence } from "../record/cells/fence.ts";
 import {
   arrive,
@@ -183,7 +184,7 @@ export class Mover {
         if (!mayTryAgain(error)) throw error;
         if (n === TRIES_MAX)
           throw new MoveError(
-            `The workspace could not be switched: ${(error as Error).message}. It still works in ${source.name}. Run the command again, or undo the move with --abort.`,
+            `The workspace could not be switched: ${messageOf(error)}. It still works in ${source.name}. Run the command again, or undo the move with --abort.`,
           );
         await this.#parts.wait(TRY_AGAIN_MS);
         await this.#settleDown(run, source.sql, target.sql, tables);
@@ -219,7 +220,7 @@ export class Mover {
         clashes = 0;
       } catch (error) {
         // a row took the name that another had when that was copied: the other has changed since
-        if ((error as { code?: string }).code !== UNIQUE_VIOLATION || ++clashes > CLASHES_MAX) throw error;
+        if (codeOf(error) !== UNIQUE_VIOLATION || ++clashes > CLASHES_MAX) throw error;
         await catchUp(source, target, tables, run);
       }
   }
@@ -231,7 +232,7 @@ export class Mover {
       try {
         if ((await catchUp(source, target, tables, run)) < LAST_CHANGES_MAX / 4) return;
       } catch (error) {
-        if ((error as { code?: string }).code !== UNIQUE_VIOLATION || ++clashes > CLASHES_MAX) throw error;
+        if (codeOf(error) !== UNIQUE_VIOLATION || ++clashes > CLASHES_MAX) throw error;
       }
   }
 
@@ -316,6 +317,6 @@ const LOCK_TIMEOUT = "55P03";
 const DEADLOCK = "40P01";
 
 function mayTryAgain(error: unknown): boolean {
-  const { code } = error as { code?: string };
+  const code = codeOf(error);
   return error instanceof NotYet || [LOCK_TIMEOUT, DEADLOCK, UNIQUE_VIOLATION].includes(code ?? "");
 }

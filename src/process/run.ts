@@ -6,6 +6,7 @@ import { Session } from "node:inspector/promises";
 import { setPriority } from "node:os";
 import pino from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
+import { codeOf, messageOf } from "../caught.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
 import { onParentGone, report } from "../embedded/parent.ts";
 import { isPortTaken } from "../embedded/port.ts";
@@ -112,7 +113,7 @@ function errorOf(error: unknown): object {
   if (!(error instanceof Error)) return { message: withoutAddresses(String(error)) };
   const { name } = error;
   const [message, stack = ""] = [error.message, error.stack].map((text = "") => withoutAddresses(text));
-  const { code } = error as { code?: unknown };
+  const code = codeOf(error);
   const cause = error.cause === undefined ? undefined : errorOf(error.cause);
   return { type: name, message, ...(code !== undefined && { code }), stack, ...(cause && { cause }) };
 }
@@ -123,7 +124,7 @@ export function statusOf(error: unknown): number {
 }
 
 export function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (error instanceof WrongBinary) return message;
   if (/uWebSockets|@uwsjs/.test(message))
     return `uWebSockets.js has no binary for Node ${process.versions.node} on ${process.platform}-${process.arch}: use Node 20 or 22 (after a change of Node, run npm ci again).`;

@@ -4,6 +4,7 @@
  * and stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
  */
 import { fileURLToPath } from "node:url";
+import { messageOf } from "../caught.ts";
 import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { banner } from "../embedded/banner.ts";
 import { type Child, ChildStartError, startChild } from "../embedded/child.ts";
@@ -147,7 +148,7 @@ class Root {
     await Promise.all([api, end("deliver", DELIVER_STOP_MS_MAX), end("others", ROLE_STOP_MS_MAX)]);
     await end("stores", STORES_STOP_MS_MAX);
     // the next start deals with what cannot be ended
-    await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${reasonOf(error)}\n`));
+    await this.#endUnheld().catch((error: unknown) => process.stderr.write(`${messageOf(error)}\n`));
     this.#home.leave();
     process.exit(status);
   }
@@ -181,14 +182,14 @@ class Root {
     const { host, metricsPort: port, metricsToken: token } = this.#config;
     if (port === null) return null;
     const processes = () => [...this.#metricsUrls].map(([name, metricsUrl]) => ({ name, metricsUrl }));
-    const onFault = (error: unknown) => say(`The metrics could not be served: ${reasonOf(error)}`);
+    const onFault = (error: unknown) => say(`The metrics could not be served: ${messageOf(error)}`);
     try {
       const { startCollecting } = await import("./metrics.ts");
       const metrics = await startCollecting({ host, port, token, onFault }, processes);
       return `http://${reachable(host)}:${metrics.port}/metrics`;
     } catch (error) {
       throw new ChildStartError(
-        `The metrics cannot be served on ${host}, port ${port}: ${reasonOf(error)}. Set METRICS_PORT.`,
+        `The metrics cannot be served on ${host}, port ${port}: ${messageOf(error)}. Set METRICS_PORT.`,
       );
     }
   }
@@ -205,7 +206,7 @@ class Root {
       try {
         const urls = await Promise.all(NAMES.map((name, n) => this.#urlsOf(name, children[n] as Child)));
         for (const [n, name] of NAMES.entries())
-          this.#keep(name, children[n] as Child).catch((error: unknown) => this.fail(reasonOf(error)));
+          this.#keep(name, children[n] as Child).catch((error: unknown) => this.fail(messageOf(error)));
         return Object.assign({}, ...urls);
       } catch (error) {
         // somebody else may have taken a port between our look and its use
@@ -336,7 +337,7 @@ async function pickPorts(
 async function expectListenable(port: number, host: string): Promise<void> {
   const isFree = await isPortFree(port, host).catch((error: unknown) => {
     throw new ChildStartError(
-      `The API cannot listen on ${host}, port ${port}: ${reasonOf(error)}. Set HOST or PORT.`,
+      `The API cannot listen on ${host}, port ${port}: ${messageOf(error)}. Set HOST or PORT.`,
     );
   });
   if (!isFree)
@@ -391,10 +392,6 @@ async function missingAt(baseUrl: string): Promise<string> {
   }
 }
 
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 function after(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
@@ -407,7 +404,7 @@ function open(): Root {
   try {
     return new Root(loadConfig());
   } catch (error) {
-    process.stderr.write(`${reasonOf(error)}\n`);
+    process.stderr.write(`${messageOf(error)}\n`);
     process.exit(error instanceof ConfigError ? CONFIG_EXIT : 1);
   }
 }
@@ -419,4 +416,6 @@ const root = open();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => root.stop(0));
 root
   .start()
-  .catch((error: unknown) => root.fail(reasonOf(error), error instanceof ChildStartError ? error.status : 1));
+  .catch((error: unknown) =>
+    root.fail(messageOf(error), error instanceof ChildStartError ? error.status : 1),
+  );

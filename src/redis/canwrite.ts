@@ -1,5 +1,6 @@
 /** Whether Redis takes what it is told and keeps it: a full or read-only one, or one that evicts keys, does not. */
 import { Cluster } from "ioredis";
+import { messageOf } from "../caught.ts";
 import { mastersOf } from "./connect.ts";
 import { keyspace } from "./keyspace.ts";
 import type { RedisClient } from "./scripts.ts";
@@ -15,7 +16,7 @@ export async function canWrite(redis: RedisClient): Promise<string | null> {
     ]);
     return info.map(evictionTrouble).find((trouble) => trouble !== null) ?? null;
   } catch (error) {
-    const { message } = error as Error;
+    const message = messageOf(error);
     const [code = ""] =
       /^(?:OOM|READONLY|MISCONF|NOPERM|CLUSTERDOWN|LOADING|MASTERDOWN)\b/.exec(message) ?? [];
     if (code !== "") return `it accepts no writes (${code})`;

@@ -8,6 +8,7 @@
  * hold, nobody opens a connection under a limit: all of them have said it again soon.
  */
 
+import { messageOf } from "../caught.ts";
 import { keyspace } from "../redis/keyspace.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { loadScript } from "../redis/scripts.ts";
@@ -141,7 +142,7 @@ export class Rooms {
     const now = this.#options.now();
     if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
     this.#complainedAt = now;
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     const words =
       "limits to receivers are kept by each worker for itself, with its share, until Redis answers again";
     this.#onFault(new Error(`${words}: ${why}`));

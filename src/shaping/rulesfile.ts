@@ -4,6 +4,7 @@
  * away a changed file is in force all the same, and is kept when it is back.
  */
 import { readFileSync, statSync } from "node:fs";
+import { codeOf, messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { keepShaping, loadShaping } from "../record/mail/destinations.ts";
@@ -26,7 +27,7 @@ export function readShapingFile(path: string): { text: string; rules: ShapingRul
     const text = readFileSync(path, "utf8");
     return { text, rules: readShaping(text) };
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
+    const [code, message] = [codeOf(error), messageOf(error)];
     const why =
       code === "ENOENT"
         ? "There is no such file."
@@ -66,7 +67,7 @@ export class RulesFile {
         ? `The rules that were read on ${kept.readAt.toISOString()} stay in force.`
         : "No limits are in force.";
       this.#refused = String(error);
-      onFault(new Error(`${(error as Error).message} ${inForce} ${ADVICE}`));
+      onFault(new Error(`${messageOf(error)} ${inForce} ${ADVICE}`));
     }
   }
 
@@ -81,7 +82,7 @@ export class RulesFile {
     } catch (error) {
       // one that stays as it is is complained about once
       if (String(error) !== this.#refused)
-        onFault(new Error(`${(error as Error).message} The rules before it stay in force. ${ADVICE}`));
+        onFault(new Error(`${messageOf(error)} The rules before it stay in force. ${ADVICE}`));
       this.#refused = String(error);
     }
     await this.#keep();

@@ -1,6 +1,7 @@
 /** Checks that clients can trust the certificate of the submission ports: readable, with its key, in date, for our name. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 
 const DAYS_LEFT_MIN = 10;
@@ -32,6 +33,6 @@ export function certificateTrouble(
       return warns(`the certificate is not for ${ehloName} (EHLO_NAME)`);
     return null;
   } catch (error) {
-    return { isFatal: true, detail: error instanceof Error ? error.message : String(error) };
+    return { isFatal: true, detail: messageOf(error) };
   }
 }

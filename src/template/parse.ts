@@ -13,6 +13,7 @@ import {
   type TopLevelToken,
   TypeGuards,
 } from "liquidjs";
+import { messageOf } from "../caught.ts";
 import { prepare } from "./context.ts";
 import { TemplateFault, type TemplatePart } from "./fault.ts";
 import { type Dialect, rawFilter } from "./language.ts";
@@ -72,10 +73,6 @@ export function faultOf(error: unknown, part: TemplatePart): TemplateFault {
   // an error without a cause carries its place in its message
   const reason = cause ? messageOf(cause) : error.message.replace(/, line:\d+, col:\d+$/, "");
   return new TemplateFault(reason, { part, ...(line && column ? { line, column } : {}), missing });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 class LetterParser extends Parser {

@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { parseMailbox } from "../address.ts";
+import { messageOf } from "../caught.ts";
 import { type Clock, DAY_MS, HOUR_MS } from "../clock.ts";
 import { upwards } from "../domain/owners.ts";
 import { derivedId } from "../ids.ts";
@@ -116,7 +117,7 @@ export class ReportSender {
       await this.#send(due, now);
     } catch (error) {
       this.#parts.onFault(error);
-      await this.#again(due, now, error instanceof Error ? error.message : String(error));
+      await this.#again(due, now, messageOf(error));
     }
   }
 

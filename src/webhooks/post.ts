@@ -12,6 +12,7 @@ import {
 } from "node:http";
 import { request as requestTls, Agent as TlsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
+import { codeOf } from "../caught.ts";
 import { type EgressRules, hostOf, knownAddresses, portOf } from "./endpoint.ts";
 
 export const POST_MS_MAX = 15_000;
@@ -239,6 +240,6 @@ function wordsOf(error: NodeJS.ErrnoException): string {
 }
 
 function dnsWords(host: string, error: unknown): string {
-  const { code } = error as NodeJS.ErrnoException;
+  const code = codeOf(error);
   return code === "ENOTFOUND" || code === "ENODATA" ? `${host} has no address` : `DNS about ${host}: ${code}`;
 }

@@ -2,6 +2,7 @@
 import { Resolver } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { messageOf } from "../../caught.ts";
 import { type PrivateKey, readDomain, readKey, readSelector } from "../../domain/key.ts";
 import { runsWithStores } from "./runs.ts";
 import { ofWorkspace } from "./workspace.ts";
@@ -93,7 +94,7 @@ function readKeyFile(file: string): PrivateKey {
   try {
     return readKey(readFileSync(file, "utf8"));
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }
 

@@ -6,6 +6,7 @@ import type { Logger } from "pino";
 import type { BodyBudget } from "../../api/bodybudget.ts";
 import { defaultSender } from "../../audience/confirm.ts";
 import type { PolicyInForce } from "../../capacity/inforce.ts";
+import { codeOf, messageOf, syscallOf } from "../../caught.ts";
 import type { Clock } from "../../clock.ts";
 import { type Config, ConfigError } from "../../config.ts";
 import type { DomainDns } from "../../domain/records.ts";
@@ -69,7 +70,7 @@ export function resolverOf({ dnsServers }: Config): Resolver {
 
 /** A port that others have, or a setting such as a certificate. */
 export function notOpened(what: string, error: unknown, remedy: string): Error {
-  const words = `${what}: ${error instanceof Error ? error.message : error}. ${remedy}`;
-  const { syscall, code } = error as NodeJS.ErrnoException;
+  const words = `${what}: ${messageOf(error)}. ${remedy}`;
+  const [syscall, code] = [syscallOf(error), codeOf(error)];
   return syscall === "listen" ? Object.assign(new StartError(words), { code }) : new ConfigError(words);
 }

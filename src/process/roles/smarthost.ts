@@ -1,4 +1,5 @@
 /** Where a worker takes the mail to, judged before the stores are waited for. */
+import { messageOf } from "../../caught.ts";
 import { type Config, ConfigError } from "../../config.ts";
 import { readSmarthost } from "../../delivery/smarthost.ts";
 
@@ -24,6 +25,6 @@ export function asSettings<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw new ConfigError(error instanceof Error ? error.message : String(error));
+    throw new ConfigError(messageOf(error));
   }
 }

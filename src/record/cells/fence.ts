@@ -3,6 +3,7 @@
  * pays more than a comparison, and only in a cell that something leaves or comes to. What the triggers allow is decided by
  * the row of the move, in the transaction of each write (0044_moves.sql).
  */
+import { codeOf } from "../../caught.ts";
 import type { Sql } from "../db/connect.ts";
 import { quoted } from "./rows.ts";
 import type { MovedTable } from "./tables.ts";
@@ -120,7 +121,7 @@ async function untilLocked(sql: Sql, statements: readonly string[]): Promise<voi
       });
       return;
     } catch (error) {
-      if ((error as { code?: string }).code !== LOCK_TIMEOUT || n === TRIES_MAX) throw error;
+      if (codeOf(error) !== LOCK_TIMEOUT || n === TRIES_MAX) throw error;
       await new Promise((resolve) => setTimeout(resolve, LOCK_PAUSE_MS));
     }
   }

@@ -6,6 +6,7 @@
  * What is copied while nobody may write, the few late rows, waits in the row of the move: nothing in the new record works
  * with them before the workspace has arrived.
  */
+import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { Deadline, within } from "../db/groupcommit.ts";
 import { dayNumber, listPartitions, makePartition } from "../db/partitions.ts";
@@ -392,7 +393,7 @@ async function pack(tx: Tx, tables: readonly MovedTable[], workspaceId: string):
 const STATEMENT_TIMEOUT = "57014";
 
 function isTooSlow(error: unknown): boolean {
-  return error instanceof Deadline || (error as { code?: string }).code === STATEMENT_TIMEOUT;
+  return error instanceof Deadline || codeOf(error) === STATEMENT_TIMEOUT;
 }
 
 async function land(

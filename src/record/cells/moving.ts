@@ -1,3 +1,4 @@
+import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 
 /** What the fence says to whoever writes rows of a workspace that is moving to another cell. */
@@ -5,8 +6,7 @@ const MOVING = "23W01";
 
 /** Nothing was written; soon the workspace goes on, here or in another cell. */
 export function isMoving(error: unknown): boolean {
-  for (let one = error; one instanceof Error; one = one.cause)
-    if ((one as { code?: unknown }).code === MOVING) return true;
+  for (let one = error; one instanceof Error; one = one.cause) if (codeOf(one) === MOVING) return true;
   return false;
 }
 

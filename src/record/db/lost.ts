@@ -1,3 +1,5 @@
+import { codeOf } from "../../caught.ts";
+
 /**
  * What an error says about a statement whose answer was lost: that it was certainly not done, or that nobody knows. Of a
  * transaction nothing is done before its commit was sent; of a connection that Postgres never let in, nothing at all.
@@ -26,7 +28,7 @@ const TOO_SLOW = new Set(["57014", "55P03", "40P01", "40001", "53100", "53200", 
 /** null: the error is about something else than a store that does not answer. */
 export function fateOf(error: unknown): "not done" | "unknown" | null {
   if (!(error instanceof Error)) return null;
-  const { code = "" } = error as Error & { code?: unknown };
+  const code = codeOf(error) ?? "";
   if (isRefusal(error)) return TOO_SLOW.has(error.code) ? "not done" : null;
   const isOfConnection =
     lost.has(error) || error.name === "PostgresError" || CONNECTION_CODES.test(String(code));

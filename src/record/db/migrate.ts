@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
+import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
 
@@ -40,7 +41,7 @@ export async function migrate(
       if (isMissing(file, applied)) await apply(sql, file, listener);
     await makePartitions(sql, now);
   } catch (error) {
-    throw (error as { code?: string }).code === INSUFFICIENT_PRIVILEGE ? notOwner(error as Error) : error;
+    throw codeOf(error) === INSUFFICIENT_PRIVILEGE ? notOwner(error as Error) : error;
   }
 }
 
@@ -102,7 +103,7 @@ async function untilLocked<T>(work: () => Promise<T>, onWait: () => void): Promi
     try {
       return await work();
     } catch (error) {
-      if ((error as { code?: string }).code !== LOCK_TIMEOUT) throw error;
+      if (codeOf(error) !== LOCK_TIMEOUT) throw error;
       if (waits === 0) onWait();
       await new Promise((resolve) => setTimeout(resolve, LOCK_PAUSE_MS));
     }

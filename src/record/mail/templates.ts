@@ -2,6 +2,7 @@
  * Saved templates and their versions. A template is named by its id or by the external id its caller chose; a change
  * adds a version, and the newest are kept.
  */
+import { codeOf } from "../../caught.ts";
 import { isUuid } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { PAGE_BYTES_MAX, type Page } from "./read.ts";
@@ -101,7 +102,7 @@ export async function amendTemplate(
       return { kind: "amended", id: whole.id };
     });
   } catch (error) {
-    if ((error as { code?: string }).code === UNIQUE_VIOLATION) return { kind: "taken" };
+    if (codeOf(error) === UNIQUE_VIOLATION) return { kind: "taken" };
     throw error;
   }
 }

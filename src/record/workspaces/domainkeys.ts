@@ -4,6 +4,7 @@
  * locked row of their domain: locks on the keys themselves would miss one that is just being inserted.
  */
 
+import { codeOf } from "../../caught.ts";
 import type { Algorithm } from "../../rules/signing.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { lockDomains, nameDomain } from "./domains.ts";
@@ -44,7 +45,7 @@ export async function insertDomainKey(
     });
     return "inserted";
   } catch (error) {
-    const { code } = error as { code?: string };
+    const code = codeOf(error);
     if (code === UNIQUE_VIOLATION) return "taken";
     if (code === FOREIGN_KEY_VIOLATION) return "unknown workspace";
     throw error;
