@@ -11,9 +11,9 @@ const COMPOSE = read("docker-compose.yml");
 const KUBERNETES = read("ops/kubernetes/postrider.yaml");
 const UNIT = read("ops/systemd/postrider@.service");
 
-/** Of Node, of the images of Postgres and Redis, and what Compose puts into URLs. */
+/** Of Node, of OpenTelemetry, of the images of Postgres and Redis, and what Compose puts into URLs. */
 const NOT_OURS =
-  /^(?:NODE_\w+|PG\w+|POSTGRES_(?!DATA_FOLDER)\w+|OWNER_PASSWORD|SERVING_PASSWORD|REDIS_PASSWORD)$/;
+  /^(?:NODE_\w+|OTEL_\w+|PG\w+|POSTGRES_(?!DATA_FOLDER)\w+|OWNER_PASSWORD|SERVING_PASSWORD|REDIS_PASSWORD)$/;
 const WORKER_ENDS_WITHIN_S = 30;
 
 function settingsNamed(text: string): string[] {
