@@ -25,7 +25,7 @@ export function cellsOf(config: Config): readonly Cell[] | null {
   const refuse = (why: string): never => {
     throw new ConfigError(`CELLS_FILE ${path}: ${why}`);
   };
-  const { home, cells } = objectOf(readJson(path, refuse), "the file", ["home", "cells"], refuse);
+  const { home, cells } = objectOf(readJson(path, refuse), "the file", ["$schema", "home", "cells"], refuse);
   const named = objectOf(cells, "`cells`", null, refuse);
   const names = Object.keys(named);
   if (names.length > CELLS_MAX) refuse(`it has ${names.length} cells: at most ${CELLS_MAX} are served.`);

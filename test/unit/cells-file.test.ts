@@ -1,7 +1,8 @@
 /** CELLS_FILE: each cell has stores of its own, home has those of the settings, and what is wrong is said without a password. */
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Compile } from "typebox/schema";
 import { expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { cellNamed, cellsOf } from "../../src/process/cells.ts";
@@ -90,4 +91,33 @@ test("a file that is not there is named", () => {
   expect(() => cellsOf(settings({ CELLS_FILE: "/nowhere/cells.json" }))).toThrow(
     "CELLS_FILE /nowhere/cells.json: there is no such file.",
   );
+});
+
+test("editors accept and refuse what is read and refused", () => {
+  const schema = Compile(JSON.parse(readFileSync("ops/cells.schema.json", "utf8")));
+  const example = /```json\n([^`]*"home"[^`]*)```/.exec(readFileSync("docs/cells.md", "utf8"))?.[1] ?? "";
+  const good = [
+    JSON.parse(example),
+    { $schema: "./cells.schema.json", home: "east", cells: { east: {} } },
+    { home: "east", cells: { east: {}, west: WEST } },
+  ];
+  for (const contents of good) {
+    expect(read(contents)).not.toBeNull();
+    expect(schema.Errors(contents)[1]).toEqual([]);
+  }
+  const bad = [
+    [],
+    { cells: { east: {} } },
+    { home: "east", cells: [] },
+    { home: "east", cells: {} },
+    { home: "East!", cells: { "East!": {} } },
+    { home: "east", cells: { east: {} }, shards: 2 },
+    { home: "east", cells: { east: {}, west: { ...WEST, url: "x" } } },
+    { home: "east", cells: { east: {}, west: { database_url: WEST.database_url } } },
+    { home: "east", cells: { east: {}, west: { ...WEST, database_url: "mysql://u:secret@db2/x" } } },
+  ];
+  for (const contents of bad) {
+    expect(() => read(contents)).toThrow(`CELLS_FILE ${file}: `);
+    expect([contents, schema.Check(contents)]).toEqual([contents, false]);
+  }
 });
