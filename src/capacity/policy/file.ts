@@ -131,8 +131,12 @@ export const PolicyFile = Type.Object(
       {
         bounce: share("Bounce rate."),
         complaint: share("Complaint rate."),
-        shrinks: count(1, 100, "As many shrinks within `within_days` pause as well."),
-        within_days: count(1, 30, "The days within which shrinks add up."),
+        shrinks: count(
+          1,
+          100,
+          "That many shrinks within `within_days`, the present one included, pause as well.",
+        ),
+        within_days: count(1, 30, "For how many days a shrink is counted for `shrinks`."),
       },
       {
         ...strict,
