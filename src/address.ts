@@ -151,6 +151,8 @@ const GIVEN = new Set(GIVEN_HEADERS.map((name) => name.toLowerCase()));
  */
 const BARRED_X =
   /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-|smtpapi$|msys-|mc-)/;
+/** To Amazon SES, commands in the name of its customer; to Exchange, what it has found out itself. */
+const OPERATORS_X = /^x-(?:ses-(?!message-tags$)|ms-exchange-organization-)/;
 
 /** In words, for whoever gave another. */
 export const HEADERS_GIVEN = `\`X-...\`, \`List-...\`, ${GIVEN_HEADERS.map((name) => `\`${name}\``).join(", ")}`;
@@ -159,7 +161,13 @@ export const HEADERS_GIVEN = `\`X-...\`, \`List-...\`, ${GIVEN_HEADERS.map((name
 export function headerGivable(name: string): boolean {
   const lower = name.toLowerCase();
   if (headerReserved(name)) return false;
-  return GIVEN.has(lower) || lower.startsWith("list-") || (lower.startsWith("x-") && !BARRED_X.test(lower));
+  if (lower.startsWith("x-")) return !BARRED_X.test(lower) && !OPERATORS_X.test(lower);
+  return GIVEN.has(lower) || lower.startsWith("list-");
+}
+
+/** Only the operator may say this to a smarthost. Callers set it for the service that they sent by before. */
+export function headerIsOperators(name: string): boolean {
+  return OPERATORS_X.test(name.toLowerCase());
 }
 
 /** Fields that are written here and nowhere else: a caller cannot set them. */

@@ -6,7 +6,7 @@
  * counts as one of To.
  */
 import { createHash } from "node:crypto";
-import { headerReserved, identity, MARK_FIELD, parseMailbox } from "../address.ts";
+import { headerIsOperators, headerReserved, identity, MARK_FIELD, parseMailbox } from "../address.ts";
 import { textOfBytes } from "../message/charset.ts";
 import { decodeWords } from "../message/encodedwords.ts";
 import { addressesIn, type HeaderField, valuesOf } from "./fields.ts";
@@ -149,7 +149,7 @@ function headersOf(fields: readonly HeaderField[]): { headers?: Record<string, s
   const headers = new Map<string, [string, string]>();
   for (const { name, value } of fields) {
     const lower = name.toLowerCase();
-    if (READ_FIELDS.has(lower)) continue;
+    if (READ_FIELDS.has(lower) || headerIsOperators(name)) continue;
     const kept = lower === "message-id" ? CLIENT_ID_FIELD : name;
     if (headerReserved(kept)) {
       if (lower.startsWith("x-postrider-") && lower !== MARK_FIELD.toLowerCase())

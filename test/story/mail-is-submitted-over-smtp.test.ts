@@ -208,6 +208,13 @@ test("the client's Message-ID is kept beside that of the engine", async () => {
   });
 });
 
+test("commands to the service that was used before are removed", async () => {
+  const fields =
+    "X-SES-Configuration-Set: main\nX-MS-Exchange-Organization-SCL: -1\nX-SES-Message-Tags: a=b\n";
+  const email = await stored(await answered("one@example.net", `${HEAD}${fields}\nThanks`));
+  expect(email).toMatchObject({ headers: { "X-SES-Message-Tags": "a=b" } });
+});
+
 test("what the API refuses is refused in its words", async () => {
   const refusals: [string, string, string][] = [
     [

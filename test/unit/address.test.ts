@@ -340,6 +340,7 @@ describe("header fields", () => {
     for (const name of [
       "X-Entity-Ref-ID",
       "x-pm-tag",
+      "X-SES-Message-Tags",
       "List-Unsubscribe",
       "in-reply-to",
       "Feedback-ID",
@@ -364,6 +365,9 @@ describe("header fields", () => {
       "X-SMTPAPI",
       "X-MSYS-API",
       "X-MC-BccAddress",
+      "X-SES-Source-ARN",
+      "x-ses-configuration-set",
+      "X-MS-Exchange-Organization-SCL",
       "Foo",
       "constructor",
       "__proto__",
