@@ -4,7 +4,7 @@
  * far away leaves.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -21,7 +21,7 @@ let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "keeper"], stage);
+  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
   ws = await engine.workspace("pro", { cap_hour: 10_000, cap_day: 10_000 });
 });
 afterAll(async () => {
@@ -37,17 +37,19 @@ test("no caller hears of the keeper", async () => {
     expect(status).toBe(200);
     ids.push(...body.data.map(({ id }) => id));
   }
-  const answers = new Map<number, number>();
+  let moved = 0;
+  const failures: unknown[] = [];
   const patch = async (): Promise<void> => {
     for (let n = 0; n < PATCHES_EACH; n++) {
       const id = ids[Math.floor(Math.random() * ids.length)];
-      const { status } = await ws.client.call("PATCH", `/emails/${id}`, { scheduled_at: soon() });
-      answers.set(status, (answers.get(status) ?? 0) + 1);
+      const { status, body } = await ws.client.call("PATCH", `/emails/${id}`, { scheduled_at: soon() });
+      if (status === 200) moved++;
+      else if (status !== 422) failures.push(body);
     }
   };
   await Promise.all(Array.from({ length: CALLERS }, patch));
-  expect([...answers.keys()].filter((status) => status !== 200 && status !== 422)).toEqual([]);
-  expect(answers.get(200)).toBeGreaterThan(0);
+  expect(failures).toEqual([]);
+  expect(moved).toBeGreaterThan(0);
   const scheduled = () => engine.sql`select 1 from due where workspace_id = ${ws.id} limit 1`;
   await expect.poll(async () => (await scheduled()).length, { timeout: PATIENCE_MS }).toBe(0);
   const bagged = await engine.sql<{ id: string; count: number }[]>`
