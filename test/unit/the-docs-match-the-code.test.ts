@@ -98,6 +98,18 @@ test("links lead to pages that are there, and the README to each of them", () =>
   expect(PAGES.filter((page) => page.startsWith("docs/") && !readme.includes(`](${page})`))).toEqual([]);
 });
 
+test("files that are named are there", () => {
+  const named = PAGES.flatMap((page) => words(text(page)).map((path) => ({ page, path })));
+  const ofTable = rowsOf(section("CONTRIBUTING.md", "## How to add"))
+    .flatMap(([, sources]) => words(sources))
+    .map((path) => ({ page: "CONTRIBUTING.md", path: `src/${path}` }));
+  const missing = [...named, ...ofTable]
+    .filter(({ path }) => FILE.test(path) && !existsSync(join(ROOT, path)))
+    .map(({ page, path }) => `${page}: ${path}`);
+  expect(missing).toEqual([]);
+});
+const FILE = /^(src|test|docs|ops|caps|console|lua|bench)\/[\w./-]+$/;
+
 test("links to a part of a page name a heading that is there", () => {
   const dead = PAGES.flatMap((page) =>
     [...text(page).matchAll(/\]\(([^)#:]*)#([^)]+)\)/g)]
