@@ -86,6 +86,14 @@ test("the chart is that of the published figures", async () => {
   await expect(chart).toMatchFileSnapshot(join(ROOT, "docs/throughput.svg"));
 });
 
+test("every metric is told of", () => {
+  const declared = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts"))
+    .flatMap((file) => text(`src/${file}`).match(/(?<=")postrider_[a-z_]+(?=")/g) ?? []);
+  expect(declared.length).toBeGreaterThan(20);
+  expect(declared.filter((name) => !text("docs/metrics.md").includes(`\`${name}`))).toEqual([]);
+});
+
 test("links lead to pages that are there, and the README to each of them", () => {
   const dead = PAGES.flatMap((page) =>
     [...text(page).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)]
