@@ -6,10 +6,10 @@ import { Chart } from "../parts/chart.tsx";
 import { Area, Choice, Form, Text, textOf } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
-import { capital, count, plain } from "../words.ts";
+import { capital, count } from "../words.ts";
 
 type Scenario = { name: string; scenario: { description: string; days: number } };
-type Measured = { typical: number | null; low: number | null; high: number | null; worst: number | null };
+type ToldMeasure = { name: string; says: string; typical: string; range: string; worst: string };
 type Day = {
   day: string;
   cap: number;
@@ -24,7 +24,7 @@ type Change = { bin: number; capDay: number; level: string; reason: string };
 type Outcome = {
   name: string;
   version: string;
-  measures: Record<string, Measured>;
+  told: ToldMeasure[];
   band: { low: number; middle: number; high: number }[];
   shown: { days: Day[]; changes: Change[] };
 };
@@ -113,7 +113,7 @@ function Results({ scenario, summary, days, runs, outcomes }: Simulation) {
   );
 }
 
-function Outcomes({ shown: { days, changes }, band, measures }: Outcome) {
+function Outcomes({ shown: { days, changes }, band, told }: Outcome) {
   const labels = useMemo(() => days.map(({ day }) => day), [days]);
   const caps = useMemo(
     () => [
@@ -149,7 +149,6 @@ function Outcomes({ shown: { days, changes }, band, measures }: Outcome) {
     ],
     [days],
   );
-  const told = Object.entries(measures).filter(([, { worst }]) => worst !== null);
   return (
     <>
       <div class="halves">
@@ -182,24 +181,14 @@ function Outcomes({ shown: { days, changes }, band, measures }: Outcome) {
       <Table
         label="Measures"
         rows={told}
-        keyOf={([name]) => name}
+        keyOf={({ name }) => name}
         columns={[
-          { name: "Measure", cell: ([name]) => capital(plain(name)) },
-          { name: "Typical", numeric: true, cell: ([, { typical }]) => sayMeasure(typical) },
-          {
-            name: "95%",
-            numeric: true,
-            wide: true,
-            cell: ([, { low, high }]) => `${sayMeasure(low)} to ${sayMeasure(high)}`,
-          },
-          { name: "At worst", numeric: true, cell: ([, { worst }]) => sayMeasure(worst) },
+          { name: "Measure", cell: ({ says }) => capital(says) },
+          { name: "Typical", numeric: true, cell: ({ typical }) => typical },
+          { name: "95% interval", numeric: true, wide: true, cell: ({ range }) => range },
+          { name: "At worst", numeric: true, cell: ({ worst }) => worst },
         ]}
       />
     </>
   );
-}
-
-function sayMeasure(value: number | null): string {
-  if (value === null) return "–";
-  return Number.isInteger(value) ? count(value) : value.toFixed(value < 1 ? 3 : 1);
 }

@@ -1,6 +1,8 @@
 /** One study, on a thread of its own: it computes for seconds. */
 import { parentPort, workerData } from "node:worker_threads";
-import { plainStudy } from "./report/plain.ts";
+import { readableStudy } from "./report/plain.ts";
 import { type Setup, study } from "./study.ts";
 
-study(workerData as Setup, null, null, () => {}).then((found) => parentPort?.postMessage(plainStudy(found)));
+study(workerData as Setup, null, null, () => {}).then((found) =>
+  parentPort?.postMessage(readableStudy(found)),
+);
