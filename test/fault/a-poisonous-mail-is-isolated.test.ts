@@ -26,23 +26,23 @@ async function die(engine: Engine, workspaceId: string): Promise<void> {
 test("a bag that ends three workers is split into ones, and a mail that ends three more fails visibly", async () => {
   const api = await startEngine(["api"], stage);
   const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
-  const { body } = await ws.client.post<{ data: { id: string }[] }>("/emails/batch", Array(3).fill(mail()));
+  const ids = await ws.client.send(Array(3).fill(mail()));
   for (let n = 0; n < 3; n++) await die(api, ws.id);
 
   // the fourth worker splits the bag; one of the three mails ends three more
   const [bag] = await api.sql<{ claims: number }[]>`select claims from bag where workspace_id = ${ws.id}`;
   expect(bag?.claims).toBe(3);
-  const [poison] = body.data as [{ id: string }];
+  const poison = ids[0] as string;
   await api.sql`delete from bag where workspace_id = ${ws.id}`;
   await api.sql`insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, claims)
-    select ${ws.id}, gen_random_uuid(), 0, array[id], 1, now() - interval '1 minute', case when id = ${poison.id} then 3 else 0 end
+    select ${ws.id}, gen_random_uuid(), 0, array[id], 1, now() - interval '1 minute', case when id = ${poison} then 3 else 0 end
     from email where workspace_id = ${ws.id}`;
   await api.sql`update email e set bag_id = b.id from bag b
     where b.workspace_id = e.workspace_id and e.id = any(b.email_ids) and e.workspace_id = ${ws.id}`;
   const worker = await startEngine(["deliver", "keeper"], stage);
   expect(await settled(api.sql, ws.id, 30_000)).toEqual({ delivered: 2, failed: 1 });
   const { body: failed } = await ws.client.get<{ last_event: string; events: { detail?: string }[] }>(
-    `/emails/${poison.id}`,
+    `/emails/${poison}`,
   );
   expect(failed.last_event).toBe("failed");
   expect(failed.events.at(-1)?.detail).toContain("workers ended");
@@ -53,7 +53,7 @@ test("a bag that ends three workers is split into ones, and a mail that ends thr
 test("the bag is split by whoever takes it for the fourth time", async () => {
   const api = await startEngine(["api"], stage);
   const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
-  await ws.client.post("/emails/batch", Array(3).fill(mail()));
+  await ws.client.send(Array(3).fill(mail()));
   for (let n = 0; n < 3; n++) await die(api, ws.id);
   await api.sql`update bag set created_at = now() - interval '1 minute' where workspace_id = ${ws.id}`;
   const worker = await startEngine(["deliver", "keeper"], stage);

@@ -39,12 +39,9 @@ const startWorker = () =>
 async function underWayAgain(): Promise<{ straggler: string; others: string[] }> {
   stage.sink.turn({ dotDelayMs: 400 });
   const to = [STRAGGLER, ...Array.from({ length: DEFERRED }, (_, n) => `once-451+${n}@example.net`)];
-  const { body } = await ws.client.post<{ data: { id: string }[] }>(
-    "/emails/batch",
-    to.map((address) => mail({ to: address })),
-  );
+  const ids = await ws.client.send(to.map((address) => mail({ to: address })));
   await stage.sink.ledger.received(CONNECTIONS, (taken) => !taken.to.includes(STRAGGLER));
-  const [straggler, ...others] = body.data.map(({ id }) => `${id}@example.com`) as [string, ...string[]];
+  const [straggler, ...others] = ids.map((id) => `${id}@example.com`) as [string, ...string[]];
   return { straggler, others };
 }
 

@@ -47,10 +47,7 @@ test(
 async function holdsOut(mails: number, dotDelayMs: number): Promise<void> {
   const ws = await others.workspace();
   stage.sink.turn({ dotDelayMs });
-  const { body } = await ws.client.post<{ data: { id: string }[] }>(
-    "/emails/batch",
-    Array(mails).fill(mail()),
-  );
+  const ids = await ws.client.send(Array(mails).fill(mail()));
   await expect.poll(() => stage.sink.openConnections, { interval: 10 }).toBeGreaterThan(0);
   // nothing is noted yet: the first answer comes some time after the first final dot
   toPostgres.stall();
@@ -62,6 +59,6 @@ async function holdsOut(mails: number, dotDelayMs: number): Promise<void> {
   toPostgres.flow();
   await expect.poll(() => worker.isRunning(), { timeout: 20_000 }).toBe(false);
   expect(await settled(others.sql, ws.id, 5_000)).toEqual({ delivered: mails });
-  const messageIds = body.data.map(({ id }) => `${id}@example.com`);
+  const messageIds = ids.map((id) => `${id}@example.com`);
   expect(stage.sink.ledger.compare(messageIds)).toMatchObject({ missing: [], repeated: [] });
 }

@@ -45,6 +45,12 @@ export class Client {
   post<T>(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<T>> {
     return this.call("POST", path, body, headers);
   }
+  /** A batch, all of which is accepted: its ids. */
+  async send(mails: readonly object[]): Promise<string[]> {
+    const { status, body } = await this.post<{ data: { id: string }[] }>("/emails/batch", mails);
+    if (status !== 200) throw new Error(`a batch was answered ${status}: ${JSON.stringify(body)}`);
+    return body.data.map(({ id }) => id);
+  }
   async call<T>(
     method: string,
     path: string,
