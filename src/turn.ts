@@ -1,6 +1,29 @@
-/** Lets what else waits for this thread have its turn, between two pieces of work that belong together. */
+/** After so much work of some, the others that wait for a turn have it after what else the event loop has to do. */
+const WORK_MS = 10;
+
+/** When the first of those who have their turn in this round of the loop had it; null: nobody has yet. */
+let roundBegan: number | null = null;
+
+/**
+ * Lets what else waits for this thread have its turn, between two pieces of work that belong together. All who ask share
+ * one round of the event loop, so that many of them hold it no longer than one.
+ */
 export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  return new Promise((resolve) => setImmediate(goOn, resolve));
+}
+
+function goOn(resolve: () => void): void {
+  if (roundBegan === null) {
+    roundBegan = performance.now();
+    // the first of the next round
+    setImmediate(endRound);
+  }
+  if (performance.now() - roundBegan < WORK_MS) resolve();
+  else setImmediate(goOn, resolve);
+}
+
+function endRound(): void {
+  roundBegan = null;
 }
 
 /** Fresh memory costs a turn about 5 ms for so much. */

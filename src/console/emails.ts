@@ -3,7 +3,7 @@ import { parseMailbox } from "../address.ts";
 import { isUuid } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { loadAttachment } from "../record/mail/bagleases.ts";
+import { readAttachment } from "../record/mail/attachments.ts";
 import { mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { findEmail, type WholeEmail } from "../record/mail/read.ts";
 import { reasonOf } from "../rules/reason.ts";
@@ -120,8 +120,9 @@ async function attachmentsOf(
   if (!request.takeRoom(COPIES * (attached + (html?.length ?? 0) + (plain?.length ?? 0))))
     throw deny("service_unavailable", "There is no room for this e-mail now. Try again in 1 second.");
   return Promise.all(
-    refs.map(async ({ filename, hash, content_type, content_id }) => {
-      const content = await loadAttachment(sql, workspace.id, hash);
+    refs.map(async (ref) => {
+      const { filename, content_type, content_id } = ref;
+      const content = await readAttachment(sql, workspace.id, ref);
       if (!content) throw deny("not_found", `The attachment ${filename} is no longer kept.`);
       return { filename, content, contentType: content_type, contentId: content_id };
     }),

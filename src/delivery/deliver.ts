@@ -21,12 +21,12 @@ import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
+import { readAttachment } from "../record/mail/attachments.ts";
 import {
   adoptUnnamed,
   type Claimed,
   claimBag,
   type HeldBag,
-  loadAttachment,
   loadOpen,
   narrowBag,
   type OpenEmail,
@@ -546,8 +546,9 @@ export class Deliverer {
 
   async #attachments(workspaceId: string, refs: readonly AttachmentRef[]): Promise<Attachment[]> {
     return Promise.all(
-      refs.map(async ({ filename, hash, content_type, content_id }) => {
-        const content = await loadAttachment(this.#parts.sql, workspaceId, hash);
+      refs.map(async (ref) => {
+        const { filename, content_type, content_id } = ref;
+        const content = await readAttachment(this.#parts.sql, workspaceId, ref);
         if (!content) throw new ContentGone(`the content of ${filename} is gone`);
         return { filename, content, contentType: content_type, contentId: content_id };
       }),

@@ -193,9 +193,3 @@ function lockHeld(sql: Sql | Tx, held: readonly HeldBag[]) {
       on b.workspace_id = h.workspace_id and b.id = h.id and b.token = h.token
     order by b.workspace_id, b.id for update of b`;
 }
-
-export async function loadAttachment(sql: Sql, workspaceId: string, hash: string): Promise<Buffer | null> {
-  const [row] = await sql<{ content: Buffer }[]>`
-    select content from attachment where workspace_id = ${workspaceId} and hash = decode(${hash}, 'hex')`;
-  return row?.content ?? null;
-}
