@@ -20,6 +20,8 @@ import { insertDomainKey } from "../src/record/workspaces/domainkeys.ts";
 import { connectRedis } from "../src/redis/connect.ts";
 import type { RedisClient } from "../src/redis/scripts.ts";
 import type { Overrides } from "../src/rules/plans.ts";
+import type { AskLoop, LoopAnswer, LoopReport } from "../test/rig/loopdelay.ts";
+import { preloads } from "../test/rig/process.ts";
 import { openProxy } from "../test/rig/proxy.ts";
 import type { Endings } from "./endings.ts";
 import { Meter, type Watched } from "./meter.ts";
@@ -40,6 +42,10 @@ const AMPLE: Overrides = {
 
 export type RoleName = "api" | "deliver" | "automate" | "inbound" | "submission" | "webhooks" | "keeper";
 export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
+export type WatchedRole = Role & {
+  /** How long its event loop was held since this was asked last. */
+  loop(): Promise<LoopReport>;
+};
 export type Workspace = { id: string; handle: string; key: string };
 
 export type Bench = {
@@ -53,6 +59,8 @@ export type Bench = {
   folder: string;
   endings: Endings;
   role(name: RoleName, env?: Record<string, string>): Promise<Role>;
+  /** The watch itself costs a thousand wakings a second: what it costs elsewhere is not to be measured beside it. */
+  watchedRole(name: RoleName): Promise<WatchedRole>;
   /** A process of the bench itself, plain JavaScript; it says `{kind: "ready"}` when it serves. */
   program(name: string, script: string, env?: Record<string, string>): Promise<Role>;
   workspace(limits?: Overrides): Promise<Workspace>;
@@ -103,7 +111,7 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
   };
   const running: Watched[] = [];
 
-  async function start(name: string, args: string[], more: Record<string, string>): Promise<Role> {
+  async function start(name: string, args: string[], more: Record<string, string>) {
     signal.throwIfAborted();
     const port = await freePort();
     const child = spawn(process.execPath, args, {
@@ -120,7 +128,12 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
       running.splice(running.indexOf(entry), 1);
     });
     await untilReady(name, child);
-    return { ...entry, url: `http://127.0.0.1:${port}`, stop };
+    return { ...entry, url: `http://127.0.0.1:${port}`, stop, child };
+  }
+
+  function startRole(name: RoleName, flags: readonly string[], more: Record<string, string>) {
+    const script = fileURLToPath(new URL("../dist/cli/postrider.js", import.meta.url));
+    return start(name, [...nodeFlags([name]), ...flags, script, "serve", "--role", name], more);
   }
 
   return {
@@ -134,10 +147,17 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     keyring,
     folder,
     endings,
-    role: (name, more = {}) => {
-      const script = fileURLToPath(new URL("../dist/cli/postrider.js", import.meta.url));
-      const flags = [...nodeFlags([name]), ...profiling(circumstances.profiles, name)];
-      return start(name, [...flags, script, "serve", "--role", name], more);
+    role: (name, more = {}) => startRole(name, profiling(circumstances.profiles, name), more),
+    async watchedRole(name) {
+      const flags = [...preloads({ watchesLoop: true }).execArgv, ...profiling(circumstances.profiles, name)];
+      const { child, ...role } = await startRole(name, flags, {});
+      const loop = async () => {
+        const answered = once(child, "message");
+        child.send({ kind: "loop?" } satisfies AskLoop);
+        const [{ report }] = (await answered) as [LoopAnswer];
+        return report;
+      };
+      return { ...role, loop };
     },
     program: (name, script, more = {}) =>
       start(name, [...nodeFlags(["deliver"]), fileURLToPath(new URL(script, import.meta.url))], more),
