@@ -12,7 +12,19 @@ import { expect, test } from "vitest";
  * rank 0 is one part: small files without I/O that may know each other, and know nothing else.
  */
 const RANKS = [
-  /* 0 */ ["config", "ids", "clock", "address", "turn", "schemafault", "meter", "trace", "caught", "rules"],
+  /* 0 */ [
+    "config",
+    "ids",
+    "clock",
+    "address",
+    "turn",
+    "schemafault",
+    "meter",
+    "trace",
+    "caught",
+    "priority",
+    "rules",
+  ],
   /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression", "shaping"],
   /* 3 */ ["submit", "outcome", "capacity", "audience", "transport", "webhooks"],

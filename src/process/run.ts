@@ -10,6 +10,7 @@ import { codeOf, messageOf } from "../caught.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
 import { onParentGone, report } from "../embedded/parent.ts";
 import { isPortTaken } from "../embedded/port.ts";
+import { YIELDING } from "../priority.ts";
 import type { Role } from "../rules/roles.ts";
 import { withoutAddresses } from "./lifelog.ts";
 import type { Serving } from "./serve.ts";
@@ -17,8 +18,7 @@ import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 
 /** Roles whose work may wait while the machine is busy: events are told later, and mail is sent now. */
-const YIELDING: readonly Role[] = ["webhooks"];
-const YIELDING_PRIORITY = 10;
+const YIELDING_ROLES: readonly Role[] = ["webhooks"];
 
 /** Each role bounds its own end, in five seconds unless a delivery is still to be written. */
 const STOP_MS_MAX = 30_000;
@@ -45,7 +45,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     survive(log);
     const onProgress = (line: string) => report({ kind: "progress", line });
     const serving = await serve(config, roles, log, null, onProgress);
-    if (roles.every((role) => YIELDING.includes(role))) yieldToOthers(log);
+    if (roles.every((role) => YIELDING_ROLES.includes(role))) yieldToOthers(log);
     untilStopped(serving, log, onParentGone);
     const { stop: _, ...ports } = serving;
     log.info(ports, "serving");
@@ -73,7 +73,7 @@ async function giveBackMemory(): Promise<void> {
 
 function yieldToOthers(log: pino.Logger): void {
   try {
-    setPriority(YIELDING_PRIORITY);
+    setPriority(YIELDING);
   } catch (error) {
     log.warn({ err: error }, "the priority of this process could not be lowered");
   }

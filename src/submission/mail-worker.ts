@@ -1,9 +1,11 @@
 /** The thread that reads large messages. Attachments are handed over in shared memory, not copied. */
 import { parentPort } from "node:worker_threads";
+import { HELPING, lowerThread } from "../priority.ts";
 import { readMail } from "./mail.ts";
 import type { ReadingDone, ReadingWork } from "./mailreader.ts";
 import { Malformed } from "./malformed.ts";
 
+lowerThread(HELPING);
 parentPort?.on("message", ({ blocks, envelope }: ReadingWork) => {
   parentPort?.postMessage(read(Buffer.concat(blocks), envelope));
 });

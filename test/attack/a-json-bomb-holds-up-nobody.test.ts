@@ -2,6 +2,7 @@
  * Bodies that are cheap to write and dear to parse, to keep or to hand over, most of them in a field that nobody reads.
  * The event loop of the api is asked for the work it did in one turn, since this machine may stand still for others.
  */
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BOMBS, type Bomb, pathOf } from "../rig/bombs.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
@@ -55,3 +56,14 @@ test("the neighbour sends as before while they come", async () => {
   // the server library reads each of them for as long as it finds its buffer full
   expect((await api.loop()).workedMsMax).toBeLessThan(texts.length * WORKED_MS_MAX);
 });
+
+test.runIf(process.platform === "linux")(
+  "the thread that parses them goes behind the one that serves",
+  () => {
+    const niceOf = (stat: string) => Number(stat.split(") ").at(-1)?.split(" ")[16]);
+    const read = (path: string) => niceOf(readFileSync(`/proc/${api.pid}/${path}/stat`, "utf8"));
+    const threads = readdirSync(`/proc/${api.pid}/task`).map((id) => read(`task/${id}`));
+    const served = read(`task/${api.pid}`);
+    expect(threads.filter((nice) => nice !== served)).toEqual([served + 5]);
+  },
+);
