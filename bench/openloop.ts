@@ -13,7 +13,12 @@ const NO_ANSWER = { status: 0, body: "" };
 /** Timers are this coarse: what has become due since the last look is sent at once. */
 const LOOK_EVERY_MS = 2;
 
-export type Shot = { url: string; key: string; method: "GET" | "POST" | "PUT" | "DELETE"; body: string | null };
+export type Shot = {
+  url: string;
+  key: string;
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  body: string | null;
+};
 /** Status 0: it was given up without an answer, after `waitMs`. */
 export type Hit = { status: number; body: string; waitMs: number };
 export type Arrivals = {

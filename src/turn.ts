@@ -1,7 +1,7 @@
-/** After so much work of some, the others that wait for a turn have it after what else the event loop has to do. */
+/** After so much work of some, the others have their turn in the next round of the event loop. */
 const WORK_MS = 10;
 
-/** When the first of those who have their turn in this round of the loop had it; null: nobody has yet. */
+/** When the work of this round began; null: nobody has worked yet. */
 let roundBegan: number | null = null;
 
 /**
@@ -10,6 +10,17 @@ let roundBegan: number | null = null;
  */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(goOn, resolve));
+}
+
+/** The same before a piece of work that may take some ms; null: it may begin now, since this round has time for it. */
+export function turnIfLate(): Promise<void> | null {
+  if (roundBegan === null) {
+    roundBegan = performance.now();
+    // what took turns comes next, and belongs to the same round
+    setImmediate(() => setImmediate(endRound));
+    return null;
+  }
+  return performance.now() - roundBegan < WORK_MS ? null : turn();
 }
 
 function goOn(resolve: () => void): void {

@@ -12,7 +12,7 @@ import { answeredBefore, type EventCommit, type EventEntry } from "../record/aut
 import { placeContact } from "../record/contacts/contacts.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
-import { jsonbBytes } from "../rules/jsonb.ts";
+import { isJsonbOver } from "../rules/jsonb.ts";
 import { patterned } from "../schemafault.ts";
 import { visibleAudience } from "./audiences.ts";
 import { checker, missingField } from "./check.ts";
@@ -214,19 +214,12 @@ function identityOf(email: string): string {
 /** null: none were given. */
 function jsonOf(given: Record<string, unknown> | undefined, field: string): string | null {
   if (given === undefined) return null;
-  const properties = JSON.stringify(given);
-  const bytes = Buffer.byteLength(properties);
-  if (bytes > PROPERTIES_BYTES_MAX)
-    throw refuse(
-      "validation_error",
-      `The \`${field}\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, not ${bytes}.`,
-    );
-  if (jsonbBytes(given as Json, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
+  if (isJsonbOver(given, PROPERTIES_BYTES_MAX))
     throw refuse(
       "validation_error",
       `The \`${field}\` field must have at most ${PROPERTIES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,
     );
-  return properties;
+  return JSON.stringify(given);
 }
 
 function isFields(body: Json | undefined): body is { [name: string]: Json } {

@@ -6,15 +6,13 @@ import { createHash } from "node:crypto";
 import { deserialize } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { Unavailable } from "../admission/unavailable.ts";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 import { noteDecoded } from "./attachment.ts";
 import { giveSlabs } from "./bodymemory.ts";
 import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
 import type { Done, ParseMemory, ParseWork, Reading } from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
-/** How long the main thread takes over parsed items before it gives the event loop a turn. */
-const TAKE_OVER_MS_MAX = 5;
 const HEAP_MB_MAX = 512;
 /** The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. */
 const WORKER = new URL("../../dist/api/json-worker.js", import.meta.url);
@@ -45,8 +43,9 @@ export class JsonParser {
   }
 
   parse(body: Body): ParsedBody | Promise<ParsedBody> {
-    if (body.size <= MAIN_THREAD_BYTES_MAX) return parseHere(body);
-    return this.#queue(body).then(takeOver);
+    if (body.size > MAIN_THREAD_BYTES_MAX) return this.#queue(body).then(takeOver);
+    const late = turnIfLate();
+    return late ? late.then(() => parseHere(body)) : parseHere(body);
   }
 
   async close(): Promise<void> {
@@ -140,12 +139,9 @@ async function takeOver(done: Done): Promise<ParsedBody> {
   if (done.kind !== "json") return done;
   const { length, items, decoded, digest } = done;
   const values: Json[] = [];
-  let until = performance.now() + TAKE_OVER_MS_MAX;
   for (const item of items) {
-    if (performance.now() > until) {
-      await turn();
-      until = performance.now() + TAKE_OVER_MS_MAX;
-    }
+    const late = turnIfLate();
+    if (late) await late;
     values.push(deserialize(item));
   }
   for (const { item, attachment, decoded: one } of decoded) {

@@ -19,7 +19,7 @@ import { DAY_MS } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
 import type { Head, Shown } from "../rules/email.ts";
-import { jsonbBytes } from "../rules/jsonb.ts";
+import { isJsonbOver } from "../rules/jsonb.ts";
 import { isStreamName, type MailStream, streamNamed } from "../rules/stream.ts";
 import { patterned } from "../schemafault.ts";
 import type { RenderedEmail } from "../template/render.ts";
@@ -210,7 +210,7 @@ function checkContent({ html, text, template }: SendEmail, at: string): void {
       );
   }
   const variables = template?.variables;
-  if (variables && jsonbBytes(variables, VARIABLES_BYTES_MAX) > VARIABLES_BYTES_MAX)
+  if (variables && isJsonbOver(variables, VARIABLES_BYTES_MAX))
     throw refuse(
       "validation_error",
       `The \`${at}template.variables\` field must have at most ${VARIABLES_BYTES_MAX} bytes as JSON, with all numbers written out in full.`,

@@ -1,17 +1,14 @@
 /**
  * Turns drafts into e-mails: those that name a template are rendered, before anything is reserved for them. The
- * templates of a request are loaded together and share one budget. The event loop gets a turn between two e-mails.
+ * templates of a request are loaded together and share one budget. Others have their turn between two e-mails.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, type RenderedEmail, renderLetter } from "../template/render.ts";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 import { type Draft, type WrittenEmail, writeLetter } from "./letter.ts";
 import { Refusal, refuse } from "./problem.ts";
-
-/** Of those without a template, then others have their turn. */
-const WRITE_MS_MAX = 10;
 
 /** `onRefused` hears which draft cannot be written; what it throws ends the request. */
 export async function writeLetters(
@@ -22,17 +19,15 @@ export async function writeLetters(
   const budget = new RenderBudget(drafts[0]?.sender.now ?? 0);
   const versions = await fetchVersions(templates, drafts, budget);
   const written: WrittenEmail[] = [];
-  let until = performance.now() + WRITE_MS_MAX;
   for (const [n, draft] of drafts.entries()) {
+    const late = turnIfLate();
+    if (late) await late;
     try {
       written.push(writeLetter(draft, fill(draft, versions, budget)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       onRefused(n, error);
     }
-    if (n + 1 === drafts.length || !(draft.body.template || performance.now() > until)) continue;
-    await turn();
-    until = performance.now() + WRITE_MS_MAX;
   }
   return written;
 }

@@ -14,14 +14,12 @@ import type { NewEmail } from "../record/mail/emails.ts";
 import type { Happening } from "../rules/filters.ts";
 import type { SubmitOwn } from "../submit.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 import type { Move } from "./advance.ts";
 import { writeLetter } from "./letter.ts";
 import type { CompiledAutomation } from "./plans.ts";
 
 const TAG_ENTRY_BYTES = 500;
-/** How long letters are written before others get their turn on this thread. */
-const TURN_MS_MAX = 10;
 const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
 
 export type EffectParts = {
@@ -85,12 +83,9 @@ export class Effects {
       refs.length === 0 ? new Map<string, Shelved>() : await this.#parts.templates.fetch(workspaceId, refs);
     let written: StepEmail[] = [];
     let bytes = 0;
-    let began = performance.now();
     for (const send of sends) {
-      if (performance.now() - began >= TURN_MS_MAX) {
-        await turn();
-        began = performance.now();
-      }
+      const late = turnIfLate();
+      if (late) await late;
       const { run } = send.runInHand;
       const letter = this.#write(send, saved);
       if ("reason" in letter) {

@@ -6,7 +6,7 @@
  * or by a consent record in place of that. At most one confirmation mail a day is asked for, and three in all until one
  * is answered. An archived contact is not there, except for being added again, unsubscribed and erased.
  */
-import { jsonbBytes } from "./jsonb.ts";
+import { isJsonbOver } from "./jsonb.ts";
 
 export const PROPERTIES_BYTES_MAX = 16_384;
 export const TAGS_MAX = 200;
@@ -224,7 +224,7 @@ function edit(
 ): ChangedContact {
   const { contact } = held;
   const properties = merged(contact.properties, fields.properties);
-  if (fields.properties && jsonbBytes(properties, PROPERTIES_BYTES_MAX) > PROPERTIES_BYTES_MAX)
+  if (fields.properties && isJsonbOver(properties, PROPERTIES_BYTES_MAX))
     return {
       kind: "too much",
       field: "properties",

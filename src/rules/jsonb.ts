@@ -1,17 +1,40 @@
 /** JSON of callers as Postgres keeps it in a jsonb: there a number has all of its digits, and 1e308 has 309. */
 
-/** Its bytes as compact JSON with such numbers; infinite when one of them is beyond what a number can hold. */
-export function jsonbBytes(value: unknown, most: number): number {
-  const bytes = Buffer.byteLength(JSON.stringify(value));
-  return bytes > most ? bytes : bytes + digitsMoreIn(value);
+/** Whether it has more bytes as compact JSON with such numbers. Takes no longer for what is a thousand times as long. */
+export function isJsonbOver(value: unknown, most: number): boolean {
+  return leftAfter(value, most) < 0;
 }
 
-function digitsMoreIn(value: unknown): number {
-  if (typeof value === "number") return digitsMoreOf(value);
-  if (value === null || typeof value !== "object") return 0;
-  let digits = 0;
-  for (const name of Object.keys(value)) digits += digitsMoreIn((value as Record<string, unknown>)[name]);
-  return digits;
+/** What is left of so many bytes; negative as soon as that is certain. */
+function leftAfter(value: unknown, bytes: number): number {
+  if (typeof value === "string") return value.length > bytes ? -1 : bytes - bytesOf(value);
+  if (typeof value === "number") return bytes - bytesOf(value) - digitsMoreOf(value);
+  if (value === null || typeof value !== "object") return bytes - bytesOf(value ?? null);
+  return Array.isArray(value) ? leftAfterItems(value, bytes) : leftAfterFields(value, bytes);
+}
+
+function leftAfterItems(items: readonly unknown[], bytes: number): number {
+  // a bracket or comma before each, and the bracket at the end
+  let left = bytes - Math.max(1, items.length) - 1;
+  for (let n = 0; n < items.length && left >= 0; n++) left = leftAfter(items[n], left);
+  return left;
+}
+
+function leftAfterFields(object: object, bytes: number): number {
+  let left = bytes - 2;
+  let isFirst = true;
+  for (const name in object) {
+    const value = (object as Record<string, unknown>)[name];
+    if (value === undefined) continue;
+    left = leftAfter(value, leftAfter(name, left) - (isFirst ? 1 : 2)); // the colon, and the comma before
+    if (left < 0) return left;
+    isFirst = false;
+  }
+  return left;
+}
+
+function bytesOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
 }
 
 /** Than the number has in JSON: `1.5e-7` is `0.00000015`. */

@@ -4,6 +4,7 @@
  */
 import { Worker } from "node:worker_threads";
 import type { MessageBytes } from "../smtp/messagebytes.ts";
+import { turnIfLate } from "../turn.ts";
 import { readMail, type SubmittedMail } from "./mail.ts";
 import { Malformed } from "./malformed.ts";
 
@@ -26,7 +27,11 @@ export class MailReader {
 
   /** Rejects with `Malformed`. The bytes of a large message are gone afterwards. */
   async read(message: MessageBytes, envelope: readonly string[]): Promise<SubmittedMail> {
-    if (message.length <= AT_ONCE_BYTES_MAX) return readMail(message.whole(), envelope);
+    if (message.length <= AT_ONCE_BYTES_MAX) {
+      const late = turnIfLate();
+      if (late) await late;
+      return readMail(message.whole(), envelope);
+    }
     const mail = await new Promise<SubmittedMail>((resolve, reject) => {
       this.#waiting.push({ work: { blocks: message.blocks(), envelope }, resolve, reject });
       this.#next();

@@ -10,7 +10,7 @@ import {
   type VersionRef,
   type VersionText,
 } from "../record/mail/templates.ts";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 import { type Compiled, compile } from "./compile.ts";
 import { TemplateFault } from "./fault.ts";
 import { COMPILE_UNITS_MAX } from "./meter.ts";
@@ -59,8 +59,9 @@ export class TemplateCache {
     if (unread.length > 0) {
       const read = await within(readVersions(this.#sql, workspaceId, unread), this.#timeoutMs);
       for (const version of read) {
+        const late = turnIfLate();
+        if (late) await late;
         known.set(keyOf(version), this.#take(keyOf(version)) ?? this.#compile(version));
-        await turn();
       }
     }
     for (const compiled of known.values())
