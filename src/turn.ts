@@ -3,12 +3,14 @@ const WORK_MS = 10;
 
 /** When the work of this round began; null: nobody has worked yet. */
 let roundBegan: number | null = null;
+let waiting = 0;
 
 /**
  * Lets what else waits for this thread have its turn, between two pieces of work that belong together. All who ask share
  * one round of the event loop, so that many of them hold it no longer than one.
  */
 export function turn(): Promise<void> {
+  waiting++;
   return new Promise((resolve) => setImmediate(goOn, resolve));
 }
 
@@ -16,8 +18,7 @@ export function turn(): Promise<void> {
 export function turnIfLate(): Promise<void> | null {
   if (roundBegan === null) {
     roundBegan = performance.now();
-    // what took turns comes next, and belongs to the same round
-    setImmediate(() => setImmediate(endRound));
+    setImmediate(endRoundAfterTurns);
     return null;
   }
   return performance.now() - roundBegan < WORK_MS ? null : turn();
@@ -29,8 +30,18 @@ function goOn(resolve: () => void): void {
     // the first of the next round
     setImmediate(endRound);
   }
-  if (performance.now() - roundBegan < WORK_MS) resolve();
-  else setImmediate(goOn, resolve);
+  if (performance.now() - roundBegan >= WORK_MS) {
+    setImmediate(goOn, resolve);
+    return;
+  }
+  waiting--;
+  resolve();
+}
+
+/** Those who waited for a turn have it next, and share the round with what came before them. */
+function endRoundAfterTurns(): void {
+  if (waiting > 0) setImmediate(endRound);
+  else endRound();
 }
 
 function endRound(): void {
