@@ -6,7 +6,8 @@
  * Promises: 56 characters of lower-case base32, which survive a change of letter case; nobody without the server's secret
  * can write one, and one that a receiver was given says nothing about any other mail, recipient or workspace.
  */
-import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from "node:crypto";
+import { hkdfSync, timingSafeEqual } from "node:crypto";
+import { ShortHmac } from "./hmac.ts";
 import { BASE32 } from "./ids.ts";
 
 /** Which copy of which mail: `place` counts the recipients of the envelope from 0. */
@@ -37,21 +38,25 @@ const HANDLES = HANDLE_LETTERS.length ** HANDLE_CHARS;
 const VALUE_OF = new Map([...BASE32].map((letter, value) => [letter, value]));
 
 export class ReturnPathKey {
-  readonly #key: KeyObject;
+  readonly #key: ShortHmac;
+  /** Written anew for each path. */
+  readonly #bytes = Buffer.alloc(PATH_BYTES);
 
   constructor(serverSecret: string) {
-    this.#key = createSecretKey(Buffer.from(hkdfSync("sha256", serverSecret, "", "return paths", KEY_BYTES)));
+    this.#key = new ShortHmac(
+      new Uint8Array(hkdfSync("sha256", serverSecret, "", "return paths", KEY_BYTES)),
+    );
   }
 
   /** The local part for a copy that is sent at `now`. */
   write({ handle, emailId, place }: Copy, now: number): string {
     if (place > PLACE_MAX) throw new RangeError(`a mail has no recipient ${place}`);
-    const bytes = Buffer.alloc(PATH_BYTES);
+    const bytes = this.#bytes;
     bytes.writeUIntBE(numberOf(handle), 0, HANDLE_BYTES);
     bytes.write(emailId.replaceAll("-", ""), HANDLE_BYTES, "hex");
     bytes.writeUInt8(place, PLACE_AT);
     bytes.writeUInt16BE(Math.floor(now / DAY_MS) + LIFE_DAYS, EXPIRY_AT);
-    this.#macOf(bytes).copy(bytes, MAC_AT, 0, MAC_BYTES);
+    this.#key.sign(bytes, MAC_AT);
     return toBase32(bytes);
   }
 
@@ -59,8 +64,9 @@ export class ReturnPathKey {
     const text = localPart.toLowerCase();
     if (!PATH.test(text)) return { kind: "foreign" };
     const bytes = fromBase32(text);
-    if (!timingSafeEqual(this.#macOf(bytes).subarray(0, MAC_BYTES), bytes.subarray(MAC_AT)))
-      return { kind: "foreign" };
+    const signed = Buffer.from(bytes);
+    this.#key.sign(signed, MAC_AT);
+    if (!timingSafeEqual(signed.subarray(MAC_AT), bytes.subarray(MAC_AT))) return { kind: "foreign" };
     if (bytes.readUInt16BE(EXPIRY_AT) < Math.floor(now / DAY_MS)) return { kind: "expired" };
     return {
       kind: "copy",
@@ -70,10 +76,6 @@ export class ReturnPathKey {
         place: bytes.readUInt8(PLACE_AT),
       },
     };
-  }
-
-  #macOf(bytes: Buffer): Buffer {
-    return createHmac("sha256", this.#key).update(bytes.subarray(0, MAC_AT)).digest();
   }
 }
 
@@ -108,19 +110,22 @@ function handleOf(number: number): string {
   return handle;
 }
 
+const DIGITS = Buffer.from(BASE32, "latin1");
+const written = Buffer.alloc(PATH_CHARS);
+
 function toBase32(bytes: Buffer): string {
-  let text = "";
   let bits = 0;
   let held = 0;
-  for (const byte of bytes) {
-    held = ((held << 8) | byte) & 0xfff;
+  let at = 0;
+  for (let n = 0; n < PATH_BYTES; n++) {
+    held = ((held << 8) | (bytes[n] as number)) & 0xfff;
     bits += 8;
     while (bits >= 5) {
       bits -= 5;
-      text += BASE32.charAt((held >> bits) & 31);
+      written[at++] = DIGITS[(held >> bits) & 31] as number;
     }
   }
-  return text;
+  return written.toString("latin1");
 }
 
 function fromBase32(text: string): Buffer {

@@ -23,6 +23,7 @@ const RANKS = [
     "trace",
     "caught",
     "priority",
+    "hmac",
     "rules",
   ],
   /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks"],

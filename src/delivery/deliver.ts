@@ -474,7 +474,7 @@ export class Deliverer {
     }
     const open = openRecipients(people.recipients, email.marks);
     const to = open.map(({ address }) => address);
-    const envelope = { from: from.address, to, utf8: needsUtf8(letter) };
+    const utf8 = needsUtf8(letter);
     const rewriting = toWireInTurns(signed);
     const wire = rewriting instanceof Promise ? await rewriting : rewriting;
     const sender = senderOf(bag, email);
@@ -484,9 +484,14 @@ export class Deliverer {
     figures.begin(open);
     const span = beginAttempt(bag, email);
     const replies =
-      writer === null
-        ? await courier.send(envelope, wire, permit, sender)
-        : await this.#sendEach(email, { ...envelope, writer }, wire, permit, sender);
+      writer !== null && to.length > 1
+        ? await this.#sendEach(email, { writer, to, utf8 }, wire, permit, sender)
+        : await courier.send(
+            { from: writer?.(email.id, email.marks.indexOf("o"), attemptedAt) ?? from.address, to, utf8 },
+            wire,
+            permit,
+            sender,
+          );
     figures.end(open, replies);
     if (span) endAttempt(span, replies);
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
@@ -506,13 +511,6 @@ export class Deliverer {
     sender: MailSender,
   ): Promise<Reply[]> {
     const { courier, clock } = this.#parts;
-    if (to.length === 1)
-      return courier.send(
-        { from: writer(id, marks.indexOf("o"), clock.now()), to, utf8 },
-        wire,
-        permit,
-        sender,
-      );
     const places = [...marks].flatMap((mark, place) => (mark === "o" ? [place] : []));
     const send = async (n: number): Promise<Reply> => {
       const from = writer(id, places[n] as number, clock.now());

@@ -22,7 +22,7 @@ export type ReturnPathsParts = {
   domain: string;
 };
 
-type Known = { handle: string; domain: string; at: number };
+type Known = { writer: PathWriter; at: number };
 
 /** Writes the return path of each recipient of one mail. */
 export type PathWriter = (emailId: string, place: number, now: number) => string;
@@ -39,7 +39,7 @@ export class ReturnPaths {
   writer(workspaceId: string, fromDomain: string): PathWriter | Promise<PathWriter> {
     const name = `${workspaceId} ${fromDomain}`;
     const known = this.#known.get(name);
-    if (known && performance.now() - known.at < KEPT_MS) return this.#writerOf(known);
+    if (known && performance.now() - known.at < KEPT_MS) return known.writer;
     return this.#load(name, workspaceId, fromDomain);
   }
 
@@ -48,14 +48,14 @@ export class ReturnPaths {
     const { sql, domain } = this.#parts;
     const found = await within(returnPathOf(sql, workspaceId, upwards(fromDomain)), LOAD_MS_MAX);
     const own = found.domain === null ? domain : returnPathName(found.domain);
-    const known = { handle: found.handle, domain: own, at };
+    const known = { writer: this.#writerOf(found.handle, own), at };
     this.#known.delete(name);
     this.#known.set(name, known);
     if (this.#known.size > KEPT_MAX) this.#known.delete(this.#known.keys().next().value as string);
-    return this.#writerOf(known);
+    return known.writer;
   }
 
-  #writerOf({ handle, domain }: Known): PathWriter {
+  #writerOf(handle: string, domain: string): PathWriter {
     const { key } = this.#parts;
     return (emailId, place, now) => `${key.write({ handle, emailId, place }, now)}@${domain}`;
   }
