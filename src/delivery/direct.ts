@@ -98,6 +98,9 @@ export function directCourier(settings: DirectSettings, shaping: Shaping, parts:
   });
 }
 
+/** Where a mail goes, or why it goes nowhere. */
+type Way = Destination | Reply;
+
 export class Direct implements Courier {
   readonly carriesTo = "receivers";
   readonly #options: DirectOptions;
@@ -156,6 +159,32 @@ export class Direct implements Courier {
   async send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]> {
     const danger = dangerOf(envelope);
     if (danger) return envelope.to.map(() => danger);
+    const replies =
+      envelope.to.length === 1
+        ? await this.#sendToOne(envelope, message, permit, sender)
+        : await this.#sendToAll(envelope, message, permit, sender);
+    if (this.#options.counter) this.#count(this.#options.counter, envelope, replies);
+    return replies;
+  }
+
+  /** Most mail: nothing is waited for that is there. */
+  async #sendToOne(
+    envelope: Envelope,
+    message: Buffer,
+    permit: Permit,
+    sender: MailSender,
+  ): Promise<Reply[]> {
+    const found = this.#wayOf(domainOf(envelope.to[0] as string), sender);
+    const way = found instanceof Promise ? await found : found;
+    return way instanceof Destination ? this.#sendTo(way, envelope, message, permit) : [way];
+  }
+
+  async #sendToAll(
+    envelope: Envelope,
+    message: Buffer,
+    permit: Permit,
+    sender: MailSender,
+  ): Promise<Reply[]> {
     const ways = await Promise.all(envelope.to.map((address) => this.#wayOf(domainOf(address), sender)));
     const groups = new Map<Destination, number[]>();
     const replies = new Array<Reply>(ways.length);
@@ -176,7 +205,6 @@ export class Direct implements Courier {
         }),
       ),
     );
-    if (this.#options.counter) this.#count(this.#options.counter, envelope, replies);
     return replies;
   }
 
@@ -216,9 +244,14 @@ export class Direct implements Courier {
     }
   }
 
-  /** The route of the domain, or why there is none. */
-  async #wayOf(domain: string, sender: MailSender): Promise<Destination | Reply> {
-    const found = this.#routes.known(domain) ?? (await this.#ask(domain));
+  #wayOf(domain: string, sender: MailSender): Way | Promise<Way> {
+    const known = this.#routes.known(domain);
+    return known
+      ? this.#wayAlong(known, domain, sender)
+      : this.#ask(domain).then((found) => this.#wayAlong(found, domain, sender));
+  }
+
+  #wayAlong(found: MailRoute | Reply, domain: string, sender: MailSender): Way | Promise<Way> {
     if (this.#isClosing) return CLOSING;
     if (!("stops" in found)) return found;
     const { shaping } = this.#options;
@@ -230,7 +263,7 @@ export class Direct implements Courier {
   }
 
   /** From the source address of the sender's pool from which it may go soonest, equal ones in turn. */
-  #shapedWay(route: MailRoute, domain: string, sender: MailSender): Destination | Reply {
+  #shapedWay(route: MailRoute, domain: string, sender: MailSender): Way {
     const { shaping } = this.#options;
     this.#followShaping();
     const pool = shaping.poolOf(sender);
@@ -262,10 +295,7 @@ export class Direct implements Courier {
   }
 
   /** A sender that is slowed down at this provider waits for its turn. */
-  #heldToLimit(
-    way: Destination | Reply,
-    sender: MailSender,
-  ): Destination | Reply | Promise<Destination | Reply> {
+  #heldToLimit(way: Way, sender: MailSender): Way | Promise<Way> {
     if (!(way instanceof Destination)) return way;
     const { shaping } = this.#options;
     const { provider } = way.limited.shape;
