@@ -2,6 +2,7 @@
  * inbound: delivery reports over 50 connections to the listener, each about another delivered e-mail, until all of them have
  * moved their e-mail and its counts. returned: as deliver, each mail with a return path of its own.
  */
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { freePort } from "../../src/embedded/port.ts";
 import { newId } from "../../src/ids.ts";
@@ -105,7 +106,7 @@ async function report(port: number, next: () => string | undefined): Promise<voi
       await talk.say(message, 1);
       path = next();
     }
-    talk.end();
+    await talk.end();
   }
 }
 
@@ -139,7 +140,9 @@ class Talk {
       });
   }
 
-  end(): void {
+  /** Until the other side has ended, too: it counts connections. */
+  async end(): Promise<void> {
     this.#socket.end("QUIT\r\n");
+    await once(this.#socket, "close");
   }
 }
