@@ -51,7 +51,7 @@ export class ReturnPathKey {
   /** The local part for a copy that is sent at `now`. */
   write({ handle, emailId, place }: Copy, now: number): string {
     if (place > PLACE_MAX) throw new RangeError(`a mail has no recipient ${place}`);
-    const bytes = this.#bytes;
+    const bytes = this.#bytes.fill(0);
     bytes.writeUIntBE(numberOf(handle), 0, HANDLE_BYTES);
     bytes.write(emailId.replaceAll("-", ""), HANDLE_BYTES, "hex");
     bytes.writeUInt8(place, PLACE_AT);

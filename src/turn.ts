@@ -3,15 +3,18 @@ const WORK_MS = 10;
 
 /** When the work of this round began; null: nobody has worked yet. */
 let roundBegan: number | null = null;
-let waiting = 0;
+/** Who waits longest comes first: whoever asks again after a piece of work comes after all who wait. */
+const waiting: (() => void)[] = [];
 
 /**
  * Lets what else waits for this thread have its turn, between two pieces of work that belong together. All who ask share
  * one round of the event loop, so that many of them hold it no longer than one.
  */
 export function turn(): Promise<void> {
-  waiting++;
-  return new Promise((resolve) => setImmediate(goOn, resolve));
+  return new Promise((resolve) => {
+    waiting.push(resolve);
+    setImmediate(goOn);
+  });
 }
 
 /** The same before a piece of work that may take some ms; null: it may begin now, since this round has time for it. */
@@ -24,23 +27,20 @@ export function turnIfLate(): Promise<void> | null {
   return performance.now() - roundBegan < WORK_MS ? null : turn();
 }
 
-function goOn(resolve: () => void): void {
+/** Called once for each that waits, and serves the first. */
+function goOn(): void {
   if (roundBegan === null) {
     roundBegan = performance.now();
     // the first of the next round
     setImmediate(endRound);
   }
-  if (performance.now() - roundBegan >= WORK_MS) {
-    setImmediate(goOn, resolve);
-    return;
-  }
-  waiting--;
-  resolve();
+  if (performance.now() - roundBegan < WORK_MS) waiting.shift()?.();
+  else setImmediate(goOn);
 }
 
 /** Those who waited for a turn have it next, and share the round with what came before them. */
 function endRoundAfterTurns(): void {
-  if (waiting > 0) setImmediate(endRound);
+  if (waiting.length > 0) setImmediate(endRound);
   else endRound();
 }
 

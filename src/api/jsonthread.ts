@@ -45,7 +45,10 @@ export class JsonParser {
   parse(body: Body): ParsedBody | Promise<ParsedBody> {
     if (body.size > MAIN_THREAD_BYTES_MAX) return this.#queue(body).then(takeOver);
     const late = turnIfLate();
-    return late ? late.then(() => parseHere(body)) : parseHere(body);
+    if (!late) return parseHere(body);
+    // the pieces go when the client does, who may have sent all of it
+    const chunks = [...body.chunks];
+    return late.then(() => parseHere({ ...body, chunks }));
   }
 
   async close(): Promise<void> {

@@ -20,7 +20,6 @@ import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { within } from "../record/db/groupcommit.ts";
 import { readAttachment } from "../record/mail/attachments.ts";
 import {
   adoptUnnamed,
@@ -69,7 +68,6 @@ const COMPLAIN_EVERY_MS = 60_000;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
 const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
 const ATTACHED_WAIT_MS_MAX = 30_000;
-const LOAD_MS_MAX = 10_000;
 /** Transactions of one mail. */
 const AT_ONCE_MAX = 5;
 /** Bags that are not given back move when their leases run out, which takes 20 s. */
@@ -416,7 +414,7 @@ export class Deliverer {
     const hadRoom = await this.#attachedRoom.with(bytes, ATTACHED_WAIT_MS_MAX, async () => {
       let attachments: Attachment[];
       try {
-        attachments = await within(this.#attachments(bag.workspaceId, refs), LOAD_MS_MAX);
+        attachments = await this.#attachments(bag.workspaceId, refs);
       } catch (error) {
         if (error instanceof ContentGone) this.#fail(bag, email, uncomposed(error));
         else this.#wait(bag, email, people, unread(error));
@@ -484,7 +482,7 @@ export class Deliverer {
     figures.begin(open);
     const span = beginAttempt(bag, email);
     const replies =
-      writer !== null && to.length > 1
+      writer !== null && to.length !== 1
         ? await this.#sendEach(email, { writer, to, utf8 }, wire, permit, sender)
         : await courier.send(
             { from: writer?.(email.id, email.marks.indexOf("o"), attemptedAt) ?? from.address, to, utf8 },

@@ -58,3 +58,28 @@ test("those who wait longest go first", async () => {
   );
   expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
 });
+
+test("who asks again and again goes behind who waits", async () => {
+  const order: string[] = [];
+  const job = async (name: string, pieces: number, ask: () => Promise<void> | null): Promise<void> => {
+    for (let n = 0; n < pieces; n++) {
+      const late = ask();
+      if (late) await late;
+      work();
+      order.push(name);
+    }
+  };
+  await Promise.all([
+    job("long", 30, turnIfLate),
+    job("short", 3, turnIfLate),
+    job("again", 3, turn),
+    // comes while the others work
+    (async () => {
+      for (let n = 0; n < 2; n++) await turn();
+      await job("late", 1, turnIfLate);
+    })(),
+  ]);
+  const ended = (name: string) => order.lastIndexOf(name);
+  for (const name of ["short", "again", "late"]) expect(ended(name), name).toBeLessThan(20);
+  expect(ended("long")).toBe(36);
+});
