@@ -17,6 +17,8 @@ import {
 import { listSenderLimits } from "../record/workspaces/senderlimits.ts";
 
 const LOOK_EVERY_MS = 1_000;
+/** No mark of Postgres. */
+const UNREAD = "";
 /** Replies to mail that was under way already say nothing new. */
 const NEWS_AFTER_MS = 60_000;
 
@@ -33,7 +35,10 @@ export class Holds {
   #unfollow = () => {};
   #holds = new Map<string, DestinationHold[]>();
   #limits = new Map<string, number>();
-  #mark = "";
+  /** Of what was read last. */
+  #mark = UNREAD;
+  /** Holds of our rules that Postgres has. */
+  #written = 0;
   #isLooking = false;
   #isFailing = false;
   /** Rises with every change. */
@@ -98,13 +103,20 @@ export class Holds {
     const others = known.filter((one) => !isSame(one));
     this.#holds.set(hold.destination, [...others, { ...hold, setBy: "rule", changedAt: now }]);
     this.version++;
-    holdByRule(sql, hold, now).catch(onFault);
+    holdByRule(sql, hold, now).then(() => this.#readAnew(), onFault);
+  }
+
+  /** Whoever ends a hold before we have looked leaves the mark as it was when we did not know it. */
+  #readAnew(): void {
+    this.#written++;
+    this.#mark = UNREAD;
   }
 
   async look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
     const { sql, onFault, onChange } = this.#options;
+    const written = this.#written;
     try {
       const mark = await readHoldsMark(sql);
       this.#isFailing = false;
@@ -121,7 +133,7 @@ export class Holds {
       this.#limits = new Map(
         limits.map((one) => [`${one.workspaceId} ${one.stream} ${one.provider}`, one.perDay]),
       );
-      this.#mark = mark;
+      this.#mark = written === this.#written ? mark : UNREAD;
       this.version++;
       if (hadAny || holds.length > 0) onChange?.(holds);
     } catch (error) {

@@ -1,7 +1,7 @@
 /** Workers learn of every change of a suspension, also of one by somebody whose clock is behind that of the last. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
-import { suspendDestination } from "../../src/record/mail/destinations.ts";
+import { listHolds, resumeDestination, suspendDestination } from "../../src/record/mail/destinations.ts";
 import { Holds } from "../../src/shaping/holds.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { commandLine } from "../rig/command.ts";
@@ -43,6 +43,30 @@ test("a change that is older than another is seen", async () => {
   await suspend("a.test", "second", 1);
   await holds.look();
   expect(holds.suspensionOf("a.test", "")?.reason).toBe("second");
+  holds.stop();
+  await sql.end();
+});
+
+test("one that a rule set and somebody ended before anybody looked is over", async () => {
+  const clock = new MovableClock();
+  const sql = connectRecord(database.url, "setup", 5_000);
+  const holds = new Holds({
+    sql,
+    clock,
+    onFault: (error) => {
+      throw error;
+    },
+  });
+  await holds.look();
+  const until = new Date(clock.now() + 3_600_000);
+  holds.set({ destination: "c.test", source: "", kind: "suspended", factor: 1, until, reason: "421" });
+  expect(holds.suspensionOf("c.test", "")).not.toBeNull();
+  await expect
+    .poll(async () => (await listHolds(sql)).map(({ destination }) => destination))
+    .toContain("c.test");
+  await resumeDestination(sql, "c.test");
+  // each look is one that the worker makes every second
+  await expect.poll(() => holds.look().then(() => holds.suspensionOf("c.test", ""))).toBeNull();
   holds.stop();
   await sql.end();
 });
