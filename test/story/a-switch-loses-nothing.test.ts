@@ -102,7 +102,7 @@ test("a switch that took too long has written all that it will, when it says so"
   await expect(handOver(home.sql, other.sql, tables, { ...run, cell: other.name })).rejects.toThrow(NotYet);
   const writing = await watcher`
     select query from pg_stat_activity
-    where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`;
+    where datname = current_database() and backend_type = 'client backend' and state <> 'idle' and pid <> pg_backend_pid()`;
   expect(writing).toEqual([]);
 
   expect((await workspace.client.post(`/emails/${id}/cancel`)).status).toBe(200);
