@@ -13,6 +13,15 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
+function openHolds() {
+  const clock = new MovableClock();
+  const sql = connectRecord(database.url, "setup", 5_000);
+  const onFault = (error: unknown) => {
+    throw error;
+  };
+  return { clock, sql, holds: new Holds({ sql, clock, onFault }) };
+}
+
 test("a provider can be resumed when the shaping file does not name it any more", async () => {
   const sql = connectRecord(database.url, "setup", 5_000);
   await suspendDestination(sql, { destination: "formerly", until: null, reason: "tests" }, new Date());
@@ -26,15 +35,7 @@ test("a provider can be resumed when the shaping file does not name it any more"
 });
 
 test("a change that is older than another is seen", async () => {
-  const clock = new MovableClock();
-  const sql = connectRecord(database.url, "setup", 5_000);
-  const holds = new Holds({
-    sql,
-    clock,
-    onFault: (error) => {
-      throw error;
-    },
-  });
+  const { clock, sql, holds } = openHolds();
   const suspend = (destination: string, reason: string, minutes: number) =>
     suspendDestination(sql, { destination, until: null, reason }, new Date(clock.now() + minutes * 60_000));
   await suspend("a.test", "first", 0);
@@ -48,15 +49,7 @@ test("a change that is older than another is seen", async () => {
 });
 
 test("one that a rule set and somebody ended before anybody looked is over", async () => {
-  const clock = new MovableClock();
-  const sql = connectRecord(database.url, "setup", 5_000);
-  const holds = new Holds({
-    sql,
-    clock,
-    onFault: (error) => {
-      throw error;
-    },
-  });
+  const { clock, sql, holds } = openHolds();
   await holds.look();
   const until = new Date(clock.now() + 3_600_000);
   holds.set({ destination: "c.test", source: "", kind: "suspended", factor: 1, until, reason: "421" });
