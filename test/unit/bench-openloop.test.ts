@@ -6,6 +6,8 @@ import { type Hit, openLoop, type Shot } from "../../bench/openloop.ts";
 
 const RATE = 400;
 const HELD = 40;
+/** Timers of Node count whole milliseconds of the loop's own time, so by the clock one may end so much early. */
+const TIMER_EARLY_MS = 1;
 let server: ReturnType<typeof createServer>;
 afterEach(() => {
   server.closeAllConnections();
@@ -57,8 +59,9 @@ test("what is never answered is heard as status 0, with the time until it was gi
   const lost = heard.filter(({ status }) => status === 0);
   expect(failures).toBe(5);
   expect(lost).toHaveLength(5);
-  expect(Math.min(...lost.map(({ waitMs }) => waitMs))).toBeGreaterThanOrEqual(answerMsMax);
-  expect(waits.filter((wait) => wait >= answerMsMax)).toHaveLength(5);
+  const leastMs = answerMsMax - TIMER_EARLY_MS;
+  expect(Math.min(...lost.map(({ waitMs }) => waitMs))).toBeGreaterThanOrEqual(leastMs);
+  expect(waits.filter((wait) => wait >= leastMs)).toHaveLength(5);
 });
 
 test("a connection that is cut is a failure with status 0", async () => {
