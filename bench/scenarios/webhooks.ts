@@ -52,7 +52,8 @@ const webhooks: Scenario = {
       const [row] = await bench.sql<
         { count: number }[]
       >`select (select coalesce(max(last), 0) from event_sequence)::int
-          + (select count(*) from outbox where sequence is null)::int as count`;
+          + (select count(*) from outbox where sequence is null)::int
+          + (select coalesce(sum(events), 0) from outbox_batch)::int as count`;
       const told = forgotten + (await toldBy(receiver)).events;
       run.tell(`${told} of ${row?.count} events told`);
       return told >= (row?.count ?? 0);

@@ -127,7 +127,7 @@ import {
   renewWebhooks,
   saveReport,
 } from "../../src/record/outbox/dispatch.ts";
-import { logEvents, numberEvents } from "../../src/record/outbox/outbox.ts";
+import { logEvents, numberEvents, numberEventsOf } from "../../src/record/outbox/outbox.ts";
 import { insertTest, replayEvent, replayFailed, replayRange } from "../../src/record/outbox/replay.ts";
 import {
   changeSecrets,
@@ -644,6 +644,13 @@ export const WRITERS: readonly Writer[] = [
         { taken: boolean }[]
       >`select pg_try_advisory_xact_lock(${NUMBERING_LOCK}) as taken`;
       return row?.taken ? numberEvents(tx, MOST) : 0;
+    }),
+  ),
+  writer("outbox/outbox.ts numberEventsOf", ({ sql }, rows) =>
+    sql.begin(async (tx) => {
+      // whoever moves a workspace has met all its writers, and the keeper
+      await tx`select pg_advisory_xact_lock(${NUMBERING_LOCK})`;
+      return numberEventsOf(tx, rows.workspace().id, MOST);
     }),
   ),
   writer("outbox/outbox.ts logEvents", ({ sql }, rows) =>

@@ -173,8 +173,11 @@ test("every mail is delivered once, and nobody notices", async () => {
   await expect
     .poll(
       async () =>
-        (await cells.other.sql`select from outbox where workspace_id = ${workspace.id} and sequence is null`)
-          .length,
+        (
+          await cells.other.sql`
+            select from outbox where workspace_id = ${workspace.id} and sequence is null
+            union all select from outbox_batch where workspace_id = ${workspace.id}`
+        ).length,
       POLL,
     )
     .toBe(0);

@@ -10,6 +10,7 @@ import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { Deadline, within } from "../db/groupcommit.ts";
 import { dayNumber, listPartitions, makePartition } from "../db/partitions.ts";
+import { numberEventsOf } from "../outbox/outbox.ts";
 import {
   allRows,
   asReplica,
@@ -348,21 +349,12 @@ async function meetWriters(tx: Tx, { workspaceId, id }: MovingRun): Promise<void
 
 /** As the keeper does it: what is not numbered here would be numbered there, behind what happens then. */
 async function numberLastEvents(tx: Tx, workspaceId: string): Promise<void> {
+  const sequences = await numberEventsOf(tx, workspaceId, LAST_CHANGES_MAX);
+  if (sequences === null) throw new NotYet("its last events are not numbered yet");
   await tx`
-    with fresh as (
-      select number, kept_at, row_number() over (order by number) as place from outbox
-      where workspace_id = ${workspaceId} and sequence is null
-    ), counted as (
-      insert into event_sequence as s (workspace_id, last)
-      select ${workspaceId}, count(*) from fresh having count(*) > 0
-      on conflict (workspace_id) do update set last = s.last + excluded.last returning s.last
-    ), numbered as (
-      update outbox o set sequence = c.last - (select count(*) from fresh) + f.place from fresh f, counted c
-      where o.workspace_id = ${workspaceId} and o.number = f.number and o.kept_at = f.kept_at
-      returning o.sequence
-    )
     insert into workspace_change (workspace_id, table_name, key)
-    select ${workspaceId}, 'outbox', jsonb_build_array(${workspaceId}::text, sequence) from numbered`;
+    select ${workspaceId}, 'outbox', jsonb_build_array(${workspaceId}::text, sequence)
+    from unnest(${sequences}::float8[]) as s(sequence)`;
 }
 
 async function pack(tx: Tx, tables: readonly MovedTable[], workspaceId: string): Promise<Luggage> {

@@ -49,7 +49,8 @@ export const TABLE_MODES: Readonly<Record<string, Mode>> = {
   invitation: "late",
   ledger: "late",
   member: "own", // accounts are of the cell
-  outbox: "early", // what has its sequence; the rest is numbered in the new cell
+  outbox: "early", // what has its sequence, and the rest gets it before the workspace leaves
+  outbox_batch: "own", // becomes rows of the outbox before the workspace leaves
   part_tally: "early",
   postmaster_day: "early",
   report: "own", // most are nobody's until they are read

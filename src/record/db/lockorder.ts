@@ -72,6 +72,7 @@ export const LOCK_ORDER = [
   "tick_lease",
   "secret_check",
   "webhook", // after the workspace that tells because of it
+  "outbox_batch", // written by triggers, as new rows; deleted by one process at a time
   "event_sequence",
   "sts_policy", // each row alone, or those that nobody else holds
   "tls_report_out", // the plan before its counts go

@@ -1,12 +1,13 @@
 /**
  * The outbox: what happened in workspaces that ask for it, in the order in which it became true. Triggers write it
- * (0016_outbox.sql, 0027_webhooks.sql); here it is numbered and read.
+ * (0027_webhooks.sql, 0045_outbox_batches.sql); here it is numbered and read. What happened to many e-mails at once is
+ * one row of `outbox_batch` first, since whoever sends mail waits for that; numbering makes it rows of the outbox.
  *
- * A row gets its sequence only when it is there for everybody. So a reader who has seen a sequence has seen all before it,
- * whichever transaction was the slower one, and nothing is ever inserted behind a reader.
+ * An event gets its sequence only when it is there for everybody. So a reader who has seen a sequence has seen all before
+ * it, whichever transaction was the slower one, and nothing is ever inserted behind a reader.
  */
 import type { Head, HistoryEntry } from "../../rules/email.ts";
-import type { Sql, Tx } from "../db/connect.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { PAGE_BYTES_MAX } from "../mail/read.ts";
 
 /** Read at once. Postgres looks at the heads of all of them, however few of them there is room for. */
@@ -39,29 +40,90 @@ export type EventRow = {
   cap: { dayBefore: number; dayAfter: number; hourBefore: number; hourAfter: number; reason: string } | null;
 };
 
-/** Gives what is new its sequence, in the order of writing; says how many. One process at a time runs it. */
+/** What happened and has no sequence yet. */
 export function hasUnnumbered(sql: Sql) {
-  return sql`exists (select from outbox where sequence is null)`;
+  return sql`(exists (select from outbox_batch) or exists (select from outbox where sequence is null))`;
 }
 
+/**
+ * Gives what is new its sequence, in the order of writing, and batches a row for each of their events; says how many
+ * events: as many as `most` or more when there are that many. One process at a time runs it.
+ */
 export async function numberEvents(tx: Tx, most: number): Promise<number> {
-  const rows = await tx<{ workspaceId: string; count: number }[]>`
-    with fresh as (
-      select number, workspace_id, kept_at from outbox where sequence is null order by number limit ${most}
+  const next = tx`
+    select max(number) as number from (
+      select number, sum(events) over (order by number) - events as before from (
+        select * from (select number, 1 as events from outbox where sequence is null order by number limit ${most}) single
+        union all
+        select * from (select number, events from outbox_batch order by number limit ${most}) batch
+      ) fresh
+    ) fresh where before < ${most}`;
+  const [row] = await tx<{ count: number }[]>`
+    with last as materialized (${next}), ${numbering(tx, tx`number <= (select number from last)`)}
+    select count(*)::int as count from numbered`;
+  return row?.count ?? 0;
+}
+
+/** Of one workspace, all that there is, as long as that is not too much; hands back the sequences, null: it was. */
+export async function numberEventsOf(tx: Tx, workspaceId: string, most: number): Promise<number[] | null> {
+  const [batches] = await tx<{ events: number }[]>`
+    select coalesce(sum(events), 0)::float8 as events from outbox_batch where workspace_id = ${workspaceId}`;
+  if (batches && batches.events > most) return null;
+  const rows = await tx<{ sequence: number }[]>`
+    with ${numbering(tx, tx`workspace_id = ${workspaceId}`)}
+    select sequence::float8 as sequence from numbered`;
+  return rows.map(({ sequence }) => sequence);
+}
+
+/**
+ * The query `numbered`. Rows are kept for as long as what happened, but none in a day that is so old that there may be no
+ * partition for it.
+ */
+function numbering(tx: Tx, areThese: Statement): Statement {
+  return tx`
+    batch as (
+      delete from outbox_batch where ${areThese} returning *
+    ), one as (
+      select b.number, b.workspace_id, greatest(b.kept_at, now() - interval '12 hours') as kept_at, b.type, m.*
+      from batch b cross join lateral unnest(b.email_ids, b.ats, b.known, b.present)
+        with ordinality as m(subject_id, at, known, present, place)
+    ), fresh as (
+      select workspace_id, number, kept_at, place, coalesce(type, 'email.sent') as type, at, subject_id, null::int as entry
+      from one where at is not null
+      union all
+      select workspace_id, number, kept_at, place, 'email.' || (h.entry ->> 'type'), (h.entry ->> 'at')::timestamptz, subject_id,
+        (known + h.nth - 1)::int
+      from one
+      cross join lateral (
+        select history from email e where e.workspace_id = one.workspace_id and e.id = one.subject_id offset 0
+      ) e
+      cross join lateral jsonb_path_query(e.history, '$[$known to $last]', jsonb_build_object('known', known, 'last', present - 1))
+        with ordinality as h(entry, nth)
+      where present > known
+      union all
+      select workspace_id, number, kept_at, 0, null, null, null, null from outbox where sequence is null and ${areThese}
     ), counted as (
       insert into event_sequence as s (workspace_id, last)
       select workspace_id, count(*) from fresh group by workspace_id order by workspace_id
       on conflict (workspace_id) do update set last = s.last + excluded.last
       returning s.workspace_id, s.last
-    )
-    update outbox o set sequence = c.last - f.behind
-    from (select number, workspace_id, kept_at,
-            count(*) over (partition by workspace_id) - row_number() over (partition by workspace_id order by number) as behind
-          from fresh) f
-    join counted c on c.workspace_id = f.workspace_id
-    where o.workspace_id = f.workspace_id and o.number = f.number and o.kept_at = f.kept_at and o.sequence is null
-    returning 1`;
-  return rows.length;
+    ), placed as (
+      select f.*, c.last - count(*) over (partition by workspace_id)
+        + row_number() over (partition by workspace_id order by number, place, entry nulls first) as sequence
+      from fresh f join counted c using (workspace_id)
+    ), unpacked as (
+      insert into outbox (workspace_id, number, sequence, kept_at, at, type, subject_id, entry)
+      select workspace_id, number, sequence, kept_at, at, type, subject_id, entry
+      from placed where type is not null order by workspace_id, sequence
+      returning sequence
+    ), single as (
+      update outbox o set sequence = p.sequence from placed p
+      where p.type is null and o.workspace_id = p.workspace_id and o.number = p.number and o.kept_at = p.kept_at
+        and o.sequence is null
+      returning o.sequence
+    ), numbered as (
+      select sequence from unpacked union all select sequence from single
+    )`;
 }
 
 /** What happened after a sequence, oldest first: at least one when there is one, and no more than a page should hold. */
