@@ -27,6 +27,7 @@ import {
   claimBag,
   type HeldBag,
   loadOpen,
+  markComposing,
   narrowBag,
   type OpenEmail,
   releaseBags,
@@ -63,6 +64,11 @@ const CONNECTIONS = new Gauge(
 const WAITING = new Gauge("postrider_delivery_waiting", "E-mails of a worker that wait for a connection");
 
 const CLAIMS_MAX = 3;
+/** An e-mail that may have ended so many workers in the moment in which each composed it fails. */
+const COMPOSING_MAX = 3;
+/** One that was taken so often, and was not what ended its workers, leaves the others in peace for a while. */
+const CLAIMS_TO_WAIT = 6;
+const LONG_WAIT_MS = 600_000;
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
@@ -104,7 +110,13 @@ export type DeliverParts = {
  * A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. `underWay`: what was under
  * way here when it was read, so that the record may have known less about it than we did.
  */
-type Loaded = { bag: HeldBag; emails: OpenEmail[]; underWay: ReadonlySet<string>; lapsesAt: number };
+type Loaded = {
+  bag: HeldBag;
+  claim: Claimed;
+  emails: OpenEmail[];
+  underWay: ReadonlySet<string>;
+  lapsesAt: number;
+};
 
 /** `isCutShort`: some of its e-mails were taken back before anything was tried, and are still open. */
 type Trip = {
@@ -112,6 +124,8 @@ type Trip = {
   permit: Permit;
   open: number;
   isCutShort: boolean;
+  /** Set where so many workers have ended while they held its one e-mail that this may be the reason. */
+  suspect: Pick<Claimed, "claims" | "composing"> | null;
   /** Something that should not happen kept us from saying what became of one of them. */
   isBroken: boolean;
   onDone(): void;
@@ -209,7 +223,7 @@ export class Deliverer {
       const emails = claim.suppresses ? await this.#withoutBarred(bag, opened, underWay) : opened;
       const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
       if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
-      return { bag, emails, underWay, lapsesAt };
+      return { bag, claim, emails, underWay, lapsesAt };
     } catch (error) {
       // a lease that is renewed for nobody would keep everybody from it
       leases.drop(bag);
@@ -296,12 +310,8 @@ export class Deliverer {
     return tracked;
   }
 
-  /** A bag that keeps killing its workers: says whether it was dealt with here. */
-  async #isolate(
-    bag: HeldBag,
-    claim: { emailIds: string[]; claims: number },
-    emails: readonly OpenEmail[],
-  ): Promise<boolean> {
+  /** A bag whose workers keep ending: says whether it was dealt with here. */
+  async #isolate(bag: HeldBag, claim: Claimed, emails: readonly OpenEmail[]): Promise<boolean> {
     const { sql, clock, leases } = this.#parts;
     if (emails.length > 0 && emails.length < claim.emailIds.length) {
       await narrowBag(
@@ -318,8 +328,9 @@ export class Deliverer {
       leases.drop(bag);
       return true;
     }
+    if (claim.composing < COMPOSING_MAX) return false;
     for (const email of emails)
-      this.#fail(bag, email, "Three workers ended while they were sending this e-mail.");
+      this.#fail(bag, email, "Three workers ended while they were composing this e-mail.");
     this.#finish(bag);
     return true;
   }
@@ -338,7 +349,7 @@ export class Deliverer {
     await releaseBags(sql, [bag]);
   }
 
-  #sendAll({ bag, emails, underWay, lapsesAt }: Loaded): void {
+  #sendAll({ bag, claim, emails, underWay, lapsesAt }: Loaded): void {
     const { settler, leases, clock, onFault } = this.#parts;
     this.#inFlight += emails.length;
     const trip: Trip = {
@@ -346,6 +357,7 @@ export class Deliverer {
       permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing && clock.now() < lapsesAt },
       open: emails.length,
       isCutShort: false,
+      suspect: claim.claims > CLAIMS_MAX ? claim : null,
       isBroken: false,
       onDone: () => {
         // it counts among its claims, as if we had ended: what keeps failing us is isolated
@@ -448,8 +460,9 @@ export class Deliverer {
     people: People,
     attachments: readonly Attachment[],
   ): Promise<void> {
-    const { bag, permit } = trip;
-    const { signer, courier, returnPaths, figures, clock } = this.#parts;
+    const { bag, permit, suspect } = trip;
+    const { sql, signer, courier, returnPaths, figures, clock } = this.#parts;
+    if (suspect) await markComposing(sql, bag, suspect.composing + 1);
     const attemptedAt = clock.now();
     const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
@@ -475,6 +488,10 @@ export class Deliverer {
     const utf8 = needsUtf8(letter);
     const rewriting = toWireInTurns(signed);
     const wire = rewriting instanceof Promise ? await rewriting : rewriting;
+    if (suspect) {
+      await markComposing(sql, bag, 0);
+      if (suspect.claims > CLAIMS_TO_WAIT) return this.#wait(bag, email, people, WORKERS_ENDED);
+    }
     const sender = senderOf(bag, email);
     const known = returnPaths?.writer(bag.workspaceId, from.domain) ?? null;
     const writer = known instanceof Promise ? await known.catch(noReturnPath) : known;
@@ -622,6 +639,16 @@ export class Deliverer {
 class ContentGone extends Error {}
 
 const NO_ROOM = troubleOf("session", "BUSY", "attachments of other e-mails use all the memory for them");
+
+/** Whatever ended them: what else they held goes on without it meanwhile. */
+const WORKERS_ENDED: Reply = {
+  ...troubleOf(
+    "session",
+    "WORKERS_ENDED",
+    "too many workers ended while they held it; it is tried again in ten minutes",
+  ),
+  retryMs: LONG_WAIT_MS,
+};
 
 function uncomposed(error: unknown): string {
   return `The e-mail could not be composed: ${messageOf(error)}`;

@@ -103,6 +103,8 @@ export type Trouble =
   | "OWNER_UNREAD"
   /** The attachments could not be read. */
   | "CONTENT_UNREAD"
+  /** Several workers have ended while they held the e-mail, so it is left alone for a while. */
+  | "WORKERS_ENDED"
   /** Whether the receiver requires TLS could not be read. */
   | "POLICY_UNREAD"
   /** The return path could not be read. */

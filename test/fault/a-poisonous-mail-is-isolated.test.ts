@@ -23,7 +23,7 @@ async function die(engine: Engine, workspaceId: string): Promise<void> {
   await engine.sql`update bag set token = null, epoch = null, generation = generation + 1 where workspace_id = ${workspaceId}`;
 }
 
-test("a bag that ends three workers is split into ones, and a mail that ends three more fails visibly", async () => {
+test("a bag that ends three workers is split into ones, and a mail that ends three who compose it fails visibly", async () => {
   const api = await startEngine(["api"], stage);
   const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
   const ids = await ws.client.send(Array(3).fill(mail()));
@@ -34,9 +34,9 @@ test("a bag that ends three workers is split into ones, and a mail that ends thr
   expect(bag?.claims).toBe(3);
   const poison = ids[0] as string;
   await api.sql`delete from bag where workspace_id = ${ws.id}`;
-  await api.sql`insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, claims)
-    select ${ws.id}, gen_random_uuid(), 0, array[id], 1, now() - interval '1 minute', case when id = ${poison} then 3 else 0 end
-    from email where workspace_id = ${ws.id}`;
+  await api.sql`insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, claims, composing)
+    select ${ws.id}, gen_random_uuid(), 0, array[id], 1, now() - interval '1 minute', l.ended, l.ended
+    from email cross join lateral (select case when id = ${poison} then 3 else 0 end as ended) l where workspace_id = ${ws.id}`;
   await api.sql`update email e set bag_id = b.id from bag b
     where b.workspace_id = e.workspace_id and e.id = any(b.email_ids) and e.workspace_id = ${ws.id}`;
   const worker = await startEngine(["deliver", "keeper"], stage);

@@ -40,6 +40,8 @@ export type Claimed = {
   emailIds: string[];
   /** How often the bag was taken, this time included. */
   claims: number;
+  /** How often its one e-mail may have ended a worker that composed it. */
+  composing: number;
   /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
   lapsesInMs: number;
   /** Whether there is any address that the workspace does not write to. */
@@ -59,7 +61,7 @@ export async function claimBag(
     update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
       and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
-    returning email_ids as "emailIds", claims,
+    returning email_ids as "emailIds", claims, composing,
       exists (select from suppressed_address s where s.workspace_id = ${workspaceId} and s.undone_at is null) as suppresses,
       round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   return row ?? null;
@@ -121,6 +123,16 @@ export async function narrowBag(
   await sql`
     update bag set email_ids = ${emailIds}::uuid[], claims = 1
     where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
+}
+
+/** Its one e-mail is about to be composed, or has been: a worker that it ends is remembered. */
+export async function markComposing(
+  sql: Sql,
+  { workspaceId, id, token }: HeldBag,
+  composing: number,
+): Promise<void> {
+  await sql`
+    update bag set composing = ${composing} where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
 }
 
 /** In place of one bag, one for each of its e-mails, not yet in line. */

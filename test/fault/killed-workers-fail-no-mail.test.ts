@@ -1,0 +1,60 @@
+/** Any process may be killed at any moment: mail that its workers only held is not what ended them, however often it happens. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Engine, startEngine } from "../rig/engine.ts";
+import { startProcess } from "../rig/process.ts";
+import { settled } from "../rig/settled.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
+import { mail } from "../rig/workspace.ts";
+
+const KILLS = 4;
+const MAILS = 3;
+
+let stage: Stage;
+let engine: Engine;
+beforeAll(async () => {
+  stage = await openStage();
+  engine = await startEngine(["api", "keeper"], stage);
+});
+afterAll(async () => {
+  await engine.stop();
+  await stage.close();
+});
+
+test("mail that waits for a connection is delivered, though its workers were killed again and again", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  const options = { ...stage, smtpUrl: `${stage.smtpUrl}?pool=1` };
+  stage.sink.turn({ dotDelayMs: 120_000 });
+  for (let n = 0; n < MAILS; n++) await ws.client.post("/emails", mail({ to: `p${n}@example.net` }));
+  const heldFor = async (kill: number) =>
+    (
+      await engine.sql`
+        select from bag where workspace_id = ${ws.id} and token is not null and claims = ${kill}
+          and (${kill} <= 3 or composing = 0)`
+    ).length;
+  for (let kill = 1; kill <= KILLS; kill++) {
+    const worker = await startProcess(["deliver"], options);
+    await expect.poll(() => heldFor(kill), { timeout: 60_000 }).toBe(MAILS);
+    await worker.kill();
+    // its leases need not run out by themselves here
+    await engine.sql`update bag set lease_until = now() where workspace_id = ${ws.id}`;
+  }
+  stage.sink.clearUp();
+  const last = await startProcess(["deliver"], options);
+  expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: MAILS });
+  await last.stop();
+}, 240_000);
+
+test("what was held by still more of them waits before it is tried again, and is not lost", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  stage.sink.turn({ dotDelayMs: 0 });
+  const [id = ""] = await ws.client.send([mail()]);
+  await engine.sql`update bag set claims = 7 where workspace_id = ${ws.id}`;
+  const worker = await startProcess(["deliver"], stage);
+  const seen = async () =>
+    (await ws.client.get<{ last_event: string; reason?: string }>(`/emails/${id}`)).body;
+  await expect.poll(async () => (await seen()).reason ?? "", { timeout: 30_000 }).toContain("workers ended");
+  expect(await engine.sql`select from bag where workspace_id = ${ws.id}`).toEqual([]);
+  await engine.sql`update due set at = now() where workspace_id = ${ws.id}`;
+  expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: 1 });
+  await worker.stop();
+});
