@@ -209,6 +209,7 @@ export class Deliverer {
     }
     const bag: HeldBag = { workspaceId, id, generation, token: randomUUID() };
     const claimedAt = performance.now();
+    const asked = clock.now();
     const claim = await claimBag(sql, bag, clock.given());
     if (!claim) {
       // of a suspended workspace: nobody has it, and its job ends here
@@ -219,9 +220,10 @@ export class Deliverer {
     try {
       // before they are read: what is written from now on may be missing in what is read
       const underWay = this.#underWay(claim.emailIds);
+      // counted from before Postgres was asked: an answer that is late makes no place last longer
+      const lapsesAt = claim.lapsesInMs > 0 ? asked + claim.lapsesInMs : clock.now() + GRANT_LIVES_MS;
       const opened = await this.#open(bag, claim);
       const emails = claim.suppresses ? await this.#withoutBarred(bag, opened, underWay) : opened;
-      const lapsesAt = clock.now() + (claim.lapsesInMs > 0 ? claim.lapsesInMs : GRANT_LIVES_MS);
       if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
       return { bag, claim, emails, underWay, lapsesAt };
     } catch (error) {
