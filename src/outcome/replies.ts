@@ -2,7 +2,8 @@
  * What receivers say and what they mean by it: data only, each line with its source. How it is weighed stands in verdict.ts.
  *
  * A phrase is matched word by word against the reply in lower case, without accents, punctuation, apostrophes and host
- * names. `@` stands for any e-mail address, `..` for up to five words, `word*` for any ending, `(a|b)` for either.
+ * names. `@` stands for any e-mail address, `..` for up to five words, `word*` for any ending, `(a|b)` for either, `ä` for
+ * `a` and for `ae`.
  */
 
 export type Reason =
@@ -94,7 +95,7 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   {
     receiver: "microsoft365",
     detail: "4.1",
-    phrase: "recipient address rejected access denied(?! (due|by|because|from))",
+    phrase: "recipient address rejected access denied",
     reason: "user_unknown",
     source: `${MICROSOFT_NDR}: 5.4.1, directory-based edge blocking`,
   },
@@ -102,6 +103,12 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   { receiver: "microsoft365", literal: "resolver.adr.recip", reason: "user_unknown", source: MICROSOFT_NDR },
   { receiver: "exchange", literal: "resolver.adr.exrecip", reason: "user_unknown", source: MICROSOFT_NDR },
   { receiver: "exchange", literal: "resolver.adr.bad", reason: "user_unknown", source: MICROSOFT_NDR },
+  {
+    receiver: "exchange",
+    literal: "resolver.adr.invalidinsmtp",
+    reason: "content",
+    source: `${MICROSOFT_NDR}: an address of another kind, wrapped into one of SMTP by whoever sent it`,
+  },
   { receiver: "exchange", literal: "resolver.rst.", reason: "policy", source: MICROSOFT_NDR },
   { receiver: "exchange", literal: "resolver.grp", reason: "policy", source: MICROSOFT_NDR },
   {
@@ -174,6 +181,13 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
     phrase: "delivery error dd not a valid recipient",
     reason: "user_unknown",
     source: YAHOO_ERRORS,
+  },
+  {
+    receiver: "yahoo",
+    literal: "delivery error: dd",
+    phrase: "(account|mailbox) has been disabled or discontinued",
+    reason: "mailbox_disabled",
+    source: `${YAHOO_ERRORS}; its reports of old, without a code, Sisimai takes for a suspension, and so do we`,
   },
   {
     receiver: "yahoo",
@@ -351,6 +365,7 @@ export const RECEIVER_RULES: readonly ReceiverRule[] = [
   },
   {
     receiver: "mimecast",
+    literal: "mimecast",
     phrase: "administrative prohibition",
     reason: "policy",
     source: MIMECAST_ERRORS,
@@ -553,6 +568,9 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "(over|exceed*|full|insufficient|out of|no more|not enough) .. (quota|storage|disk space)",
       "(quota|storage|disk space) .. (exceed*|full|exhausted|reached|over|limit|allocation)",
       "overquota*",
+      "(disk|userdisk|domaindisk|mailbox) quota",
+      "quota (violation|problem|error|has been|is)",
+      "(space|storage) .. (used up|used)",
       "(mailbox|inbox|mail box|box|account|maildir|mail folder) .. (full|too full|size limit|too large|exceed*|over limit)",
       "exceed* .. (mailbox|mail box|message store|inbox)",
       "(no|not enough|insufficient|out of|no more|lack of) .. (room|space)",
@@ -564,8 +582,8 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "mailbox .. (no space|not enough space)",
       "user has (too many messages|no space)",
       "(too much|has too much) mail",
-      "(postfach|mailbox) .. (voll|uberfullt)",
-      "(speicherplatz|quota|kontingent) .. (uberschritten|erschopft|voll)",
+      "(postfach|mailbox) .. (voll|überfüllt)",
+      "(speicherplatz|quota|kontingent) .. (überschritten|erschöpft|voll)",
       "boite .. pleine",
       "quota .. (depasse|atteint|superad*|excedid*|ultrapassad*|esaurit*|superat*)",
       "(depassement|dépasse) .. quota",
@@ -608,6 +626,11 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "(limit|limits|threshold) .. (exceed*|reached|hit)",
       "(exceed*|reached|over) .. (limit*|threshold)",
       "too many .. (connection*|message*|session*|email*|e mail*|mail|mails|recipient*|request*|attempt*|error*|invalid)",
+      "too many .. (unknown|bad|nonexistent|non existent|wrong|failed|undeliverable)",
+      "(maximum|max) (number |)(of |)(invalid|unknown|bad|nonexistent|non existent|wrong|failed) (recipient*|user*|rcpt*|address*|mailbox*)",
+      "(invalid|unknown|bad|nonexistent|non existent) (recipient|recipients|user|users|rcpt|rcpts|address|addresses|mailboxes) .. (limit|threshold|reached|exceed*|maximum)",
+      "(dictionary|harvest|harvesting|enumeration|brute force) (attack*|attempt*)",
+      "directory harvest*",
       "too much .. traffic",
       "(exceed*|reached|over) .. (limit*|threshold|maximum number) .. (hour|day|minute|per|messages|connections|recipients|mails|emails|sending|rate)",
       "(hourly|daily|sending|message|messages|mail|submission|connection) .. (quota|limit|limits) .. (exceed*|reached|is over)",
@@ -619,8 +642,8 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "excessive .. (mail|volume|connections|traffic)",
       "volume of (mail|email|messages)",
       "unusual rate",
-      "limit (erreicht|uberschritten)",
-      "zu (viele|schnell) .. (nachrichten|mails|e mails|verbindungen|empfanger)",
+      "limit (erreicht|überschritten)",
+      "zu (viele|schnell) .. (nachrichten|mails|e mails|verbindungen|empfänger)",
       "trop (de|vite) .. (connexions|messages|mails|destinataires|requetes)",
       "(demasiad*|muchos) .. (mensajes|conexiones|correos|destinatarios)",
       "troppi .. (messaggi|connessioni|destinatari)",
@@ -633,7 +656,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "頻繁",
       "超过限制",
       "超出限制",
-      "sending limit",
+      "sending (limit|limits|quota|quotas)",
     ],
   },
   {
@@ -697,6 +720,8 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "(cannot|could not|can not) find your (reverse )?hostname",
       "(no|valid|missing|without) (reverse|ptr)",
       "cannot resolve your",
+      "(authentication|auth|login|logon|sasl|password|credentials) (is |has |was |)(fail*|invalid|incorrect|wrong|unsuccessful)",
+      "(invalid|incorrect|wrong|bad) (login|logon|password|credentials)(?! name)",
       "(helo|ehlo)",
     ],
   },
@@ -716,20 +741,26 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "domain of sender",
       "valid sender",
       "address in from",
-      "verification failed for",
+      "verification failed for(?! (the |)recipient)",
+      "(?<!recipient )(?<!rcpt )verification failed .. (responded|replied)",
       "senders (address|domain|host|server|email|e mail|mailbox)",
       "(envelope|mail) from .. (domain|address|invalid|unknown|does|doesnt|rejected|not|must|denied)",
       "your (email |e mail |mail |)(domain|host|hostname|address|server|ip|name|sender) .. (does|doesnt|is|isnt|was|has|not|unknown|invalid|rejected|blocked|must)",
       "from (header|field|domain)",
       "in reply to mail from",
+      "after (pipelined |)mail from",
+      "(invalid|missing|bad|no) dns (mx|a|aaaa|record*|entry)",
+      "dns (mx|a) or .. record",
+      "your (smtp |email |e mail |mail |sending |sender |user |)(account|accounts|plan|subscription|mailbox|credentials)",
+      "free accounts",
       "(client host|connection|connecting host) .. (rejected|refused|denied)",
-      "absenderadresse",
-      "absender .. (abgelehnt|unbekannt|ungultig)",
+      "absender(adresse|domain|domäne)",
+      "absender .. (abgelehnt|unbekannt|ungültig)",
       "(expediteur|emetteur|remitente|remetente|mittente) .. (invalid*|inconnu*|desconocid*|desconhecid*|sconosciut*|rejet*|rechazad*|rifiutat*|rejeitad*|refuse)",
       "отправител*",
-      "发件人",
-      "寄件",
-      "送信者",
+      "(发件|发信|发送者|发送方|發件|發信|寄件|寄信)",
+      "(送信者|送信元|差出人|発信者)",
+      "(발신|송신|발송|보낸)*",
     ],
   },
   {
@@ -737,7 +768,10 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     source: "RFC 5322: refusals that speak of the header of the mail",
     phrases: [
       "(in|of) (the |)(to |cc |from |date |message |mail |)(header|headers) ",
-      "headers? (address|addresses|field|syntax|line)",
+      "(header|headers)",
+      "(url|urls|uri|uris|link|links|hyperlink*) (in|within|of|contain*|point*) ",
+      "(link|links|url|urls|points|pointing) to (a |)(domain|host|nonexistent|non existent|unknown|invalid|unresolvable)",
+      "in (the |)(message |mail |)(body|text)",
     ],
   },
   {
@@ -745,6 +779,8 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     source: "Exchange, Postfix policy servers, Yahoo, GMX, Proofpoint",
     phrases: [
       "rule imposed mailbox access",
+      "(not|isnt|arent|never) (allowed|permitted|authorized|authorised|entitled) to (send|submit|post|use)",
+      "(accept*|receiv*|take|takes|taking) (any |)(mail|mails|email|emails|e mail|message|messages) from",
       "(list of|our) (subscribers|members) ",
       "(subscriber|subscribers|member|members|membership) list",
       "(policy|policies) (reasons|restrict*|violation|rejection|reject*|reason|prohibit*|refus*|block*|filter)",
@@ -754,7 +790,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     reason: "relay",
     source: "Postfix, Exim, Sendmail, qmail, Exchange: open-relay refusals",
     phrases: [
-      "relay* .. (denied|not|prohibited|refused|rejected|forbidden|disabled|blocked|access)",
+      "relay* .. (denied|not|prohibited|refused|rejected|forbidden|disabled|blocked|access)(?! for (an |)(invalid|unknown))",
       "(unable|not|cannot|cant|wont|refus*|no|dont|denied|open) .. relay*",
       "rcpthosts",
       "must (authenticate|log in|login|be authenticated)",
@@ -769,12 +805,23 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
     source: "RFC 3463 X.3.x and X.4.3: a lookup that failed; translations observed",
     phrases: [
       "(transient|temporaire*|temporal*|временн*|temporane*) .. (fail*|error|unavailable|problem|issue|unable|недоступ*|erreur|fehler)",
-      "(internal|server|software|configuration|database|ldap|lookup|backend|processing|program) (error|failure|problem|misconfigur*|failed|trouble)",
+      "(internal|server|system|software|configuration|database|ldap|lookup|backend|processing|program) (error|failure|problem|misconfigur*|failed|trouble)",
       "(lookup|check|service|verification) .. (timeout|timed out|unavailable)",
+      "(timeout|timed out)",
+      "(dns|name server|nameserver|resolver|ldap|directory|database|backend|back end|user database|cache|domain controller) (server |service |lookup |)(is |was |has |currently |)(fail*|down|offline|unreachable|unavailable|busy|overload*|not (available|reachable|responding))",
+      "(not responding|not respond|no response)",
+      "(server|system|host|service|network) (is |was |)(down|offline|unreachable)",
+      "in (the |)cache",
+      "(at the moment|right now|momentarily|for the moment)",
+      "(derzeit|momentan|zurzeit|actuellement|en ce moment|actualmente|en este momento|atualmente|no momento|attualmente|al momento)",
+      "(в данный момент|目前|현재)",
       "name server .. try again",
-      "(could not|cannot|unable to|cant) (verify|check|contact|connect|open|create|write|lock|determine|access)",
+      "(could not|cannot|unable to|cant) (verify|check|contact|connect|create|write|lock|determine|access)",
+      "(could not|cannot|unable to|cant) open .. (database|map|table|file|aliases)",
       "temporar*",
-      "(vorubergehend|temporaneamente|temporalmente|временно)",
+      "(vorübergehend|temporär|temporaire|temporane|temporalmente|временн|тимчасов|tymczasow|docasn|midlertidig|tillfallig|tijdelijk|gecici)*",
+      "(error|errore|erro|fallo|problema|falha) (temporal|temporario|temporaria)",
+      "(plus tard|mas tarde|mais tarde|piu tardi|später|позже|пізніше|senare|senere|pozniej|pozdeji)",
       "(临时|一時的)",
       "try again later",
       "host not found try again",
@@ -801,12 +848,42 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
     ],
   },
   {
+    reason: "content",
+    source: "Sisimai's words of refused content, of loops and of queues, where only a code speaks of the recipient",
+    phrases: [
+      "(content|base64|encoding|encoded|formatted|mime|captcha|dsn|dsns|captchas)",
+      "(low priority|organizational settings|multiple addresses|syntax error|is not verified)",
+      "(quota|quotas|mailfolder|size limit|taille|oversize*)",
+    ],
+  },
+  {
+    reason: "network",
+    source: "Sisimai's words of refused content, of loops and of queues, where only a code speaks of the recipient",
+    phrases: [
+      "(loop|loops|looping|looped|recursive)",
+      "malformed .. (reply|response|answer)",
+      "(misconfig*|system call|config error|write error|system full|queue file)",
+      "(giving up|given up|gave up|numerous attempts|multiple retries|long time|not been collected)",
+      "delivery attempts",
+    ],
+  },
+  {
+    reason: "mailbox_inactive",
+    source: "Sisimai's words of somebody who is away",
+    phrases: ["(i am|i will be|im) (away|out|on|traveling|travelling)", "out of (the |)office", "on (vacation|holiday|leave)"],
+  },
+  {
+    reason: "relay",
+    source: "Sisimai's words of a host that does not relay",
+    phrases: ["(relay|relaying|relays|rcpthost)", "requires authentication", "(dont|do not) handle mail"],
+  },
+  {
     reason: "system",
     source: "single words of something that passes",
     phrases: [
       "(later|retry|busy|defer*|delay*|wait|timeout|timed out|concurrent|currently)",
       "at (this|the) (time|moment)",
-      "(plus tard|mas tarde|mais tarde|piu tardi|spater|erneut|позже|novamente|nuevamente)",
+      "(plus tard|mas tarde|mais tarde|piu tardi|später|erneut|позже|novamente|nuevamente)",
     ],
   },
   {
@@ -873,7 +950,7 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
     reason: "system",
     source: "RFC 3463 X.3.x, Exim, Dovecot, Courier: trouble on the receiver's side",
     phrases: [
-      "(temporar*|transient|currently|momentarily|vorubergehend*|temporaire*|temporal*|временн*|temporane*) .. (fail*|error|unavailable|problem|deferred|reject*|lookup|disabled|issue|not|out|block*|suspend*|indispon*|unable|refus*|недоступ*|erreur|fehler)",
+      "(temporar*|transient|currently|momentarily|vorübergehend*|temporaire*|temporal*|временн*|temporane*) .. (fail*|error|unavailable|problem|deferred|reject*|lookup|disabled|issue|not|out|block*|suspend*|indispon*|unable|refus*|недоступ*|erreur|fehler)",
       "temporar* ",
       "try (again|later|your|it)",
       "(please|will|and) (retry|resend|resubmit)",
@@ -888,7 +965,7 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
       "mailbox .. (locked|busy|in use by)",
       "repeat (later|again)",
       "versuchen sie es",
-      "spater (erneut|noch)",
+      "später (erneut|noch)",
       "reessayer",
       "intente",
       "riprova*",
@@ -984,7 +1061,9 @@ export const DEAD: readonly PhraseGroup[] = [
       "(user|recipient|mailbox|account|address|person) has (moved|been replaced|changed)",
       "has been replaced by",
       "user not local please try @",
+      "(user|person|recipient|employee|he|she) left (the|our|this) (company|organi*|firm|office)",
       "has (left|changed) .. (company|organi*|address|employ*)",
+      "(user|person|recipient|employee|he|she) has left(?! (a|the|his|her|no|some|too|many|this) (message|list|group|mail))",
       "no longer (with|works|employed|working) ",
       "new (e mail |email |)address is",
     ],
@@ -999,6 +1078,8 @@ export const DEAD: readonly PhraseGroup[] = [
       "(invalid|bad) (recipient|destination) (domain|host|hostname)",
       "recipient domain must exist",
       "all host address lookups failed permanently",
+      "unrout*able (mail |)(domain|host)",
+      "no mail (host|hosts|server|servers|exchanger*) for",
       "answer with no data",
       "name or service not known",
       "(nxdomain|no such domain)",
@@ -1024,18 +1105,23 @@ export const DEAD: readonly PhraseGroup[] = [
       "RFC 5321 550, RFC 3463 X.1.1; Postfix, Exim, Sendmail, qmail, Courier, Dovecot, Cyrus, Exchange, Notes, Zimbra, GroupWise",
     phrases: [
       "(user|users|mailbox|mail box|account|recipient|recipients|address|addressee|alias|local part|localpart|inbox|person|login|@|email|username|login name|user name) .. (unknown(?! (error|reason|problem|failure|exception|status))|not found|not exist|not exists|doesnt exist|does not exist|dont exist|do not exist|nonexistent|non existent|unkown|no longer exists)",
-      "(unknown|no such|nonexistent|non existent|invalid|invalid final delivery|unknown or illegal|bad destination|bad recipient|non*existing|unrecognized|unrecognised) (local |recipient |destination |virtual |final |user |mailbox |email |e mail |mail |to |rcpt |)(user|users|username|userid|user id|mailbox|mail box|recipient|recipients|account|address|addresses|addressee|alias|person|local part|localpart|name|inbox|receiver|destination)",
+      "(unknown|no such|nonexistent|non existent|invalid|invalid final delivery|unknown or illegal|bad destination|bad recipient|non*existing|unrecognized|unrecognised) (local |recipient |destination |virtual |final |user |mailbox |email |e mail |mail |to |rcpt |)(user(?! agent)|users|username|userid|user id|mailbox|mail box|recipient|recipients|account|address|addresses|addressee|alias|person|local part|localpart|name|inbox|receiver|destination)",
       "(user|mailbox|recipient|account|address|@) .. (is|are|was|were) (invalid|unknown|wrong|nonexistent|non existent)",
       "(user|mailbox|recipient|account|address|@) .. (could not|couldnt|cannot|cant) be (found|located)",
       "(user|mailbox|recipient|account|@) .. (wasnt|werent) found",
-      "(user|mailbox|recipient|address|email|account) (invalid|missing|undeliverable unknown)",
-      "(recipient|address|mailbox|user|@) .. (not|isnt|not a|isnt a) (valid|known|recogni*|listed|local|registered|present|a valid|a known|a local|our customer|a customer|a registered|exist|defined|in .. (directory|list|table|database|system|domain))",
+      "(user|users|mailbox|recipient|recipients|address|addresses|email|account) (invalid|missing|unrecogni*|undeliverable unknown)",
+      "(recipient|address|mailbox|user|account|@) .. (not|isnt|not a|isnt a) (valid|known|recogni*|listed|local|registered|present|a valid|a known|a local|our customer|a customer|a registered|exist|defined|in .. (directory|list|table|database|system|domain))",
       "(not|isnt) a (valid|known|local|registered|existing|recogni*) (user|mailbox|recipient|account|address|email|e mail|customer|subscriber)",
       "not (our|a) (customer|subscriber)",
-      "(user|mailbox|recipient|address|account|@) .. (no longer (valid|exist*|in use|active|used|available|accept*|here|on .. (server|system))|never existed|has been (deleted|removed|closed|terminated|cancelled|canceled|deactivated permanently))",
+      "not (our|one of our|among our|a local) (user|users|customers|mailbox|mailboxes)",
+      "(not|isnt) on file",
+      "(does not|doesnt|dont|do not|no longer) (live|lives|reside*) here",
+      "(user|mailbox|recipient|address|account|@) .. (no longer (valid|exist*|in use|active|used|available|accept*|here|on .. (server|system))|never existed)",
       "(doesnt|does not|do not|dont) have .. (account|mailbox|user)",
       "(no|not any|there is no|isnt any) (mailbox|mail box|user|account|recipient|one|such|valid recipient*|local mailbox|matching) .. (by that name|with that name|at this address|here|found|of that name|exist*|at this|under that|for this|that name|in name|recipient*|match*)",
-      "(user|mailbox|recipient|account) (is not|isnt) here ",
+      "(no|no such|not any) (mailbox|mail box|user|account|recipient|inbox) (for|named|called)",
+      "no local (user|mailbox|account|recipient)",
+      "(user|mailbox|recipient|addressee|account) (is not|isnt|not) here ",
       "(nobody|no one|noone|no body) .. (here|that name|at this address)",
       "(dont|do not|doesnt|does not) know (anyone|anybody|that user|this user) ",
       "no such (one|address|person|mail address|email|list|group|object|entry|local|rcpt)",
@@ -1053,14 +1139,14 @@ export const DEAD: readonly PhraseGroup[] = [
       "badrcptto",
       "address (is |)(wrong|incorrect|misspel*)",
       "user (has |)(never |)(logged|registered) never",
-      "(adresse|empfanger|benutzer|nutzer|postfach|konto|adressat|teilnehmer|user|mailbox) .. (unbekannt|existiert nicht|nicht (gefunden|vorhanden|bekannt|existent|existiert)|ungultig|gibt es nicht)",
-      "(unbekannte*|ungultige*|kein solche*) (empfanger*|benutzer*|nutzer*|adress*|postfach|mailbox|user)",
+      "(adresse|empfänger|benutzer|nutzer|postfach|konto|adressat|teilnehmer|user|mailbox) .. (unbekannt|existiert nicht|nicht (gefunden|vorhanden|bekannt|existent|existiert)|ungültig|gibt es nicht)",
+      "(unbekannte*|ungültige*|kein solche*) (empfänger*|benutzer*|nutzer*|adress*|postfach|mailbox|user)",
       "existiert (hier |)nicht",
-      "kein(e|) (postfach|benutzer|nutzer|empfanger|mailbox) (unter|mit|fur|bei|namens|gefunden)",
+      "kein(e|) (postfach|benutzer|nutzer|empfänger|mailbox) (unter|mit|für|bei|namens|gefunden)",
       "nicht im .. (verzeichnis|adressbuch)",
       "nicht im (verzeichnis|adressbuch)",
       "(utilisateur|destinataire|adresse|compte|boite|usager|bal|abonne) .. (inconnu*|inexistant*|n existe (pas|plus)|invalide|introuvable|non trouve*)",
-      "(aucun|pas d) (utilisateur|destinataire|compte)",
+      "(aucun|pas d|pas de) (utilisateur|destinataire|compte|boite)",
       "(usuario|destinatario|cuenta|buzon|direccion|casilla|usuaria) .. (desconocid*|inexistente|no (existe|encontrad*|valid*|es valid*)|invalid*)",
       "no existe .. (usuario|cuenta|persona|buzon|direccion|destinatario)",
       "(utente|destinatario|casella|indirizzo|account) .. (sconosciut*|inesistente|non (esiste|trovat*|valid*|presente))",
@@ -1071,6 +1157,7 @@ export const DEAD: readonly PhraseGroup[] = [
       "(ukjent|ukendt) (mottaker|modtager|bruker|bruger|adresse|e post adresse)",
       "okand (mottagare|anvandare|adress)",
       "tuntematon (vastaanottaja|kayttaja)",
+      "(kayttaja*|vastaanottaja*|osoite*|tilia) .. ei (loydy|loytynyt|ole olemassa)",
       "(anvandaren|mottagaren|adressen|kontot) .. (finns inte|existerar inte|hittades inte)",
       "(brukeren|mottakeren|brugeren|modtageren|adressen|kontoen|bruker|mottaker|bruger|modtager) .. (finnes ikke|findes ikke|eksisterer ikke|ikke (funnet|fundet))",
       "ismeretlen (cimzett|felhasznalo)",
@@ -1103,7 +1190,25 @@ export const DEAD: readonly PhraseGroup[] = [
       "(ユーザ|ユーザー|宛先|メールアドレス|アドレス|アカウント|受信者)(が|は|の)?(存在しません|見つかりません|存在しない|不明)",
       "(atesaki|yuza|adoresu) .. (fumei|sonzai shimasen|mitsukarimasen)",
       "(존재하지|등록되지) 않*",
+      "(사용자|수신자|계정|메일|메일함|편지함|사서함|주소|받는)* .. (찾을 수 없*|알 수 없*|없습니다|없음)",
+      "(알 수 없는|알려지지 않은) (사용자|수신자|계정|주소)*",
       "없는 (사용자|메일|수신자|계정)*",
+    ],
+  },
+];
+
+/** Dead, unless anything in the reply speaks of somebody living: an account of ours may be closed as well. */
+export const CLOSED: readonly PhraseGroup[] = [
+  {
+    reason: "mailbox_disabled",
+    source: "RFC 3463 X.2.1; Google, Yahoo, Zimbra, Courier",
+    phrases: [
+      "(account|mailbox|mail box|inbox|user|address|recipient|@) (has |have |is |was |now |)(been |now |)(permanently |)(closed|terminated|deleted|removed|discontinued|cancelled|canceled|erased|purged)(?! (a|the|this|that|your|it|without|from|for))",
+      "(account|mailbox|mail box|inbox|user|address|recipient|@) .. (has been|was) (deleted|removed|closed|terminated|cancelled|canceled|discontinued)(?! (from|for))",
+      "(account|mailbox|mail box|inbox|user|address|recipient|@) .. permanently (disabled|deactivated|closed|removed)",
+      "(disabled|deactivated) permanently",
+      "(closed|terminated|deleted|discontinued) (account|mailbox|mail box|inbox|user|recipient)",
+      "account (is |)not available",
     ],
   },
 ];
@@ -1119,6 +1224,45 @@ export const DISABLED: readonly PhraseGroup[] = [
     ],
   },
 ];
+
+/**
+ * Who sends, in the words around those of a missing address: then that is no recipient of ours. Not where the sender is
+ * only told, as in `returned to sender`.
+ */
+export const SENDER_NOUNS: PhraseGroup = {
+  reason: "sender",
+  source: "Exim, Postfix, Sendmail, qmail about senders; translations observed",
+  phrases: [
+    "(?<! to )(?<! to the )(?<! to your )(?<! the original )(sender|senders|originator|originators)(?! (was|has been|is) (notified|informed))",
+    "(send|sends|sent|coming|comes|come|originating|originates) from",
+    "sending (from|domain|address|user|mailbox|host|hostname|server|system|mail server|account|party)",
+    "(return|reverse) path",
+    "(envelope|mail|email|message) from",
+    "(from|reply to) (address|domain|header|field|host)",
+    "(from|by) (an |a |)(unknown|invalid|nonexistent|non existent|unverified)",
+    "(claim*|purport*) to (be|come)",
+    "(?<! check )(?<! verify )your (email |e mail |mail |own |)(domain|address|mailbox|host|hostname|server|account|name)",
+    "(client|originating|bounce|connecting) (host|hostname|address|domain|server|ip|name)",
+    "(?<! den )absender*",
+    "(?<! a l )(expediteur|emetteur)*",
+    "(?<! al )(remitente|mittente)*",
+    "(?<! ao )remetente*",
+    "(?<! aan )afzender*",
+    "(?<! till )(avsandar|avsender|afsender)*",
+    "(lahettaja|nadawc|odesilatel|odosielatel|felado|gonderen|gonderici|expeditor|posiljatelj|відправник|подател|αποστολε)*",
+  ],
+};
+
+/** Beside words of a missing address these say whose it is. */
+export const RECIPIENT_NOUNS: PhraseGroup = {
+  reason: "user_unknown",
+  source: "RFC 5321; translations observed",
+  phrases: [
+    "(recipient|addressee|rcpt|destination)*",
+    "(empfänger|destinat|geadresseerde|ontvanger|mottag|mottak|modtag|vastaanott|odbiorc|prijemc|cimzett|alici)*",
+    "(получател|адресат|одержувач|отримувач)*",
+  ],
+};
 
 /** RFC 3463 details, without the class, that say by themselves what it is. Source: RFC 3463, 5248, 7372, 7504, 7505, 7293, IANA. */
 export const REASON_OF_DETAIL: Readonly<Record<string, Reason>> = {

@@ -1,9 +1,10 @@
 /**
  * What a refusal says about the recipient: category, reason, and how sure that is. Pure; the words stand in replies.ts.
  *
- *   a rule of that receiver                        decides
+ *   a rule of that receiver                        decides; but that nobody is there, only where nothing else says otherwise
  *   words that blame rate, quota, lists, sender    somebody may be there, whatever the code says
- *   words that say that nobody is there            dead, unless the code says something else of a living mailbox
+ *   words that say that nobody is there            dead, unless the code says something else of a living mailbox, or it is
+ *                                                  the sender who is not there
  *   a code that says that nobody is there          dead, unless the words blame policy, us or the hour
  *   else                                           what the code says
  *
@@ -13,6 +14,7 @@
  */
 import {
   BLOCKLIST_SITES,
+  CLOSED,
   DEAD,
   DISABLED,
   INACTIVE,
@@ -22,7 +24,9 @@ import {
   REASON_OF_DETAIL,
   RECEIVER_RULES,
   RECEIVERS,
+  RECIPIENT_NOUNS,
   type Reason,
+  SENDER_NOUNS,
 } from "./replies.ts";
 
 /** `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from us. */
@@ -97,13 +101,14 @@ function categoryOf(reason: Reason, confidence: Confidence, { isFinal, detail }:
 
 function opinionOn(facts: Facts): Opinion {
   const { detail, words, code } = facts;
-  const known = ruleFor(facts);
+  const living = blocklisted(facts) ?? spokenOf(SURELY, words);
+  const known = ruleFor(facts, living !== null);
   if (known) return { reason: known, confidence: "high" };
 
   const byCode = REASON_OF_DETAIL[detail] ?? (code === 556 ? "no_mail" : null);
   const isDeadByCode = byCode !== null && GONE.has(byCode);
-  const living = blocklisted(facts) ?? spokenOf(SURELY, words);
   if (living) return { reason: living, confidence: isDeadByCode ? "medium" : "high" };
+  if (isSenderMissing(words, isDeadByCode)) return { reason: "sender", confidence: "medium" };
 
   const perhaps = spokenOf(PERHAPS, words);
   const dead = spokenOf(ABSENT, words);
@@ -113,9 +118,11 @@ function opinionOn(facts: Facts): Opinion {
       LIVING_DETAILS.has(detail) || detail.startsWith("6.") || (perhaps !== null && detail.startsWith("7."));
     return { reason: dead, confidence: isContradicted ? "low" : "medium" };
   }
-  if (spokenOf(SHUT, words) && !perhaps) {
+  const isClosed = spokenOf(FOR_GOOD, words) !== null;
+  if ((isClosed || spokenOf(SHUT, words)) && !perhaps) {
     const isSure = isDeadByCode || detail === "2.1";
-    return { reason: "mailbox_disabled", confidence: isSure ? "high" : "low" };
+    const isLikely = isClosed && !LIVING_DETAILS.has(detail) && !/^[67]\./.test(detail);
+    return { reason: "mailbox_disabled", confidence: isSure ? "high" : isLikely ? "medium" : "low" };
   }
   if (perhaps) return { reason: perhaps, confidence: isDeadByCode ? "low" : "medium" };
   if (byCode) return { reason: byCode, confidence: "medium" };
@@ -221,6 +228,7 @@ type CompiledPhrase = { reason: Reason; said: RegExp };
 /** `..` is up to five words; no part can match the same words in two ways, so that a search takes linear time. */
 function patternOf(phrase: string): string {
   return phrase
+    .replace(/[äöü]/g, (umlaut) => `(${umlaut.normalize("NFKD").charAt(0)}e?)`)
     .normalize("NFKD")
     .replace(/\p{M}/gu, "")
     .trim()
@@ -240,10 +248,33 @@ function compile(groups: readonly PhraseGroup[]): CompiledPhrase[] {
 const SURELY = compile(LIVING_SURELY);
 const PERHAPS = compile([...LIVING_PERHAPS, ...INACTIVE]);
 const ABSENT = compile(DEAD);
+const FOR_GOOD = compile(CLOSED);
 const SHUT = compile(DISABLED);
+const [SENDER] = compile([SENDER_NOUNS]) as [CompiledPhrase];
+const [RECIPIENT] = compile([RECIPIENT_NOUNS]) as [CompiledPhrase];
 
 function spokenOf(patterns: readonly CompiledPhrase[], words: string): Reason | null {
   return patterns.find(({ said }) => said.test(words))?.reason ?? null;
+}
+
+/** Beside any words of a missing address, or, where a code alone says so, anywhere. */
+function isSenderMissing(words: string, isDeadByCode: boolean): boolean {
+  const places = [...ABSENT, ...FOR_GOOD, ...SHUT].map(({ said }) => said.exec(words)).filter((place) => place !== null);
+  if (places.length === 0) return isDeadByCode && SENDER.said.test(words) && !RECIPIENT.said.test(words);
+  return places.some(isOfSender);
+}
+
+const BEFORE = /(?:\S+ ){0,5}$/;
+const BEHIND = /^(?:\S+ ){0,3}/;
+const CHARS_BESIDE_MAX = 6 * WORD_CHARS_MAX;
+
+function isOfSender({ 0: found, index, input }: RegExpExecArray): boolean {
+  if (SENDER.said.test(found)) return true;
+  if (RECIPIENT.said.test(found)) return false;
+  const end = index + found.length;
+  const before = BEFORE.exec(input.slice(Math.max(0, index - CHARS_BESIDE_MAX), index + 1))?.[0] ?? "";
+  const behind = BEHIND.exec(input.slice(end, end + CHARS_BESIDE_MAX))?.[0] ?? "";
+  return SENDER.said.test(` ${before}${found.trimStart()}${behind}`);
 }
 
 function blocklisted({ raw }: Facts): Reason | null {
@@ -255,16 +286,24 @@ const RULES = RECEIVER_RULES.map((rule) => ({
   said: rule.phrase === undefined ? null : new RegExp(` ${patternOf(rule.phrase)} ?(?<= )`, "u"),
 }));
 
-function ruleFor({ detail, raw, words, host, isAfterMail }: Facts): Reason | null {
+function ruleFor({ detail, raw, words, host, isAfterMail }: Facts, isLiving: boolean): Reason | null {
   const rule = RULES.find(
     (one) =>
+      !(isLiving && GONE.has(one.reason)) &&
       (one.detail === undefined || one.detail === detail) &&
       (one.literal === undefined || raw.includes(one.literal)) &&
       (one.said === null || one.said.test(words)) &&
       (one.isFrom === undefined || isHostOf(one.receiver, host)) &&
-      (one.isAfterMail === undefined || isAfterMail),
+      (one.isAfterMail === undefined || isAfterMail) &&
+      !(one.said !== null && GONE.has(one.reason) && isDoubtful(words, one.said)),
   );
   return rule?.reason ?? null;
+}
+
+/** What a rule knows by words common to many is no more sure than what else is said. */
+function isDoubtful(words: string, said: RegExp): boolean {
+  const place = said.exec(words);
+  return spokenOf(PERHAPS, words.replace(said, " ")) !== null || (place !== null && isOfSender(place));
 }
 
 function isHostOf(receiver: string, host: string): boolean {
