@@ -849,7 +849,8 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
   },
   {
     reason: "content",
-    source: "Sisimai's words of refused content, of loops and of queues, where only a code speaks of the recipient",
+    source:
+      "Sisimai's words of refused content, of loops and of queues, where only a code speaks of the recipient",
     phrases: [
       "(content|base64|encoding|encoded|formatted|mime|captcha|dsn|dsns|captchas)",
       "(low priority|organizational settings|multiple addresses|syntax error|is not verified)",
@@ -858,7 +859,8 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
   },
   {
     reason: "network",
-    source: "Sisimai's words of refused content, of loops and of queues, where only a code speaks of the recipient",
+    source:
+      "Sisimai's words of refused content, of loops and of queues, where only a code speaks of the recipient",
     phrases: [
       "(loop|loops|looping|looped|recursive)",
       "malformed .. (reply|response|answer)",
@@ -870,7 +872,11 @@ export const LIVING_PERHAPS: readonly PhraseGroup[] = [
   {
     reason: "mailbox_inactive",
     source: "Sisimai's words of somebody who is away",
-    phrases: ["(i am|i will be|im) (away|out|on|traveling|travelling)", "out of (the |)office", "on (vacation|holiday|leave)"],
+    phrases: [
+      "(i am|i will be|im) (away|out|on|traveling|travelling)",
+      "out of (the |)office",
+      "on (vacation|holiday|leave)",
+    ],
   },
   {
     reason: "relay",
@@ -1233,7 +1239,7 @@ export const SENDER_NOUNS: PhraseGroup = {
   reason: "sender",
   source: "Exim, Postfix, Sendmail, qmail about senders; translations observed",
   phrases: [
-    "(?<! to )(?<! to the )(?<! to your )(?<! the original )(sender|senders|originator|originators)(?! (was|has been|is) (notified|informed))",
+    "(?<! to )(?<! to the )(?<! to your )(?<! the original )(sender|senders|originator|originators)",
     "(send|sends|sent|coming|comes|come|originating|originates) from",
     "sending (from|domain|address|user|mailbox|host|hostname|server|system|mail server|account|party)",
     "(return|reverse) path",

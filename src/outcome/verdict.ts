@@ -259,7 +259,9 @@ function spokenOf(patterns: readonly CompiledPhrase[], words: string): Reason | 
 
 /** Beside any words of a missing address, or, where a code alone says so, anywhere. */
 function isSenderMissing(words: string, isDeadByCode: boolean): boolean {
-  const places = [...ABSENT, ...FOR_GOOD, ...SHUT].map(({ said }) => said.exec(words)).filter((place) => place !== null);
+  const places = [...ABSENT, ...FOR_GOOD, ...SHUT]
+    .map(({ said }) => said.exec(words))
+    .filter((place) => place !== null);
   if (places.length === 0) return isDeadByCode && SENDER.said.test(words) && !RECIPIENT.said.test(words);
   return places.some(isOfSender);
 }

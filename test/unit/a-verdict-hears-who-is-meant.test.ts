@@ -69,7 +69,9 @@ test("a sender who is not there is no recipient who is not there", () => {
       ]),
     ),
   );
-  const wrong = said.flatMap((text) => CODES.map((code) => code + text)).filter((text) => isHard(text).includes(true));
+  const wrong = said
+    .flatMap((text) => CODES.map((code) => code + text))
+    .filter((text) => isHard(text).includes(true));
   expect(wrong).toEqual([]);
 });
 
@@ -123,7 +125,7 @@ test.each([
   "550 Destinatario desconocido; devuelto al remitente",
   "550 Utente sconosciuto, restituito al mittente",
   "550 Destinatário inexistente, devolvido ao remetente",
-  "550 User unknown, sender was notified",
+  "550 User unknown, returned to the sender",
 ])("a sender who only gets it back is not the one who is missing: %s", (reply) => {
   expect(isHard(reply)).toEqual([true, true]);
 });

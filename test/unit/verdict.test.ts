@@ -3,19 +3,26 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { classify } from "../../src/outcome/classify.ts";
 import {
+  CLOSED,
   DEAD,
   DISABLED,
   INACTIVE,
   LIVING_PERHAPS,
   LIVING_SURELY,
   RECEIVER_RULES,
+  RECIPIENT_NOUNS,
+  SENDER_NOUNS,
 } from "../../src/outcome/replies.ts";
 import { verdictOn, warmUp } from "../../src/outcome/verdict.ts";
 import { replyOf } from "../../src/smtp/reply.ts";
 import { GONE, LIVING, type Listed } from "../oracle/lists.ts";
 import { costOf } from "../rig/held.ts";
 
-const PHRASES = [LIVING_SURELY, LIVING_PERHAPS, INACTIVE, DEAD, DISABLED].flat();
+const PHRASES = [
+  ...[LIVING_SURELY, LIVING_PERHAPS, INACTIVE, DEAD, CLOSED, DISABLED].flat(),
+  SENDER_NOUNS,
+  RECIPIENT_NOUNS,
+];
 const VERDICT_MS_MAX = 10;
 
 function code(text: string): number {
@@ -153,6 +160,8 @@ test("a hostile reply takes no time", () => {
     "é",
     ".",
     "not ",
+    "sender ",
+    "your ",
     "\u0301",
   ];
   warmUp();
