@@ -9,6 +9,7 @@
 
 import type { Fate } from "./fate.ts";
 import { type Fields, field, wordsIn } from "./mime.ts";
+import { refusedAt } from "./refusedat.ts";
 import { isAnswer, isNameless, isOfDaemon, isOfMailSystem } from "./sender.ts";
 
 type Writer = {
@@ -114,7 +115,7 @@ const ADDRESS =
   /(?:^|[\s<"'(:;[=])([a-z0-9!#$%&*+/?^_`{|}~.-]{1,64}@[a-z0-9.-]{1,200}\.[a-z0-9-]{2,24})(?![\w@])/i;
 /** Lines that name somebody else: who sent the mail, or who is to be asked. */
 const OF_OTHERS =
-  /\((?:ultimately )?generated (?:from|by) |mail from|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
+  /\((?:ultimately )?generated (?:from|by) |mail from(?! command)|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
 
 type FoundWords = Fate & { lines: string[] };
 
@@ -240,6 +241,7 @@ function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fat
   const own = oneLine(lines);
   const isToldBefore = !REPLY.test(own) && (REPLY.test(oneLine(lead)) || isAddressAlone(own));
   const text = isToldBefore ? oneLine([...lead, ...lines]) : own;
+  const at = refusedAt(lines.join("\n")) ?? refusedAt(isToldBefore ? lead.join("\n") : "");
   const reply = REPLY.exec(text);
   const said = reply ? text.slice(reply.index).trimStart() : text;
   return {
@@ -248,7 +250,7 @@ function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fat
     status: STATUS.exec(said)?.[1] ?? null,
     text: said.slice(0, TEXT_CHARS_MAX).toWellFormed(),
     remote: HOST.exec(text)?.[1] ?? null,
-    ...(AFTER_MAIL.test(text) && { isAfterMail: true as const }),
+    ...(at !== null && { refusedAt: at }),
   };
 }
 
@@ -263,9 +265,6 @@ function oneLine(lines: readonly string[]): string {
 function isAddressAlone(text: string): boolean {
   return text.replace(ADDRESS, "").replace(/[^\p{L}\p{N}]+/gu, "") === "";
 }
-
-/** How Postfix, Exim and Sendmail say that a reply refused the whole mail. */
-export const AFTER_MAIL = /in reply to end\s{1,10}of DATA|after end\s{1,10}of data|>>> DATA\s{1,10}<<< 5/i;
 
 const REPLY = /(?<![\d.#])([45]\d\d)[ -]{1,3}(?=[#(\w"'<[])/;
 const STATUS = /(?<![\d.])([45]\.\d{1,3}\.\d{1,3})(?![\d.])/;

@@ -1,4 +1,6 @@
 /** What a report says became of one recipient. */
+import type { RefusedAt } from "./refusedat.ts";
+
 export type Action = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
 
 /** What became of one recipient. */
@@ -13,6 +15,6 @@ export type Fate = {
   text: string;
   /** The host that said so. */
   remote: string | null;
-  /** It refused the whole mail, after DATA. */
-  isAfterMail?: true;
+  /** Which command was refused, where that is said. */
+  refusedAt?: RefusedAt;
 };

@@ -6,6 +6,7 @@ import type { DueReport } from "../record/mail/reports.ts";
 import type { Copy } from "../returnpath.ts";
 import { type Reply, viaOf } from "../smtp/reply.ts";
 import type { Fate } from "./fate.ts";
+import { refusedAt } from "./refusedat.ts";
 import { type Complaint, type PassedOn, readReport } from "./report.ts";
 
 export type Judged =
@@ -90,7 +91,9 @@ function mildestOf(failed: readonly Fate[]): Fate | undefined {
 
 function judgeFeedback(report: DueReport, { type, recipient, category, detail, at }: Feedback): Judged {
   const words = detail ?? `${type} reported`;
-  const said = { recipient, action: "failed" as const, status: null, code: null, text: words, remote: null };
+  const said: Fate = { recipient, action: "failed", status: null, code: null, text: words, remote: null };
+  const command = refusedAt(words);
+  if (command !== null) said.refusedAt = command;
   const what =
     type === "complaint"
       ? ({ kind: "complained" } as const)
@@ -131,11 +134,10 @@ const CATEGORY: Record<Outcome["kind"], (outcome: Outcome) => BounceKind> = {
   unsent: () => "soft",
 };
 
-function replyIn({ code, status, text, remote, isAfterMail }: Fate): Reply {
+function replyIn({ code, status, text, remote, refusedAt = "rcpt" }: Fate): Reply {
   const ofClass = status?.startsWith("4") ? 450 : 550;
   const via = remote === null ? {} : { via: viaOf({ host: remote, ip: null, tls: null, isVerified: false }) };
-  const phase = isAfterMail ? "dot" : "rcpt";
-  return { phase, code: code ?? ofClass, enhanced: status, text, error: null, ...via };
+  return { phase: refusedAt, code: code ?? ofClass, enhanced: status, text, error: null, ...via };
 }
 
 function detailOf({ text, status, remote }: Fate): string {

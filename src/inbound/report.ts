@@ -6,9 +6,10 @@
  * the message, to be judged by whom it can be about.
  */
 import { emailIdOf, pathsIn } from "../returnpath.ts";
-import { AFTER_MAIL, bounceInWords, fatesInWords } from "./bouncewords.ts";
+import { bounceInWords, fatesInWords } from "./bouncewords.ts";
 import type { Action, Fate } from "./fate.ts";
 import { type Fields, field, type Part, partsOf, readFields, textOf, wordsIn } from "./mime.ts";
+import { answeredWith, commandsIn, exchangesIn, mildestOf, type RefusedAt, refusedAt } from "./refusedat.ts";
 import { isAnswer, isOfDaemon, isOfMailSystem } from "./sender.ts";
 
 export type Complaint = {
@@ -119,7 +120,9 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
   if (action === null || (recipient === null && !fields.has("status"))) return null;
   const diagnostic = clean(field(fields, "diagnostic-code").replace(/^\s*[\w.-]{1,40}\s*;/, ""));
   const { code, status } = codesIn(diagnostic);
+  const at = refusedAt([...fields.values()].flat().join("\n").slice(0, HEADER_TEXT_CHARS_MAX));
   return {
+    ...(at !== null && { refusedAt: at }),
     recipient,
     action,
     status: statusOf(stated, status),
@@ -154,23 +157,31 @@ export function codesIn(text: string): { code: number | null; status: string | n
   };
 }
 
-/** A report without a quoted reply has its reason in the words for people; when it was refused stands only there. */
+/** A report without a quoted reply has its reason in the words for people; which command was refused stands only there. */
 function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
   const said = wordsOf(parts);
-  const timed = AFTER_MAIL.test(said)
-    ? fates.map((fate) => ({ ...fate, isAfterMail: true as const }))
-    : fates;
-  if (fates.every(({ text }) => text !== "")) return timed;
+  const whole = refusedAt(said);
+  if (whole === null && fates.every(({ text }) => text !== "")) return fates;
   const words = fatesInWords(headerOf(parts), said);
-  return timed.map((fate) => {
-    if (fate.text !== "") return fate;
+  return fates.map((fate) => {
     const own =
       words.find(({ recipient }) => recipient === fate.recipient) ?? (fates.length === 1 ? words[0] : null);
-    return own
-      ? { ...fate, code: own.code, text: own.text, status: statusOf(fate.status, own.status) }
-      : fate;
+    const at = fate.refusedAt ?? (fates.length === 1 ? whole : refusedAtAmong(fate, own ?? null, said));
+    const timed = at === null ? fate : { ...fate, refusedAt: at };
+    if (fate.text !== "" || !own) return timed;
+    return { ...timed, code: own.code, text: own.text, status: statusOf(fate.status, own.status) };
   });
 }
+
+/** Of one of several: by the reply in a transcript, by the words below its address, or by what is said of all. */
+function refusedAtAmong(fate: Fate, own: Fate | null, said: string): RefusedAt | null {
+  const exchanges = exchangesIn(said);
+  if (exchanges.length > 0) return answeredWith(fate.text, exchanges);
+  if (own?.refusedAt) return own.refusedAt;
+  const all = commandsIn(said);
+  return all.includes("rcpt") ? null : mildestOf(all);
+}
+
 function withoutReport(whole: Part, parts: readonly Part[]): ReadReport {
   const header = whole.fields;
   if (firstOf(parts, [RECEIPT_TYPE])) return { kind: "ignored", reason: "a receipt of a mail that arrived" };

@@ -96,7 +96,8 @@ function judgeRoute(reply: Reply, carriesTo: CarriesTo): Outcome {
 function verdictOf({ phase, code, enhanced: status, text, via }: Reply, carriesTo: CarriesTo): Verdict {
   if (code === null && phase !== "route") return { category: "soft", reason: "network", confidence: "high" };
   const host = carriesTo === "receivers" ? via?.host : null;
-  return verdictOn({ code, status, text, host, isAfterMail: phase === "dot" });
+  const isBeforeRecipient = phase === "mail" || BEFORE_MAIL.has(phase);
+  return verdictOn({ code, status, text, host, isBeforeRecipient, isAfterMail: phase === "dot" });
 }
 
 /** Stopped on our side. */

@@ -40,6 +40,8 @@ export type RefusedReply = {
   readonly text: string;
   /** Who answered. */
   readonly host?: string | null | undefined;
+  /** To MAIL or before it: whoever is missing is no recipient. */
+  readonly isBeforeRecipient?: boolean;
   /** To the whole mail, after DATA. */
   readonly isAfterMail?: boolean;
 };
@@ -58,7 +60,9 @@ const WORD_CHARS_MAX = 64;
 
 export function verdictOn(refusal: RefusedReply): Verdict {
   const facts = factsOf(refusal);
-  const { reason, confidence } = opinionOn(facts);
+  const opinion = opinionOn(facts);
+  const isAboutUs = refusal.isBeforeRecipient === true && GONE.has(opinion.reason);
+  const { reason, confidence } = isAboutUs ? { ...opinion, reason: "sender" as const } : opinion;
   return { category: categoryOf(reason, confidence, facts), reason, confidence };
 }
 

@@ -1,0 +1,76 @@
+/**
+ * At which command of the conversation a reported refusal came, where the words around it say so. Before RCPT it is about
+ * us, whatever it says: `no such user` to MAIL FROM is the sender's address.
+ *
+ * Promises: pure; linear time. Where a text names several commands the one that excuses the recipient counts.
+ */
+export type RefusedAt = "helo" | "mail" | "rcpt" | "dot";
+
+/** As in `in reply to`, `after`, `for the`: Postfix, Exim, GMX and others. Lines are wrapped anywhere. */
+const AT =
+  /\b(?:to|for|on|at|in|during|after|by)\s{1,20}(?:the\s{1,20})?(?:SMTP\s{1,20})?(?:command\s{1,20})?(?:pipelined\s{1,20})?["'(]{0,2}/
+    .source;
+
+const SAID: readonly (readonly [RefusedAt, RegExp])[] = [
+  // the second is qmail's
+  ["mail", new RegExp(`${AT}MAIL\\s{1,20}F(?:ROM|rom)\\b|\\bbut sender was rejected`)],
+  [
+    "helo",
+    new RegExp(
+      `${AT}(?:EHLO|HELO|LHLO|initial (?:server )?(?:greeting|connection))\\b|refused to talk to me|but (?:greeting failed|my name was rejected)`,
+    ),
+  ],
+  ["dot", /in reply to end\s{1,20}of DATA|after (?:pipelined )?end\s{1,20}of data/i],
+  ["rcpt", new RegExp(`${AT}RCPT\\s{1,20}T[Oo]\\b|does not like recipient`)],
+];
+
+/** Commands and replies as they went, in the arrows of Sendmail and Courier, of MDaemon, and in hMailServer's words. */
+const EXCHANGE =
+  /(?:>>>|-->|sent:) {0,5}(MAIL F|RCPT T|DATA|EHLO|HELO)[^\n]{0,600}\n\s{0,20}(?:(?:Remote server )?replied:|<<<|<--) {0,5}(5[^\n]{0,600}(?:\n\s{0,20}(?:<<<|<--) {0,5}5[^\n]{0,600}){0,20})/gi;
+const EXCHANGES_MAX = 50;
+const AT_OF: Record<string, RefusedAt> = {
+  MAIL: "mail",
+  RCPT: "rcpt",
+  DATA: "dot",
+  EHLO: "helo",
+  HELO: "helo",
+};
+
+/** A refusal in a transcript: the command, and the lines of the reply. */
+export type RefusedCommand = { at: RefusedAt; replies: string[] };
+
+const MILDEST_FIRST: readonly RefusedAt[] = ["mail", "helo", "dot", "rcpt"];
+
+/** null: the words do not say. */
+export function refusedAt(words: string): RefusedAt | null {
+  return mildestOf([...commandsIn(words), ...exchangesIn(words).map(({ at }) => at)]);
+}
+
+/** Named in words, not in a transcript. */
+export function commandsIn(words: string): RefusedAt[] {
+  return SAID.filter(([, said]) => said.test(words)).map(([at]) => at);
+}
+
+export function exchangesIn(words: string): RefusedCommand[] {
+  const exchanges: RefusedCommand[] = [];
+  for (const [, command = "", reply = ""] of words.replaceAll("\r", "").matchAll(EXCHANGE)) {
+    if (exchanges.length === EXCHANGES_MAX) break;
+    const replies = reply.split("\n").map((line) => flat(line.replace(/^\s*(?:<<<|<--)/, "")));
+    exchanges.push({ at: AT_OF[command.slice(0, 4).toUpperCase()] as RefusedAt, replies });
+  }
+  return exchanges;
+}
+
+export function mildestOf(all: readonly RefusedAt[]): RefusedAt | null {
+  return MILDEST_FIRST.find((at) => all.includes(at)) ?? null;
+}
+
+/** Which command was answered with this reply; null: none of these. */
+export function answeredWith(text: string, exchanges: readonly RefusedCommand[]): RefusedAt | null {
+  const wanted = flat(text);
+  return mildestOf(exchanges.filter(({ replies }) => replies.includes(wanted)).map(({ at }) => at));
+}
+
+function flat(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}
