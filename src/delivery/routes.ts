@@ -266,7 +266,10 @@ function whyFailed(dane: DaneFound, hosts: readonly Mx[]): string {
 
 function daneNeed(dane: DaneFound, host: string): TlsNeed | null {
   const found = daneOfHost(dane, host);
-  if (found.kind === "records") return { kind: "dane", by: "dane", records: found.records, name: found.name };
+  if (found.kind === "records") {
+    const { records, name, alsoNamed } = found;
+    return { kind: "dane", by: "dane", records, name, alsoNamed };
+  }
   return found.kind === "unusable" ? ENCRYPTED_BY_DANE : null;
 }
 

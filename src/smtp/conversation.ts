@@ -354,7 +354,12 @@ export class Conversation {
   #doubt(secured: TLSSocket): Trouble | (string & {}) | null {
     const { need, wallMs = 0 } = this.peer;
     if (need?.kind === "dane")
-      return provesTlsa(secured.getPeerCertificate(true), need.records, need.name, wallMs)
+      return provesTlsa(
+        secured.getPeerCertificate(true),
+        need.records,
+        [need.name, ...need.alsoNamed],
+        wallMs,
+      )
         ? null
         : "TLSA_MISMATCH";
     return secured.authorized ? null : String(secured.authorizationError);

@@ -31,17 +31,17 @@ export function readTlsa(data: Buffer): Tlsa | null {
   return { usage, selector, matching, hex: data.toString("hex", 3) };
 }
 
-/** `now` in ms: certificates by an authority of the host's own are valid for a time, and for its name. */
+/** `now` in ms: certificates by an authority of the host's own are valid for a time, and for one of the names. */
 export function provesTlsa(
   peer: DetailedPeerCertificate,
   records: readonly Tlsa[],
-  host: string,
+  names: readonly string[],
   now: number,
 ): boolean {
   const chain = chainOf(peer);
   return records.slice(0, RECORDS_MAX).some((record) => {
     try {
-      return record.usage === 3 ? isLeaf(chain, record) : isIssued(chain, record, host, now);
+      return record.usage === 3 ? isLeaf(chain, record) : isIssued(chain, record, names, now);
     } catch {
       return false; // a record that holds no key, or a certificate that cannot be read
     }
@@ -63,9 +63,14 @@ function isLeaf([leaf]: readonly X509Certificate[], record: Tlsa): boolean {
   return leaf !== undefined && matches(leaf, record);
 }
 
-function isIssued(chain: readonly X509Certificate[], record: Tlsa, host: string, now: number): boolean {
+function isIssued(
+  chain: readonly X509Certificate[],
+  record: Tlsa,
+  names: readonly string[],
+  now: number,
+): boolean {
   const [leaf] = chain;
-  if (!leaf || leaf.checkHost(host) === undefined) return false;
+  if (!leaf || names.every((name) => leaf.checkHost(name) === undefined)) return false;
   for (const [n, certificate] of chain.entries()) {
     if (!isValidAt(certificate, now)) return false;
     if (n > 0 && (!certificate.ca || !isSignedBy(chain[n - 1] as X509Certificate, certificate))) return false;

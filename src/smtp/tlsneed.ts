@@ -12,8 +12,14 @@ export type TlsNeed =
   | { readonly kind: "encrypted"; readonly by: TlsPolicy }
   /** Its certificate is valid for the host's name, and an authority that we know signed it. */
   | { readonly kind: "verified"; readonly by: TlsPolicy }
-  /** Its certificate is one of those that signed DNS names for the host, under this name. */
-  | { readonly kind: "dane"; readonly by: "dane"; readonly records: readonly Tlsa[]; readonly name: string };
+  /** Its certificate is one of those that signed DNS names for the host, under this name; `alsoNamed`: or valid for these. */
+  | {
+      readonly kind: "dane";
+      readonly by: "dane";
+      readonly records: readonly Tlsa[];
+      readonly name: string;
+      readonly alsoNamed: readonly string[];
+    };
 
 /** For replies. */
 export const REQUIRED_BY: Record<TlsPolicy, string> = {

@@ -23,8 +23,11 @@ export type DaneSettings = {
 export type HostDane =
   /** Nothing is published, or its zone is not signed. */
   | { kind: "none" }
-  /** `name`: under which they are published, and by which certificates may call the host. */
-  | { kind: "records"; records: readonly Tlsa[]; name: string }
+  /**
+   * `name`: under which they are published; certificates by an authority of the host's own may also be valid for one of
+   * `alsoNamed`.
+   */
+  | { kind: "records"; records: readonly Tlsa[]; name: string; alsoNamed: readonly string[] }
   /** What is published cannot be used: encryption is due all the same. */
   | { kind: "unusable" }
   | { kind: "failed"; why: string };
@@ -93,7 +96,10 @@ export class Dane {
     if (!mx.isSecure || mx.kind === "missing") return { kind: "insecure" };
     const named = [...new Set(mx.records.map(({ host }) => host))].slice(0, HOSTS_MAX);
     const hosts = named.length > 0 ? named : [domain];
-    const found = await Promise.all(hosts.map(async (host) => [host, await this.#ofHost(host)] as const));
+    const domains = [domain, ...(mx.kind === "found" ? [mx.owner] : [])];
+    const found = await Promise.all(
+      hosts.map(async (host) => [host, namedAlso(await this.#ofHost(host), host, domains)] as const),
+    );
     return { kind: "secure", hosts: new Map(found) };
   }
 
@@ -118,8 +124,21 @@ export class Dane {
     if (tlsa.kind === "failed") return tlsa;
     if (!hasRecords(tlsa) || !tlsa.isSecure) return { kind: "none" };
     const records = tlsa.records.flatMap(({ data }) => readTlsa(data) ?? []);
-    return records.length > 0 ? { kind: "records", records, name } : { kind: "unusable" };
+    return records.length > 0 ? { kind: "records", records, name, alsoNamed: [] } : { kind: "unusable" };
   }
+}
+
+/**
+ * RFC 7672, 3.2.2: a certificate by an authority may name the host, before or after CNAME, or the domain of the mail.
+ * Since a connection that only the domain's name proved carries no mail of others, the domain is left out where it does
+ * not matter: the host is another's, and publishes its own certificate as well.
+ */
+function namedAlso(found: HostDane, host: string, domains: readonly string[]): HostDane {
+  if (found.kind !== "records" || !found.records.some(({ usage }) => usage === 2)) return found;
+  const isAuthorityAlone = found.records.every(({ usage }) => usage === 2);
+  const isOwn = domains.some((domain) => host === domain || host.endsWith(`.${domain}`));
+  const names = [host, ...(isOwn || isAuthorityAlone ? domains : [])];
+  return { ...found, alsoNamed: [...new Set(names)].filter((name) => name !== found.name) };
 }
 
 function hasRecords(answer: DnsAnswer): answer is DnsAnswer & { kind: "found" } {

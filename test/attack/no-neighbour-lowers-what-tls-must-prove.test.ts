@@ -10,6 +10,7 @@ const RECORDS: HostDane = {
   kind: "records",
   records: [{ usage: 3, selector: 1, matching: 1, hex: "00".repeat(32) }],
   name: "mx.victim.test",
+  alsoNamed: [],
 };
 const SIGNED: Record<string, DaneFound> = {
   "victim.test": { kind: "secure", hosts: new Map([["mx.victim.test", RECORDS]]) },

@@ -57,6 +57,11 @@ receivers.rolled = {
   tlsa: [tlsa(chained.certificate, 3, 1, 1), tlsa(stranger.cert, 3, 1, 1)],
 };
 receivers.misnamed = { certificate: own("somebody"), tlsa: [tlsa(chained.certificate, 2, 1, 1)] };
+// RFC 7672, 3.2.2: the domain of the mail is a name of its hosts
+receivers.bydomain = {
+  certificate: withChain(chained.certify("bydomain.dane.test"), chained.certificate),
+  tlsa: [tlsa(chained.certificate, 2, 1, 1)],
+};
 receivers.expired = {
   certificate: own("expired", { isExpired: true }),
   tlsa: [tlsa(chained.certificate, 2, 1, 1)],
@@ -85,6 +90,16 @@ const ALIASES = {
   leaving: { of: "mx.plain.test", at: "mx.leaving.dane.test" },
 };
 const aliased = own("aliased");
+/** Aliases whose certificate is by an authority and for one of the two names. */
+const ALIASES_BY_AUTHORITY = {
+  calledbefore: { certificate: own("calledbefore"), address: "127.1.2.4" },
+  calledafter: {
+    certificate: withChain(chained.certify("real.calledafter.dane.test"), chained.certificate),
+    address: "127.1.2.5",
+  },
+};
+/** Two domains with the host of the first, which shows a certificate for the second. */
+const SHARED = { host: "mx.sharing.dane.test", address: "127.1.2.6", domains: ["sharing", "shared"] };
 const addressOf = (name: string) => `127.1.1.${names.indexOf(name) + 1}`;
 
 let world: World;
@@ -108,6 +123,23 @@ beforeAll(async () => {
     });
   }
   await world.peerAt("127.1.2.3", (talk) => talk.takeSecured(aliased));
+  const byAuthority = tlsa(chained.certificate, 2, 1, 1);
+  for (const [name, { certificate, address }] of Object.entries(ALIASES_BY_AUTHORITY)) {
+    const target = `real.${name}`;
+    records.push(`${name} MX 10 mx.${name}`, `mx.${name} CNAME ${target}`, `${target} A ${address}`);
+    records.push(`_${world.port}._tcp.${target} ${byAuthority}`);
+    const host = `mx.${name}.dane.test`;
+    world.name({ [`${name}.dane.test`]: { mx: [[10, host]] }, [host]: { addresses: [address] } });
+    await world.peerAt(address, (talk) => talk.takeSecured(certificate));
+  }
+  records.push(`mx.sharing A ${SHARED.address}`, `_${world.port}._tcp.mx.sharing ${byAuthority}`);
+  world.name({ [SHARED.host]: { addresses: [SHARED.address] } });
+  for (const name of SHARED.domains) {
+    records.push(`${name} MX 10 mx.sharing`);
+    world.name({ [`${name}.dane.test`]: { mx: [[10, SHARED.host]] } });
+  }
+  const forShared = withChain(chained.certify("shared.dane.test"), chained.certificate);
+  await world.peerAt(SHARED.address, (talk) => talk.takeSecured(forShared));
   const forgeTlsa = (text: string) =>
     text.replace(/^(_\d+\._tcp\.mx\.forged\..*TLSA\s+3 1 2 )(\w\w)/im, "$1ee");
   const forgeMx = (text: string) => text.replace(/(\sMX\s+)10(\s+mx\.badmx\.)/i, "$111$2");
@@ -182,6 +214,7 @@ describe.skipIf(missing)(missing ?? "with unbound", () => {
     ["one of two published certificates", "rolled", true],
     ["an authority that stands in the record and is not sent", "unchained", true],
     ["another certificate", "wrong", "TLSA_MISMATCH"],
+    ["the right authority and the name of the domain", "bydomain", true],
     ["the right authority and another name", "misnamed", "TLSA_MISMATCH"],
     ["the right authority and a certificate that has expired", "expired", "TLSA_MISMATCH"],
     ["an authority of which only the digest is published, and not sent", "unsent", "TLSA_MISMATCH"],
@@ -210,6 +243,25 @@ describe.skipIf(missing)(missing ?? "with unbound", () => {
       code: 250,
       via: { isVerified: true, policy: "dane" },
     });
+  });
+
+  test.each([
+    ["before its alias", "calledbefore"],
+    ["after its alias", "calledafter"],
+  ])("a certificate by the right authority may have the name %s", async (_, name) => {
+    expect(await sendTo(`${name}.dane.test`)).toMatchObject({
+      code: 250,
+      via: { isVerified: true, policy: "dane" },
+    });
+  });
+
+  test("a certificate for one domain proves nothing for another with the same host", async () => {
+    const dane = daneWith();
+    dane.start((error) => faults.push(error));
+    const { send } = world.courier({ dane });
+    expect(await send("one@shared.dane.test")).toMatchObject([{ code: 250, via: { isVerified: true } }]);
+    expect(await send("two@sharing.dane.test")).toMatchObject([{ phase: "tls", error: "TLSA_MISMATCH" }]);
+    dane.stop();
   });
 
   test("records that cannot be used ask for encryption alone", async () => {
