@@ -114,7 +114,8 @@ export class EndpointSender {
   #done = new Set<number>();
   #freed: string[] = [];
   #attempts: WebhookAttempt[] = [];
-  #missed = 0;
+  /** Where the log held events no longer: told once the cursor has passed them, since only then nobody finds them again. */
+  #gaps: { to: number; events: number }[] = [];
   #failures: number;
   #failingSince: number | null;
   #pausedAt = 0;
@@ -240,9 +241,8 @@ export class EndpointSender {
         this.#take(one);
       }
     }
+    if (missed > 0) this.#miss(stream, missed);
     stream.readTo = Math.max(stream.readTo, scannedTo);
-    // a range of the past may reach back before the log
-    if (stream === this.#main) this.#missed += missed;
     this.#isDirty = true;
     this.#pump();
   }
@@ -266,9 +266,14 @@ export class EndpointSender {
   /** The log no longer holds what was next. */
   skipTo(stream: Stream, sequence: number): void {
     if (sequence <= stream.readTo) return;
-    if (stream === this.#main) this.#missed += sequence - stream.readTo;
+    this.#miss(stream, sequence - stream.readTo);
     stream.readTo = sequence;
     this.#isDirty = true;
+  }
+
+  /** What follows what was read. A range of the past may reach back before the log. */
+  #miss(stream: Stream, events: number): void {
+    if (stream === this.#main) this.#gaps.push({ to: stream.readTo + events, events });
   }
 
   /** What is to be written down, from which moment it is the caller's; null: nothing. */
@@ -276,12 +281,14 @@ export class EndpointSender {
     this.#letCursorPass();
     if (!this.#isDirty) return null;
     const { key } = this;
+    const { cursor } = this.#main;
+    const passed = this.#gaps.filter(({ to }) => to <= cursor);
     const replay = this.#replay;
     const report: SenderReport = {
       progress: {
         ...key,
-        cursor: this.#main.cursor,
-        missed: this.#missed,
+        cursor,
+        missed: passed.reduce((sum, { events }) => sum + events, 0),
         failures: this.#failures,
         deliveredAt: this.#deliveredAt,
         failingSince: this.#failingSince,
@@ -301,7 +308,7 @@ export class EndpointSender {
     this.#freed = [];
     this.#attempts = [];
     this.#blocked = new Set();
-    this.#missed = 0;
+    this.#gaps = this.#gaps.filter(({ to }) => to > cursor);
     this.#isBack = false;
     this.#isDirty = false;
     if (replay?.isOver) this.#replay = null;

@@ -276,10 +276,16 @@ export class WebhookWorker {
   }
 
   async #save(): Promise<void> {
+    // alone: what could not be written, or was without our hearing of it, comes before what is new of the same endpoints
+    await this.#saveAll();
     for (const sender of this.#senders.values()) {
       const report = sender.report();
       if (report) this.#unsaved.push(report);
     }
+    await this.#saveAll();
+  }
+
+  async #saveAll(): Promise<void> {
     if (this.#unsaved.length === 0) return;
     try {
       await this.#write(this.#unsaved);

@@ -140,3 +140,28 @@ test("of events with very many addresses few are in hand", () => {
   expect(sender.inHand).toBeLessThan(15);
   expect(sender.room).toBe(0);
 });
+
+test("events that the log held no longer are told of once nobody reads that part of it again", async () => {
+  const own = await openReceiver();
+  const open = new Map<unknown, ServerResponse>();
+  own.answerWith = ({ event }, response) => open.set(event.data.email_id, response);
+  const sender = senderTo(own);
+  const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
+  const [before, behind] = [newId(0), newId(0)];
+  // what takes long would get a row
+  const now = performance.now();
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+  sender.takeSpan(stream, [eventOf(before, 11)], 11, 0);
+  sender.takeSpan(stream, [eventOf(behind, 20)], 20, 8);
+  sender.skipTo(stream, 25);
+  await expect.poll(() => open.size).toBe(2);
+  // whoever takes up the endpoint from here finds the gap again
+  expect(sender.report()?.progress).toMatchObject({ cursor: 10, missed: 0 });
+  open.get(before)?.end("ok");
+  await expect.poll(() => sender.inHand).toBe(1);
+  expect(sender.report()?.progress).toMatchObject({ cursor: 19, missed: 8 });
+  open.get(behind)?.end("ok");
+  await expect.poll(() => sender.inHand).toBe(0);
+  expect(sender.report()?.progress).toMatchObject({ cursor: 25, missed: 5 });
+  await own.close();
+});

@@ -9,6 +9,7 @@ import { ERASED_DOMAIN } from "../../rules/redaction.ts";
 import { TEST_TYPE } from "../../rules/webhook.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { settled } from "../db/groupcommit.ts";
 import { contentsOf, type EventRow, hasUnnumbered, joinedTo } from "./outbox.ts";
 import { ERASING_LOCKS, type WebhookKey } from "./webhooks.ts";
 
@@ -225,6 +226,7 @@ export async function readDue(
 /** What became of an endpoint since it was last written. */
 export type WebhookProgress = WebhookKey & {
   cursor: number;
+  /** Of the events that the cursor has passed since. */
   missed: number;
   failures: number;
   /** Something was delivered, in ms. */
@@ -273,10 +275,15 @@ export type Report = {
   attempts: readonly WebhookAttempt[];
 };
 
-/** Writes a report in one transaction. Of endpoints that are not held any more nothing is written. */
+/**
+ * Writes a report, of at most one progress for each endpoint, in one transaction. Of endpoints that are not held any more
+ * nothing is written, and nothing of one whose report is written already: an answer of Postgres was lost.
+ */
 export async function saveReport(sql: Sql, token: string, report: Report, now: Date): Promise<void> {
   await sql.begin(async (tx) => {
-    const held = await saveProgress(tx, token, report.progress);
+    // a transaction of which the answer was lost may still hold the rows: what it wrote shows to the next statement
+    const locked = tx`with ${heldBy(tx, token, report.progress)} select from held`.execute();
+    const [, held] = await settled([locked, saveProgress(tx, token, report)]);
     const isHeld = ({ id }: WebhookKey) => held.has(id);
     const [rows, done] = [report.rows.filter(isHeld), report.done.filter(isHeld)];
     const freed = report.freed.filter(isHeld);
@@ -297,13 +304,15 @@ export async function saveReport(sql: Sql, token: string, report: Report, now: D
 async function saveProgress(
   tx: Tx,
   token: string,
-  progress: readonly WebhookProgress[],
+  { progress, attempts }: Pick<Report, "progress" | "attempts">,
 ): Promise<Set<string>> {
+  const firstOf = new Map([...attempts].reverse().map((one) => [one.id, one]));
   const of = <T>(pick: (one: WebhookProgress) => T): T[] => progress.map(pick);
   const seconds = (ms: number | null) => (ms === null ? null : ms / 1_000);
   const rows = await tx<{ id: string }[]>`
     with ${heldBy(tx, token, progress)}
-    update webhook w set cursor = greatest(w.cursor, g.cursor::bigint), missed = w.missed + g.missed::bigint,
+    update webhook w set cursor = greatest(w.cursor, g.cursor::bigint),
+      missed = w.missed + case when g.cursor::bigint > w.cursor then g.missed::bigint else 0 end,
       delivered_at = coalesce(to_timestamp(g.delivered_at), w.delivered_at),
       failures = case when w.updated_at <> g.updated_at then w.failures else g.failures end,
       failing_since = case when w.updated_at <> g.updated_at then w.failing_since
@@ -316,9 +325,15 @@ async function saveProgress(
       ${of((p) => p.id)}::uuid[], ${of((p) => p.cursor)}::float8[], ${of((p) => p.missed)}::float8[],
       ${of((p) => p.failures)}::int[], ${of((p) => seconds(p.deliveredAt))}::float8[],
       ${of((p) => seconds(p.failingSince))}::float8[], ${of((p) => seconds(p.retryAt))}::float8[],
-      ${plainArray(of((p) => p.isGone))}::bool[], ${of((p) => p.updatedAt.toISOString())}::timestamptz[]
-    ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at) on g.id = h.id
-    where w.workspace_id = h.workspace_id and w.id = h.id
+      ${plainArray(of((p) => p.isGone))}::bool[], ${of((p) => p.updatedAt.toISOString())}::timestamptz[],
+      ${of((p) => firstOf.get(p.id)?.attemptId ?? null)}::uuid[],
+      ${of((p) => seconds(firstOf.get(p.id)?.at ?? null))}::float8[]
+    ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at, attempt_id, attempted_at)
+      on g.id = h.id
+    -- one of its attempts is there, and so is all the rest; as a subquery with a limit it is one look-up in an index
+    where w.workspace_id = h.workspace_id and w.id = h.id and (
+      select a.id from webhook_attempt a where a.workspace_id = w.workspace_id and a.webhook_id = w.id
+        and a.id = g.attempt_id and a.at = to_timestamp(g.attempted_at) limit 1) is null
     returning w.id`;
   const replays = progress.flatMap(({ workspaceId, id, replay }) =>
     replay ? [{ workspaceId, webhookId: id, ...replay }] : [],
@@ -433,7 +448,7 @@ export type TroubledWebhook = WebhookKey & {
   handle: string;
   workspaceName: string;
   endpoint: string;
-  failingSince: Date | null;
+  failingSince: Date;
   disabledFor: "gone" | "failing" | null;
   owners: string[];
 };
