@@ -10,6 +10,9 @@ let poolAt = RANDOM_POOL_BYTES;
 let lastMs = 0;
 let sequence = 0;
 
+/** Of the text of an id: 48 bits of time. */
+const TIME_CHARS = "01234567-89ab-".length;
+
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** A UUIDv7 for the millisecond `now`; later calls never yield a smaller one. */
@@ -29,6 +32,11 @@ export function derivedId(ms: number, cause: string): string {
   const digest = createHash("sha256").update(cause).digest();
   let at = 2;
   return format(ms, digest.readUInt16BE(0) & 0xfff, () => digest[at++] as number);
+}
+
+/** The same id at another time: what it was derived from still tells it from all others. */
+export function redatedId(id: string, ms: number): string {
+  return floorId(ms).slice(0, TIME_CHARS) + id.slice(TIME_CHARS);
 }
 
 /** The smallest UUIDv7 of a millisecond: where a partition or a range of ids begins. */

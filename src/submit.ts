@@ -11,6 +11,7 @@ import type { Asked, Grant, Reservations } from "./admission/reserve.ts";
 import { RECORD_MS_MAX, rolledBack, Unavailable } from "./admission/unavailable.ts";
 import type { Clock } from "./clock.ts";
 import { newId } from "./ids.ts";
+import { isMoving } from "./record/cells/moving.ts";
 import type { Sql } from "./record/db/connect.ts";
 import { within } from "./record/db/groupcommit.ts";
 import { isLargeAttachment, keepLargeAttachments } from "./record/mail/attachments.ts";
@@ -18,6 +19,7 @@ import type { Committed, MailCommit, Submission } from "./record/mail/commit.ts"
 import type { NewAttachment, NewEmail } from "./record/mail/emails.ts";
 import { type Claim, findClaims } from "./record/mail/idempotency.ts";
 import type { Shortage } from "./record/mail/overload.ts";
+import { writableIds } from "./record/mail/ownids.ts";
 import { type Account, readAccount } from "./record/workspaces/ledgers.ts";
 import { advance, judge, secondsToReset } from "./rules/ledger.ts";
 import { type Plan, planThatFits } from "./rules/plans.ts";
@@ -90,7 +92,13 @@ export type OwnMail = {
   attachments?: NewAttachment[];
 };
 
-export type SubmitOwn = (mail: OwnMail) => Promise<"written" | "workspace gone">;
+/** `ids`: of the e-mails as they are written, in their order. An id whose day has gone is dated anew. */
+export type OwnSubmitted = { kind: "written"; ids: readonly string[] } | { kind: "workspace gone" };
+
+export type SubmitOwn = (mail: OwnMail) => Promise<OwnSubmitted>;
+
+/** Postgres refuses one of these e-mails, and the others with it: without that one they may be written. */
+export class BrokenMail extends Unavailable {}
 
 export function submitter(parts: SubmitParts): Submit {
   const one = new Submitter(parts, ({ bearer }) => parts.admitter.load(bearer));
@@ -246,12 +254,16 @@ class Submitter {
  * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to be
  * submitted again under the same ids. Redis is told, and not needed.
  */
-export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "uploads">): SubmitOwn {
+export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "uploads">): SubmitOwn {
   const { reservations, commit, clock } = parts;
 
-  return async function submitOwn({ workspaceId, handle, bulk, emails, attachments = [] }) {
+  return async function submitOwn({ workspaceId, handle, bulk, emails: given, attachments = [] }) {
     const shortage = parts.brake();
     if (shortage) throw new Unavailable(shortage.name, shortage.reason);
+    const ids = await idsOf(parts.reads, given, clock.now());
+    const emails = given.map((email, n) =>
+      email.id === ids[n] ? email : { ...email, id: ids[n] as string },
+    );
     const counted = emails.reduce((sum, { weight }) => sum + weight, 0);
     const weights = emails.filter(({ scheduledAt }) => scheduledAt === null).map(({ weight }) => weight);
     const reservationId = newReservationId(emails);
@@ -272,10 +284,13 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
     if (!agrees) reservations.forget(handle).catch(parts.onLag);
     switch (committed.kind) {
       case "accepted":
-        return "written";
+        return { kind: "written", ids };
       case "stale":
-        return "workspace gone";
+        return { kind: "workspace gone" };
       case "failed":
+        if (committed.isBroken && !isMoving(committed.error))
+          throw new BrokenMail("postgres", "Postgres refuses an e-mail", committed.error);
+        throw new Unavailable("postgres", "the commit did not go through", committed.error);
       case "unknown":
         throw new Unavailable("postgres", "the commit did not go through", committed.error);
       case "over":
@@ -283,6 +298,14 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "reads" | "up
         throw new Error(`the engine's own mail was judged ${committed.kind}`);
     }
   };
+}
+
+async function idsOf(reads: Sql, emails: readonly NewEmail[], now: number): Promise<string[]> {
+  try {
+    return await within(writableIds(reads, emails, now), RECORD_MS_MAX);
+  } catch (error) {
+    throw new Unavailable("postgres", "Postgres did not answer", error);
+  }
 }
 
 /** The record of a workspace comes with a caller's key, and here is none. */

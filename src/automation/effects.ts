@@ -3,16 +3,17 @@
  * step and is written once, a tag that is there stays.
  *
  * Promises: a step whose effect is uncertain, because a store did not answer, has no result; the others have theirs. A
- * letter that nobody can write is skipped, so that it holds up no other.
+ * letter that nobody can write is skipped, so that it holds up no other, and so is one that Postgres can never keep.
  */
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import type { ClaimedRun } from "../record/automations/runs.ts";
 import type { ContactCommit } from "../record/contacts/commit.ts";
+import { isRefusal } from "../record/db/lost.ts";
 import type { NewEmail } from "../record/mail/emails.ts";
 import type { Happening } from "../rules/filters.ts";
-import type { SubmitOwn } from "../submit.ts";
+import { BrokenMail, type SubmitOwn } from "../submit.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { turnIfLate } from "../turn.ts";
 import type { Move } from "./advance.ts";
@@ -21,6 +22,8 @@ import type { CompiledAutomation } from "./plans.ts";
 
 const TAG_ENTRY_BYTES = 500;
 const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
+/** Well within the lease of the runs: what refuses every mail is not asked about each of them. */
+const HALVING_MS_MAX = 4_000;
 
 export type EffectParts = {
   submitOwn: SubmitOwn;
@@ -102,7 +105,7 @@ export class Effects {
   }
 
   async #submit(workspaceId: string, written: readonly StepEmail[], results: Results): Promise<void> {
-    const { owners, submitOwn } = this.#parts;
+    const { owners } = this.#parts;
     const domains = written.map(({ fromDomain }) => fromDomain);
     const foreign = await owners.refused({ workspaceId, version: 0 }, domains);
     const own = written.filter(({ run, fromDomain }) => {
@@ -113,11 +116,31 @@ export class Effects {
       });
       return false;
     });
-    const [first] = own;
-    if (!first) return;
+    if (own.length > 0) await this.#submitAll(own, results, performance.now() + HALVING_MS_MAX);
+  }
+
+  /** All together; where Postgres refuses one of them, the halves, so that it costs no other. */
+  async #submitAll(own: readonly StepEmail[], results: Results, until: number): Promise<void> {
+    const { submitOwn, onFault } = this.#parts;
+    const { workspaceId, handle } = (own[0] as StepEmail).run;
     const emails = own.map(({ email }) => email);
-    await submitOwn({ workspaceId, handle: first.run.handle, bulk: true, emails });
-    for (const { run, email } of own) results.set(run, { result: "done", detail: email.id });
+    try {
+      const submitted = await submitOwn({ workspaceId, handle, bulk: true, emails });
+      const ids = submitted.kind === "written" ? submitted.ids : emails.map(({ id }) => id);
+      for (const [n, { run }] of own.entries())
+        results.set(run, { result: "done", detail: ids[n] as string });
+    } catch (error) {
+      if (!(error instanceof BrokenMail) || performance.now() > until) throw error;
+      if (own.length > 1) {
+        const half = Math.ceil(own.length / 2);
+        await this.#submitAll(own.slice(0, half), results, until);
+        await this.#submitAll(own.slice(half), results, until);
+        return;
+      }
+      onFault(error);
+      const reason = whyNeverKept(error);
+      if (reason !== null) results.set((own[0] as StepEmail).run, { result: "skipped", detail: reason });
+    }
   }
 
   #write({ runInHand: { run, event, plan }, move }: SendEffect, saved: ReadonlyMap<string, Shelved>) {
@@ -162,4 +185,11 @@ export class Effects {
         onFault(verdict.error);
     }
   }
+}
+
+/** Its own data are refused, whenever it is tried again; null: a constraint or a missing partition, which may be mended. */
+function whyNeverKept({ cause }: BrokenMail): string | null {
+  return isRefusal(cause) && /^(22|54)/.test(cause.code)
+    ? `the e-mail cannot be kept: ${cause.message}`
+    : null;
 }

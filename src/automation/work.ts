@@ -11,7 +11,6 @@
  */
 
 import { messageOf } from "../caught.ts";
-import { DAY_MS } from "../clock.ts";
 import { Counter, Histogram, SIZES } from "../meter.ts";
 import {
   type ClaimedRun,
@@ -52,11 +51,7 @@ const CLAIMS_MAX = 10;
 /** A run that was taken up more often, and of which nothing was heard, is led alone. */
 const SHARED_CLAIMS_MAX = 2;
 
-export type RunWorkerParts = EffectParts & {
-  sql: Sql;
-  /** E-mail rows live so long: an older step cannot have written one that is still there. */
-  retentionDays: number;
-};
+export type RunWorkerParts = EffectParts & { sql: Sql };
 
 export class Worker {
   readonly #parts: RunWorkerParts;
@@ -92,11 +87,9 @@ export class Worker {
 
   /** Leads the runs that are due as far as they go now; says when to go on, or that nothing is left. */
   async tick(): Promise<"at once" | "later" | "done"> {
-    const { sql, clock, retentionDays } = this.#parts;
-    const now = clock.now();
-    const staleAt = now - retentionDays * DAY_MS;
-    const found = await claimRuns(sql, { now, leaseMs: LEASE_MS, staleAt, most: RUNS_MAX });
-    const claimed = found.filter(({ isHeld }) => !isHeld);
+    const { sql, clock } = this.#parts;
+    const found = await claimRuns(sql, { now: clock.now(), leaseMs: LEASE_MS, most: RUNS_MAX });
+    const claimed = found.filter((run) => !run.isHeld);
     if (claimed.length > 0) TAKEN.note(claimed.length);
     const until = performance.now() + LEASE_USED_MS_MAX;
     const isRefused = await this.#lead(

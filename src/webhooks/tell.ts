@@ -1,9 +1,8 @@
 /**
  * The e-mail that tells the owners of a workspace that an endpoint takes no events, by the operator's sender. Its id
- * follows from the endpoint, the time since when it fails, and the day: two who write it on one day write one.
+ * follows from the endpoint and the time since when it fails: two who write it write one.
  */
 import { parseMailbox } from "../address.ts";
-import { DAY_MS } from "../clock.ts";
 import { derivedId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { NewEmail } from "../record/mail/emails.ts";
@@ -17,8 +16,12 @@ export type TellParts = {
   sql: Sql;
   /** The operator's sender. */
   from: string;
-  /** `submitOwn`. */
-  write(mail: { workspaceId: string; handle: string; bulk: boolean; emails: NewEmail[] }): Promise<unknown>;
+  write(mail: {
+    workspaceId: string;
+    handle: string;
+    bulk: boolean;
+    emails: NewEmail[];
+  }): Promise<{ kind: "written"; ids: readonly string[] } | { kind: "workspace gone" }>;
   onFault(error: unknown): void;
 };
 
@@ -26,28 +29,25 @@ export type TellParts = {
 export async function tellOwners({ sql, from, write, onFault }: TellParts, now: number): Promise<void> {
   for (const troubled of await webhooksToTell(sql, new Date(now - TELL_AFTER_MS), TOLD_MAX))
     try {
-      const email = emailTo(troubled, from, now);
       const { workspaceId, handle } = troubled;
-      await write({ workspaceId, handle, bulk: false, emails: [email] });
-      await noteTold(sql, troubled, email.id);
+      const emails = [emailTo(troubled, from)];
+      const submitted = await write({ workspaceId, handle, bulk: false, emails });
+      if (submitted.kind === "written") await noteTold(sql, troubled, submitted.ids[0] as string);
     } catch (error) {
       onFault(error);
     }
 }
 
-function emailTo(troubled: TroubledWebhook, from: string, now: number): NewEmail {
+function emailTo(troubled: TroubledWebhook, from: string): NewEmail {
   const { workspaceId, id } = troubled;
-  const since = troubled.failingSince?.getTime() ?? 0;
+  const since = troubled.failingSince.getTime();
   const owners = troubled.owners.filter((owner) => parseMailbox(owner) !== null);
   const head: Head = { from, to: owners, cc: [], bcc: [], reply_to: [], subject: subjectOf(troubled) };
   const headText = JSON.stringify(head);
   const plain = wordsTo(troubled);
   return {
     workspaceId,
-    id: derivedId(
-      now - (now % DAY_MS),
-      `webhook ${workspaceId} ${id} ${since} ${troubled.disabledFor ?? ""}`,
-    ),
+    id: derivedId(since, `webhook ${workspaceId} ${id} ${since} ${troubled.disabledFor ?? ""}`),
     keyId: null,
     bulk: false,
     stream: "",
@@ -81,6 +81,6 @@ function wordsTo({
   const story =
     disabledFor === "gone"
       ? `${where} answered 410 Gone and is disabled: it gets no more events.`
-      : `${where} has accepted no event since ${failingSince?.toISOString()}. It is tried again now and then. If it accepts none for five days, it is disabled.`;
+      : `${where} has accepted no event since ${failingSince.toISOString()}. It is tried again now and then. If it accepts none for five days, it is disabled.`;
   return `Hello,\n\n${story}\n\n${next}\n\n${commands}\n`;
 }

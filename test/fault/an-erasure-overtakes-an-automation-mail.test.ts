@@ -161,9 +161,10 @@ function mailTo({ id, address }: Person): NewEmail {
 
 async function submit(emails: NewEmail[]): Promise<void> {
   const reservations = new Reservations(api.redis, api.sql, clock);
-  const submitOwn = ownSubmitter({ reservations, commit, clock, brake: () => null, onLag: () => {} });
+  const parts = { reservations, commit, reads: api.sql, clock, brake: () => null, onLag: () => {} };
   const { handle } = ws;
-  expect(await submitOwn({ workspaceId: ws.id, handle, bulk: true, emails })).toBe("written");
+  const submitted = await ownSubmitter(parts)({ workspaceId: ws.id, handle, bulk: true, emails });
+  expect(submitted).toEqual({ kind: "written", ids: emails.map(({ id }) => id) });
 }
 
 async function kept() {

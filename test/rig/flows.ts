@@ -100,6 +100,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
         ownSubmitter({
           reservations: new Reservations(api.redis, sql, clock),
           commit,
+          reads: sql,
           clock,
           brake: () => brake.shortage,
           onLag: onFault,
@@ -110,7 +111,6 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
       owners: new Owners({ sql, isRequired: requireVerifiedDomains, onFault }),
       links: new Links(SECRET, PUBLIC_URL),
       clock,
-      retentionDays: 30,
       onFault,
     });
   }

@@ -824,7 +824,7 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/searchblocks.ts auditBlocks", ({ sql }) => auditBlocks(sql, FIRST_BLOCK, MOST)),
   writer("mail/searchblocks.ts dropOldBlocks", ({ sql }) => dropOldBlocks(sql, MOST)),
   writer("automations/runs.ts claimRuns", ({ sql }, rows) =>
-    claimRuns(sql, { now: rows.now, leaseMs: 1_000, staleAt: 0, most: rows.pick([3, MOST]) }),
+    claimRuns(sql, { now: rows.now, leaseMs: 1_000, most: rows.pick([3, MOST]) }),
   ),
   writer("automations/runs.ts moveRuns", ({ sql }, rows) => moveRuns(sql, someMoves(rows))),
   writer("automations/runs.ts stopRuns", ({ sql }, rows) => {

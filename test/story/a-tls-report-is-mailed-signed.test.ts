@@ -52,6 +52,7 @@ function sender(): ReportSender {
     submit: ownSubmitter({
       reservations: new Reservations(engine.redis, engine.sql, real),
       commit: mailCommit(commits, () => {}, addressHasher(settingsOf({}).POSTRIDER_SECRET as string)),
+      reads: engine.sql,
       clock: real,
       brake: () => null,
       onLag: () => {},

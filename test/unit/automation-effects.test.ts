@@ -20,7 +20,7 @@ test("others have their turn between two letters that take long", async () => {
   const effects = new Effects({
     submitOwn: async ({ emails }) => {
       written.push(emails.length);
-      return "written";
+      return { kind: "written", ids: emails.map(({ id }) => id) };
     },
     contacts: null as never,
     templates: { fetch: async () => new Map([["slow", slow]]) } as never,

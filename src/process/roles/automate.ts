@@ -25,7 +25,6 @@ export async function startAutomateRole(parts: RoleParts) {
     owners: new Owners({ sql: mail.reads, isRequired: config.requireVerifiedDomains, onFault }),
     links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
     clock,
-    retentionDays: config.retentionDays,
     onFault,
   });
   worker.start(looks);

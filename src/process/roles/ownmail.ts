@@ -24,6 +24,7 @@ export async function openOwnMail({ config, serverSecret, stores, shards, overlo
   const submitOwn = ownSubmitter({
     reservations: new Reservations(await stores.redis("admission"), reads, clock),
     commit,
+    reads,
     clock,
     brake: () => brake.shortage,
     onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),

@@ -31,8 +31,8 @@ export type ClaimedRun = {
   createdAt: Date;
 };
 
-/** `isHeld`: its workspace is suspended, so that it was not taken up but set aside. */
-export type FoundRun = ClaimedRun & { isHeld: boolean };
+/** One whose workspace is suspended is not taken up but set aside: its step is not begun. */
+export type FoundRun = (ClaimedRun & { isHeld: false }) | { isHeld: true };
 
 /** When the next run is due, in ms since 1970. */
 export function nextWake(sql: Sql) {
@@ -40,10 +40,10 @@ export function nextWake(sql: Sql) {
     where wake_at is not null and not is_held order by wake_at limit 1)`;
 }
 
-/** Takes up runs that are due, oldest first. A step that was begun before `staleAt` begins anew. */
+/** Takes up runs that are due, oldest first. */
 export async function claimRuns(
   sql: Sql,
-  { now, leaseMs, staleAt, most }: { now: number; leaseMs: number; staleAt: number; most: number },
+  { now, leaseMs, most }: { now: number; leaseMs: number; most: number },
 ): Promise<FoundRun[]> {
   const at = new Date(now);
   return sql<FoundRun[]>`
@@ -53,7 +53,7 @@ export async function claimRuns(
     update run r set seq = r.seq + 1, is_held = w.suspended_at is not null,
       claims = r.claims + case when w.suspended_at is null then 1 else 0 end,
       wake_at = case when w.suspended_at is null then ${new Date(now + leaseMs)} else r.wake_at end,
-      stepped_at = case when r.stepped_at > ${new Date(staleAt)} then r.stepped_at else ${at} end
+      stepped_at = case when w.suspended_at is null then coalesce(r.stepped_at, ${at}) else r.stepped_at end
     from ready, workspace w
     where r.workspace_id = ready.workspace_id and r.id = ready.id and w.id = r.workspace_id
     returning r.workspace_id as "workspaceId", w.handle, r.id, r.automation_id as "automationId", r.version,
