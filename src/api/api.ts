@@ -157,6 +157,7 @@ function confirmationsBy(
     clock,
     from: mailFrom,
     write: ownSubmitter(submit),
+    onFault,
     letter: (owed, confirmUrl) =>
       confirmLetter({ templates, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
         onFault(error);

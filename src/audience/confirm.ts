@@ -1,6 +1,7 @@
 /**
  * Confirmation mails: written when a change asked for one, and found again when whoever made the change did not get
- * to it. The id of the mail follows from what asked for it, so that two who write it write one.
+ * to it. The id of the mail follows from what asked for it, so that two who write it write one. One that cannot be
+ * written keeps back no other.
  */
 import { parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
@@ -34,10 +35,14 @@ export type ConfirmationParts = {
   write(mail: { workspaceId: string; handle: string; bulk: boolean; emails: NewEmail[] }): Promise<unknown>;
   /** The workspace's own words for it, or null. */
   letter(owed: OwedConfirmation, confirmUrl: string): Promise<OwnLetter | null>;
+  onFault(error: unknown): void;
 };
 
 export class Confirmations {
   readonly #parts: ConfirmationParts;
+  #sweeping: Promise<void> | null = null;
+  /** The next sweep leaves out as many: they could not be written, and there were more than one sweep takes. */
+  #passed = 0;
 
   constructor(parts: ConfirmationParts) {
     this.#parts = parts;
@@ -49,13 +54,27 @@ export class Confirmations {
       await this.#write(owed);
   }
 
-  /** Those that were left behind; says whether there may be more. */
-  async sweep(): Promise<boolean> {
-    const now = this.#parts.clock.now();
+  /** Those that were left behind. One sweep at a time. */
+  sweep(): Promise<void> {
+    this.#sweeping ??= this.#sweep().finally(() => {
+      this.#sweeping = null;
+    });
+    return this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    const { sql, clock, onFault } = this.#parts;
+    const now = clock.now();
     const span = { after: new Date(now - CONFIRM_WITHIN_MS), before: new Date(now - GRACE_MS) };
-    const owed = await owedConfirmations(this.#parts.sql, span, SWEEP_MAX);
-    for (const one of owed) await this.#write(one);
-    return owed.length >= SWEEP_MAX;
+    const owed = await owedConfirmations(sql, span, SWEEP_MAX, this.#passed);
+    if (owed.length < SWEEP_MAX) this.#passed = 0;
+    for (const one of owed)
+      try {
+        await this.#write(one);
+      } catch (error) {
+        onFault(error);
+        if (owed.length === SWEEP_MAX) this.#passed++;
+      }
   }
 
   async #write(owed: OwedConfirmation): Promise<void> {

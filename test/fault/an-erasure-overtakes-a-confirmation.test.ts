@@ -67,13 +67,23 @@ test.each<[when: string, write: (submit: Write, erase: () => Promise<void>) => W
     expect((await ws.client.call("DELETE", `${contacts}/${ADDRESS}?mode=erase`)).status).toBe(200);
   };
   const reservations = new Reservations(api.redis, api.sql, clock);
-  const submit = ownSubmitter({ reservations, commit, clock, brake: () => null, onLag: () => {} });
+  const submit = ownSubmitter({
+    reservations,
+    commit,
+    reads: api.sql,
+    clock,
+    brake: () => null,
+    onLag: () => {},
+  });
   const confirmations = new Confirmations({
     sql: api.sql,
     links: new Links("a secret of the tests, long enough for any use", api.url),
     clock,
     from: "no-reply@example.com",
     letter: async () => null,
+    onFault: (error) => {
+      throw error;
+    },
     write: write(submit, erase),
   });
 

@@ -13,11 +13,12 @@ export type OwedConfirmation = {
   askedAt: Date;
 };
 
-/** Of one contact, or of all whose mail was asked for in this span. */
+/** Of one contact, or of all whose mail was asked for in this span; the oldest first, without the first `passed`. */
 export async function owedConfirmations(
   sql: Sql,
   of: { workspaceId: string; contactId: string } | { after: Date; before: Date },
   most: number,
+  passed = 0,
 ): Promise<OwedConfirmation[]> {
   const wanted =
     "contactId" in of
@@ -32,7 +33,7 @@ export async function owedConfirmations(
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id
     where not f.is_mailed and f.is_open and ${wanted} and c.archived_at is null and a.deleted_at is null
       and w.suspended_at is null
-    order by f.asked_at limit ${most}`;
+    order by f.asked_at, f.workspace_id, f.contact_id limit ${most} offset ${passed}`;
 }
 
 /** The mail is committed; one that was asked for since then is still owed. */
