@@ -81,6 +81,17 @@ test("a member who is gone, reported to the list's return path, does not suppres
   expect((await loop.ws.client.get("/suppressions/members@example.net")).status).toBe(404);
 });
 
+test("a report about the mailbox without its tag is about the recipient, one about a tag of theirs is not", async () => {
+  const tagged = await delivered("left+news@example.net");
+  await handIn(loop.port, tagged.path, dsn({ recipient: "left@example.net" }));
+  await loop.once(tagged.id, ({ status }) => status === "bounced");
+  expect((await loop.ws.client.get("/suppressions/left+news@example.net")).status).toBe(200);
+  const there = await delivered("there@example.net");
+  await handIn(loop.port, there.path, dsn({ recipient: "there+folder@example.net" }));
+  await loop.once(there.id, ({ status }) => status === "bounced");
+  expect((await loop.ws.client.get("/suppressions/there@example.net")).status).toBe(404);
+});
+
 test("a report about the mailbox at a host of the domain is about the recipient", async () => {
   const { path, id } = await delivered("moved@example.net");
   await handIn(loop.port, path, dsn({ recipient: "moved@store.example.net" }));

@@ -10,6 +10,7 @@ import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
 import { type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
+import { isMailboxOf } from "../../rules/samemailbox.ts";
 import type { MailStream } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
@@ -232,22 +233,12 @@ function identityOf(text: string): string | null {
   return mailbox && identity(mailbox.address);
 }
 
-/**
- * Systems report the mailbox that an address leads to: the same name at a host of the domain is the same person. Of who
- * was erased nobody knows any more.
- */
+/** Systems report the mailbox that an address leads to. Of who was erased nobody knows any more. */
 function isOf(reported: string, recipient: string): boolean {
   const wanted = identityOf(recipient);
   if (wanted === null || wanted.endsWith("@erased.invalid")) return true;
-  const [ours, theirs] = [wanted, identity(reported)].map((address) => {
-    const at = address.lastIndexOf("@");
-    return { name: address.slice(0, at), domain: `.${address.slice(at + 1)}` };
-  }) as [AddressParts, AddressParts];
-  const isNested = ours.domain.endsWith(theirs.domain) || theirs.domain.endsWith(ours.domain);
-  return ours.name === theirs.name && isNested;
+  return isMailboxOf(identity(reported), wanted);
 }
-
-type AddressParts = { name: string; domain: string };
 
 /** null of an erased person. */
 function addressOf(recipient: string): string | null {
