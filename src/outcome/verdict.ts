@@ -119,7 +119,10 @@ function opinionOn(facts: Facts): Opinion {
   if (dead) {
     if (isDeadByCode) return { reason: dead, confidence: "high" };
     const isContradicted =
-      LIVING_DETAILS.has(detail) || detail.startsWith("6.") || (perhaps !== null && detail.startsWith("7."));
+      LIVING_DETAILS.has(detail) ||
+      detail.startsWith("6.") ||
+      (code !== null && LIVING_CODES.has(code)) ||
+      (perhaps !== null && detail.startsWith("7."));
     return { reason: dead, confidence: isContradicted ? "low" : "medium" };
   }
   const isClosed = spokenOf(FOR_GOOD, words) !== null;
@@ -141,10 +144,20 @@ const LIVING_DETAILS: ReadonlySet<string> = new Set([
   "2.3",
   "3.1",
   "3.4",
+  "4.3",
+  "4.6",
   "4.7",
   "5.3",
   "5.4",
+  "7.8",
+  "7.9",
+  "7.10",
+  "7.11",
+  "7.12",
+  "7.14",
 ]);
+/** Of the conversation: a command or its parameters, and credentials. */
+const LIVING_CODES: ReadonlySet<number> = new Set([500, 501, 502, 503, 504, 530, 534, 535, 538, 555]);
 
 function byReplyCode({ code, detail, words }: Facts): Reason {
   if (detail.startsWith("7.")) return "policy";
