@@ -24,9 +24,12 @@ const SAID: readonly (readonly [RefusedAt, RegExp])[] = [
   ["rcpt", new RegExp(`${AT}RCPT\\s{1,20}T[Oo]\\b|does not like recipient`)],
 ];
 
-/** Commands and replies as they went, in the arrows of Sendmail and Courier, of MDaemon, and in hMailServer's words. */
+/**
+ * Commands and replies as they went, in the arrows of Sendmail and Courier, of MDaemon behind the time, and in
+ * hMailServer's words.
+ */
 const EXCHANGE =
-  /(?:>>>|-->|sent:) {0,5}(MAIL F|RCPT T|DATA|EHLO|HELO)[^\n]{0,600}\n\s{0,20}(?:(?:Remote server )?replied:|<<<|<--) {0,5}(5[^\n]{0,600}(?:\n\s{0,20}(?:<<<|<--) {0,5}5[^\n]{0,600}){0,20})/gi;
+  /(?:>>>|-->|sent:) {0,5}(MAIL F|RCPT T|DATA|EHLO|HELO)[^\n]{0,600}\n(?:\s{0,20}(?:Remote server )?replied:|[^\n<>]{0,60}<<<|[^\n<>]{0,60}<--) {0,5}(5[^\n]{0,600}(?:\n[^\n<>]{0,60}(?:<<<|<--) {0,5}5[^\n]{0,600}){0,20})/gi;
 const EXCHANGES_MAX = 50;
 const AT_OF: Record<string, RefusedAt> = {
   MAIL: "mail",
@@ -55,7 +58,7 @@ export function exchangesIn(words: string): RefusedCommand[] {
   const exchanges: RefusedCommand[] = [];
   for (const [, command = "", reply = ""] of words.replaceAll("\r", "").matchAll(EXCHANGE)) {
     if (exchanges.length === EXCHANGES_MAX) break;
-    const replies = reply.split("\n").map((line) => flat(line.replace(/^\s*(?:<<<|<--)/, "")));
+    const replies = reply.split("\n").map((line) => flat(line.replace(/^[^\n<>]{0,60}(?:<<<|<--)/, "")));
     exchanges.push({ at: AT_OF[command.slice(0, 4).toUpperCase()] as RefusedAt, replies });
   }
   return exchanges;

@@ -101,6 +101,11 @@ const WRITERS: [name: string, atMail: string, atRcpt: string][] = [
     "The following address failed:\n\nbob@x.test:\nSMTP error from remote server for RCPT TO command, host: mx.x.test (192.0.2.1) reason: REPLY",
   ],
   [
+    "MDaemon",
+    "The attached message had PERMANENT fatal delivery errors!\n\nFailed address: bob@x.test\n\n--- Session Transcript ---\n Sat 2026-11-21 12:00:00: <-- 220 mx.x.test ESMTP\n Sat 2026-11-21 12:00:01: --> MAIL From:<us@shop.test> SIZE=1234\n Sat 2026-11-21 12:00:01: <-- REPLY\n--- End Transcript ---",
+    "The attached message had PERMANENT fatal delivery errors!\n\nFailed address: bob@x.test\n\n--- Session Transcript ---\n Sat 2026-11-21 12:00:00: --> MAIL From:<us@shop.test>\n Sat 2026-11-21 12:00:00: <-- 250 ok\n Sat 2026-11-21 12:00:01: --> RCPT To:<bob@x.test>\n Sat 2026-11-21 12:00:01: <-- REPLY\n--- End Transcript ---",
+  ],
+  [
     "hMailServer",
     "Your message did not reach some or all of the intended recipients.\n\n   bob@x.test\n   Error Type: SMTP\n   Remote server (192.0.2.1) issued an error.\n   hMailServer sent: MAIL FROM:<us@shop.test>\n   Remote server replied: REPLY",
     "Your message did not reach some or all of the intended recipients.\n\n   bob@x.test\n   Error Type: SMTP\n   Remote server (192.0.2.1) issued an error.\n   hMailServer sent: RCPT TO:<bob@x.test>\n   Remote server replied: REPLY",
