@@ -50,6 +50,11 @@ const GATHER_MS = 15;
 const EVENTS_READ_MAX = 2_000;
 const EVENTS_OF_ONE_MIN = 4;
 const NUMBERED_MAX = 5_000;
+/** Where others go first most of the time, mail needs the machine: events wait, and go on a few at a time. */
+const CROWDED = 0.5;
+const CROWDED_EVENTS_MAX = 100;
+const CROWDED_NUMBERED_MAX = 1_000;
+const CROWDED_MS = 250;
 const SWEEP_EVERY_MS = 60_000;
 const DISABLED_MAX = 100;
 const FAULT_MS = 1_000;
@@ -60,6 +65,8 @@ export type WebhookWorkerParts = Omit<SenderParts, "onChange"> & {
   sql: Sql;
   /** As the clock is told to Postgres. */
   given(): number;
+  /** How much of the time in which there is something to do this process waits for a core: 0 to 1. */
+  crowding(): number;
   /** Writes to owners of endpoints that fail. */
   tellOwners(now: number): Promise<void>;
   onFault(error: unknown): void;
@@ -76,6 +83,7 @@ export class WebhookWorker {
   #running: Promise<void> = Promise.resolve();
   #isRunning = false;
   #isStopped = false;
+  #isCrowded = false;
   #unfollow = () => {};
   /** The last workspace of which something was claimed: the next come first. */
   #claimFrom = "00000000-0000-0000-0000-000000000000";
@@ -112,16 +120,23 @@ export class WebhookWorker {
     for (const sender of this.#senders.values()) sender.end();
   }
 
+  /** Events that were read and are not told yet. */
+  get inHand(): number {
+    return [...this.#senders.values()].reduce((sum, { inHand }) => sum + inHand, 0);
+  }
+
   /** One turn of the loop; says whether there is more to do at once. */
   async turn(): Promise<boolean> {
     const { sql, given, now } = this.#parts;
     await this.#save();
     const at = performance.now();
+    this.#isCrowded = this.#parts.crowding() > CROWDED;
     let isMore = false;
     if (at - this.#lookedAt >= LOOK_EVERY_MS) {
       this.#lookedAt = at;
-      const numbered = await onlyOne(sql, "events", given(), (tx) => numberEvents(tx, NUMBERED_MAX));
-      isMore = numbered === NUMBERED_MAX;
+      const most = this.#isCrowded ? CROWDED_NUMBERED_MAX : NUMBERED_MAX;
+      const numbered = await onlyOne(sql, "events", given(), (tx) => numberEvents(tx, most));
+      isMore = !this.#isCrowded && (numbered ?? 0) >= most;
       await this.#claim();
     }
     if (at - this.#renewedAt >= RENEW_EVERY_MS) {
@@ -238,7 +253,8 @@ export class WebhookWorker {
       sender.spans.map((span) => ({ sender, ...span })),
     );
     if (asked.length === 0) return;
-    const share = Math.max(EVENTS_OF_ONE_MIN, Math.floor(EVENTS_READ_MAX / asked.length));
+    const readMax = this.#isCrowded ? CROWDED_EVENTS_MAX : EVENTS_READ_MAX;
+    const share = Math.max(EVENTS_OF_ONE_MIN, Math.floor(readMax / asked.length));
     const { events, ends } = await readSpans(
       sql,
       asked.map(({ sender, stream, most }, n) => ({
@@ -323,7 +339,7 @@ export class WebhookWorker {
   }
 
   #wake(): void {
-    if (!this.#isRunning && !this.#isStopped) this.#after(GATHER_MS);
+    if (!this.#isRunning && !this.#isStopped) this.#after(this.#isCrowded ? CROWDED_MS : GATHER_MS);
   }
 
   /** Unless a turn is planned sooner. */
@@ -348,7 +364,7 @@ export class WebhookWorker {
       ms = FAULT_MS;
     }
     this.#isRunning = false;
-    if (ms === LOOK_EVERY_MS && this.#hasNews()) ms = GATHER_MS;
+    if (ms === LOOK_EVERY_MS && this.#hasNews()) ms = this.#isCrowded ? CROWDED_MS : GATHER_MS;
     const isIdle = ms === LOOK_EVERY_MS && this.#senders.size === 0;
     this.#after(isIdle ? this.#sweptAt + SWEEP_EVERY_MS - performance.now() : ms);
   }

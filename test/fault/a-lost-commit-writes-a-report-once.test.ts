@@ -175,7 +175,7 @@ test("a worker that hears of no second commit notes each request once", async ()
   const later = { ms: 0 };
   const worker = new WebhookWorker({
     ...{ sql: losing, sealer: SEALER, dns: NO_DNS, rules, now: () => Date.now() + later.ms, given: () => 0 },
-    ...{ random: () => 0, tellOwners: async () => {}, onFault: () => {} },
+    ...{ random: () => 0, crowding: () => 0, tellOwners: async () => {}, onFault: () => {} },
   });
   const told = async () => {
     await worker.turn().catch(() => {});

@@ -123,7 +123,14 @@ const NO_DNS = { resolve4: () => Promise.reject(), resolve6: () => Promise.rejec
 function webhookWorker({ sql }: TestCell): WebhookWorker {
   return new WebhookWorker({
     ...{ sql, sealer: SEALER, dns: NO_DNS, rules: egressRules([]) },
-    ...{ now: Date.now, given: () => 0, random: () => 0, tellOwners: async () => {}, onFault: () => {} },
+    ...{
+      now: Date.now,
+      given: () => 0,
+      random: () => 0,
+      crowding: () => 0,
+      tellOwners: async () => {},
+      onFault: () => {},
+    },
   });
 }
 

@@ -1,5 +1,6 @@
 /** Tells events to the webhooks of workspaces. */
 
+import { Crowding } from "../../priority.ts";
 import { egressRules } from "../../webhooks/endpoint.ts";
 import { SecretSealer } from "../../webhooks/secret.ts";
 import { tellOwners } from "../../webhooks/tell.ts";
@@ -13,6 +14,7 @@ export async function startWebhooksRole(parts: RoleParts) {
   const { config, serverSecret, stores, looks, clock, onFault } = parts;
   const sql = stores.sql("webhooks");
   const mail = await openOwnMail(parts);
+  const crowding = new Crowding();
   const telling = { sql, from: operatorSender(config), write: mail.submitOwn, onFault };
   const worker = new WebhookWorker({
     sql,
@@ -22,6 +24,7 @@ export async function startWebhooksRole(parts: RoleParts) {
     now: () => clock.now(),
     given: () => clock.given(),
     random: Math.random,
+    crowding: () => crowding.share(),
     tellOwners: (now) => tellOwners(telling, now),
     onFault,
   });
