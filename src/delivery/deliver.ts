@@ -273,7 +273,10 @@ export class Deliverer {
       emails.map(({ id }) => id),
       clock.given(),
     );
-    return emails.filter(({ id }) => granted?.has(id));
+    if (granted === null || granted.size === 0) return [];
+    // the time for which they have been tried has stopped
+    if (emails.some(({ sentAt }) => sentAt !== null)) emails = await loadOpen(sql, bag, [...granted]);
+    return emails.filter(({ id }) => granted.has(id));
   }
 
   /**

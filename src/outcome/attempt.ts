@@ -6,6 +6,7 @@ import { identity, type Mailbox } from "../address.ts";
 import { newId } from "../ids.ts";
 import type { HeldBag, OpenEmail } from "../record/mail/bagleases.ts";
 import type { HashOf } from "../record/mail/barred.ts";
+import type { LifetimeChange } from "../record/mail/lifetime.ts";
 import { isCounted, type MailPart, type PartCounts } from "../record/mail/parttallies.ts";
 import type { Bounced, CountedPart, TallyCounts } from "../record/mail/settle.ts";
 import { attemptText } from "../rules/connection.ts";
@@ -62,8 +63,8 @@ export function attempted(
   time: AttemptTime,
   rules: AttemptRules,
 ): Attempted {
-  // it lives while it is tried: what waited for a cap, a month, a smarthost or its workspace was not
-  const lifetimes = email.triedSince === null ? 0 : (time.at - email.triedSince) / rules.lifetimeMs;
+  const triedMs = triedMsOf(email, time.beganAt);
+  const lifetimes = triedMs / rules.lifetimeMs;
   const outcomes = replies.map((reply) => classify(reply, lifetimes > 1, rules.carriesTo, lifetimes > 2));
   const result = new Result(time, rules, email);
   let answered = 0;
@@ -101,6 +102,7 @@ export function attempted(
       events,
       places,
       nextAt: isOpen ? nextAtAfter(result, email.attempts, time.at, rules) : null,
+      lifetime: isOpen ? lifetimeAfter(result, email, time.beganAt, triedMs) : null,
       heldBy: held?.reply.heldBy ?? null,
       // whoever ends what waits for a destination means these recipients
       domain: isOpen ? (held?.domain ?? firstOpen?.domain ?? null) : null,
@@ -112,6 +114,27 @@ export function attempted(
       feedbackFrom: result.feedbackFrom,
     },
   };
+}
+
+/**
+ * For how long it had been tried when this attempt began. It is tried while receivers can be asked: what it waited for a
+ * cap, a smarthost, a suspension, or for a connection in this very attempt, is no part of it.
+ */
+function triedMsOf({ triedMs, triedSince }: OpenEmail, beganAt: number): number {
+  return triedMs ?? (triedSince === null ? 0 : Math.max(0, beganAt - triedSince));
+}
+
+/** It stops where nobody could be asked about what is open, and goes on with an answer. null: as before. */
+function lifetimeAfter(
+  { wasTried, wasOpenTried }: Result,
+  email: OpenEmail,
+  beganAt: number,
+  triedMs: number,
+): LifetimeChange | null {
+  const isStopped = email.triedMs !== null;
+  if (wasOpenTried) return isStopped ? { since: beganAt - triedMs } : null;
+  const isBegun = wasTried || email.sentAt !== null;
+  return isBegun && !isStopped ? { stoppedAtMs: triedMs } : null;
 }
 
 /** When what is still open is tried again. */

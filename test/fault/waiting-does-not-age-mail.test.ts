@@ -46,8 +46,7 @@ test("mail that found the smarthost away for hours is tried again after its firs
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
   await stage.sink.down();
   const id = await send(ws, "once-451@example.net");
-  const isClaimed = async () => (await engine.sql`select 1 from bag where token is not null`).length === 1;
-  await expect.poll(isClaimed, { timeout: PATIENCE_MS }).toBe(true);
+  await claimed();
   clock.advance(3 * HOUR_MS);
   await stage.sink.up();
   await stage.sink.ledger.replied("once-451@example.net", 1, PATIENCE_MS);
@@ -74,6 +73,79 @@ test("mail whose destination was suspended for hours is tried again after its ne
   await attempted(ws, id, before + 1);
   expect((await email(ws, id)).status).toBe("deferred");
 }, 90_000);
+
+test("mail that found the smarthost away for hours after its first 451 is tried again after its next", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
+  const id = await send(ws, "defer-451@example.net");
+  await attempted(ws, id, 1);
+  await stage.sink.down();
+  clock.advance(2_000);
+  await claimed();
+  clock.advance(3 * HOUR_MS);
+  await stage.sink.up();
+  await triedAfter(ws, id, 1);
+  expect((await email(ws, id)).status).toBe("deferred");
+}, 90_000);
+
+test("mail that waited for a cap for hours after its first 451 is tried again after its next", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
+  const ids = await ws.client.send(Array(CAP + 10).fill(mail({ to: "defer-451@example.net" })));
+  for (const id of ids) await attempted(ws, id, 1);
+  await engine.sql`
+    update workspace set limits = limits || ${engine.sql.json({ cap_hour: CAP })}, version = version + 1
+    where id = ${ws.id}`;
+  clock.advance(15 * 60_000); // their places lapse
+  const waiting = async () => {
+    const rows = await engine.sql<{ id: string }[]>`select id from email where status = 'waiting'`;
+    return rows.map((row) => row.id);
+  };
+  await expect.poll(async () => (await waiting()).length, { timeout: PATIENCE_MS }).toBe(CAP + 10);
+  const [first] = (await waiting()).sort();
+  clock.advance(3 * HOUR_MS);
+  await triedAfter(ws, first as string, 1);
+  expect((await email(ws, first as string)).status).toBe("deferred");
+}, 90_000);
+
+test("what was tried before and after waiting adds up to its lifetime", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
+  const id = await send(ws, "defer-451@shut.example");
+  await attempted(ws, id, 1);
+  clock.advance(40 * 60_000);
+  await attempted(ws, id, 2);
+  const until = new Date(clock.now() + 3 * HOUR_MS);
+  await suspendDestination(
+    engine.sql,
+    { destination: "shut.example", until, reason: "a test" },
+    new Date(clock.now()),
+  );
+  const isHeld = async () => {
+    clock.advance(2_000);
+    return (await engine.sql`select 1 from due where held_by is not null`).length === 1;
+  };
+  await expect.poll(isHeld, { timeout: PATIENCE_MS, interval: 500 }).toBe(true);
+  const before = (await email(ws, id)).attempts;
+  clock.advance(4 * HOUR_MS);
+  await triedAfter(ws, id, before);
+  expect((await email(ws, id)).status).toBe("deferred");
+  clock.advance(25 * 60_000);
+  await settled(engine.sql, ws.id, PATIENCE_MS);
+  expect((await email(ws, id)).status).toBe("bounced");
+}, 90_000);
+
+async function claimed(): Promise<void> {
+  const isClaimed = async () => (await engine.sql`select 1 from bag where token is not null`).length === 1;
+  await expect.poll(isClaimed, { timeout: PATIENCE_MS }).toBe(true);
+}
+
+/** As the minutes pass it is tried again: until it has an attempt more than so many, or is over. */
+async function triedAfter(ws: TestWorkspace, id: string, attempts: number): Promise<void> {
+  const isTried = async () => {
+    clock.advance(10_000);
+    const now = await email(ws, id);
+    return now.attempts > attempts || now.status === "bounced";
+  };
+  await expect.poll(isTried, { timeout: PATIENCE_MS, interval: 500 }).toBe(true);
+}
 
 async function attempted(ws: TestWorkspace, id: string, times: number): Promise<void> {
   const attempts = async () => (await email(ws, id)).attempts;

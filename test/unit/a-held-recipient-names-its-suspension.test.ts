@@ -8,7 +8,7 @@ const NOW = 1_800_000_000_000;
 const MINUTE_MS = 60_000;
 const recipients = ["one@a.test", "two@b.test"].map((text) => parseMailbox(text) as Mailbox);
 const bag = { workspaceId: "w", id: "b", generation: 0, token: "t" };
-const email = { marks: "oo", attempts: 0, triedSince: null } as OpenEmail;
+const email = { marks: "oo", attempts: 0, sentAt: null, triedSince: null, triedMs: null } as OpenEmail;
 const rules = {
   carriesTo: "receivers" as const,
   retrySchedule: [300],

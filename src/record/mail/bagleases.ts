@@ -9,6 +9,7 @@ import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { nowIn } from "../db/time.ts";
 import { type Extra, lockEmails } from "./emails.ts";
+import { lifetimeColumns } from "./lifetime.ts";
 
 export const LEASE_SECONDS = 20;
 
@@ -25,8 +26,10 @@ export type OpenEmail = MailStream & {
   attempts: number;
   /** When the first attempt began, in ms; null: no receiver was asked so far. */
   sentAt: number | null;
-  /** From when on it has been tried, in ms: its first attempt, or the end of a suspension that came after it. */
+  /** From when on it has been tried, in ms; null: it was not, or that is stopped (see lifetime.ts). */
   triedSince: number | null;
+  /** For how long it was tried until that was stopped; null: it is not. */
+  triedMs: number | null;
   html: string | null;
   plain: string | null;
   extra: Extra | null;
@@ -76,8 +79,7 @@ export async function loadOpen(
   return sql<OpenEmail[]>`
     select e.id, e.head, e.bulk, e.stream, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
-           round(date_part('epoch', case when e.sent_at is not null
-             then greatest(e.sent_at, e.lives_from, (select resumed_at from workspace where id = ${workspaceId})) end) * 1000) as "triedSince",
+           ${lifetimeColumns(sql, workspaceId)},
            b.html, b.plain, b.extra,
            case when e.stream <> '' then
              (select w.streams -> e.stream ->> 'pool' from workspace w where w.id = ${workspaceId}) end as pool,

@@ -6,6 +6,7 @@ import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { makeDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
+import { isStopped } from "./lifetime.ts";
 
 export type DestinationHold = {
   /** A recipient domain, a provider of the shaping file, or `smarthost`. */
@@ -106,8 +107,9 @@ export function hasHeld(sql: Sql, now: Statement) {
 }
 
 /**
- * Mail that waits for a destination that is not suspended any more is due, and its lifetime begins anew: meanwhile it was
- * not tried. A walk over the index goes from one destination to the next, however much waits for each.
+ * Mail that waits for a destination that is not suspended any more is due. Its lifetime stopped when it began to wait; that
+ * of mail which an older version made wait begins anew. A walk over the index goes from one destination to the next,
+ * however much waits for each.
  */
 export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<number> {
   const fenced = await fencedNow(tx);
@@ -129,7 +131,8 @@ export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<numb
   await tx`
     update email e set lives_from = ${now}
     from unnest(${locked.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as l(workspace_id, id)
-    where e.workspace_id = l.workspace_id and e.id = l.id and e.id = any(${ids}::uuid[])`;
+    where e.workspace_id = l.workspace_id and e.id = l.id and e.id = any(${ids}::uuid[])
+      and e.sent_at is not null and not ${isStopped(tx)}`;
   return makeDue(tx, locked, now);
 }
 

@@ -25,6 +25,7 @@ import type { HeldBag } from "./bagleases.ts";
 import { type Bag, type Bagging, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
+import { stopLifetimes } from "./lifetime.ts";
 
 const KEEPER_LOCKS = 7_165_100;
 const ID_FIRST = "00000000-0000-0000-0000-000000000000";
@@ -177,7 +178,8 @@ export async function packScheduled(tx: Tx, now: number, most: number, bagging: 
 
 /**
  * The place of a bag in the caps has lapsed before it could leave. Its e-mails take another; what finds none leaves the
- * bag and waits. Hands back the ids of those that may go; null: somebody else holds the bag.
+ * bag and waits. The time for which they have been tried stops, so whoever has read them reads them again. Hands back the
+ * ids of those that may go; null: somebody else holds the bag.
  */
 export async function renewGrant(
   sql: Sql,
@@ -192,8 +194,8 @@ export async function renewGrant(
     const open = (await lockEmails(tx, keys)).filter(
       ({ status, bagId }) => bagId === id && (status === "accepted" || status === "deferred"),
     );
-    const [held] = await tx<{ grantedAt: Date }[]>`
-      select granted_at as "grantedAt" from bag
+    const [held] = await tx<{ grantedAt: Date; createdAt: Date }[]>`
+      select granted_at as "grantedAt", created_at as "createdAt" from bag
       where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
     if (!held) return null;
     const now = await transactionTime(tx, given);
@@ -204,6 +206,8 @@ export async function renewGrant(
     const going: Going[] = [];
     const waiting: WaitingWorkspace[] = [];
     for (const row of rows) place(account, row, now, going, waiting);
+    // since it was packed nobody was asked: its worker or the smarthost was away, or others were before it
+    await stopLifetimes(tx, rows, held.createdAt);
     if (waiting.length > 0) await letWait(tx, waiting, now);
     const goingIds = going.map(({ emailId }) => emailId);
     const kept = await tx`
@@ -393,13 +397,14 @@ async function letGo(
   return bags;
 }
 
-/** The e-mails are locked. They leave the bag they may be in. */
+/** The e-mails are locked. They leave the bag they may be in, and are not tried while they wait. */
 async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number): Promise<void> {
   const at = new Date(now).toISOString();
   const workspaceIds = waiting.map((row) => row.workspaceId);
   const emailIds = waiting.map((row) => row.emailId);
   const event = JSON.stringify([{ type: "delivery_delayed", at }]);
   await Promise.all([
+    stopLifetimes(tx, waiting, new Date(now)),
     tx`update email e set status = 'waiting', bag_id = null, updated_at = ${at}, delayed_at = ${at},
          history = coalesce(e.history, '[]') || ${event}::text::jsonb
        from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[]) as w(workspace_id, id)

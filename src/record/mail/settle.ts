@@ -16,6 +16,7 @@ import { type Ending, endingOf, type HistoryEntry, OPEN_MARK } from "../../rules
 import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { deleteBags, type HeldBag, lockBags, releaseBags } from "./bagleases.ts";
+import { changeLifetimes, type LifetimeChange, stoppedAtOnce } from "./lifetime.ts";
 import {
   addPartTallies,
   type MailPart,
@@ -47,6 +48,8 @@ export type Settled = {
   places: number[];
   /** When it is tried again, in ms: deferred mail only. */
   nextAt: number | null;
+  /** How the time for which it has been tried goes on; null: as before. */
+  lifetime?: LifetimeChange | null;
   domain: string | null;
   reply: string | null;
   /** The suspended destination that it waits for. */
@@ -126,6 +129,10 @@ async function settleHeld(
     // sent in this order, without waiting in between
     const writes: Statement[] = [];
     if (waiting.length > 0) writes.push(insertDeferred(tx, waiting).execute());
+    const changedLives = waiting.flatMap(({ bag, emailId, lifetime }) =>
+      lifetime ? { workspaceId: bag.workspaceId, emailId, change: lifetime } : [],
+    );
+    if (changedLives.length > 0) writes.push(changeLifetimes(tx, changedLives).execute());
     const doubted = new Set(refused.map(({ bag }) => bag));
     const [done, doubtful] = parted(finished, ({ bag, isDoubtful }) => !isDoubtful && !doubted.has(bag));
     // who locks bags twice locks all of them first: the second statement would take its bags out of order
@@ -225,6 +232,7 @@ async function updateDelivered(tx: Tx, late: readonly LateDelivery[]): Promise<v
       marks = s.marks, status = coalesce(s.ending, e.status), updated_at = greatest(e.updated_at, s.at),
       attempts = greatest(e.attempts, 1),
       sent_at = coalesce(e.sent_at, s.at), bag_id = case when s.ending is null then e.bag_id end,
+      lives_from = case when e.sent_at is null then ${stoppedAtOnce(tx)} else e.lives_from end,
       delivered_at = case when s.ending = 'delivered' then s.at else e.delivered_at end,
       bounced_at = case when s.ending = 'bounced' then s.at else e.bounced_at end,
       failed_at = case when s.ending = 'failed' then s.at else e.failed_at end,
