@@ -26,6 +26,11 @@ export const HOUR_BUCKETS = 14;
  * ago and held up by an outage, no more than the caps may leave at once when that is over.
  */
 export const GRANT_LIVES_MS = BUCKET_MS;
+/** Whether a place of that time has lapsed: one that lies ahead was given before the clock was set back. */
+export function isLapsed(grantedAt: number, now: number): boolean {
+  return Math.abs(now - grantedAt) > GRANT_LIVES_MS;
+}
+
 /** A clock may step back this far and the windows stay. */
 const STEP_BACK_MS_MAX = 2 * BUCKET_MS;
 

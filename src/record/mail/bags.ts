@@ -7,6 +7,8 @@ import type { Sql, Statement, Tx } from "../db/connect.ts";
 
 export const BAG_EMAILS_MAX = 100;
 export const BAG_BYTES_MAX = 4 * 1024 * 1024;
+/** Two clocks that follow Postgres are not so far apart. */
+const AHEAD_MS_MAX = 60_000;
 
 export type Bag = {
   workspaceId: string;
@@ -54,6 +56,14 @@ export function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): State
                 ${bags.map((bag) => bag.bytes)}::int[],
                 ${bags.map((bag) => new Date(bag.grantedAt).toISOString())}::timestamptz[])
       as b(workspace_id, id, shard, email_ids, bytes, granted_at)`;
+}
+
+/**
+ * Whether a bag was made before this time: those just made are left to whoever made them. One that was made well after it
+ * dates from before the clock was set back.
+ */
+export function isNotNew(sql: Sql | Tx, before: Date) {
+  return sql`(created_at < ${before} or created_at > ${new Date(before.getTime() + AHEAD_MS_MAX)})`;
 }
 
 export type BagRow = { workspaceId: string; id: string; generation: number; shard: number };

@@ -10,6 +10,7 @@ import {
   fullest,
   GRANT_LIVES_MS,
   giveBack,
+  isLapsed,
   nextTurn,
   take,
   type WaitsFor,
@@ -21,8 +22,8 @@ import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { nowIn, transactionTime } from "../db/time.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { resumedIn, suspendedOf } from "../workspaces/suspension.ts";
-import type { HeldBag } from "./bagleases.ts";
-import { type Bag, type Bagging, type BagRow, bagOfEach, insertBags, pack } from "./bags.ts";
+import { type HeldBag, LEASE_SECONDS } from "./bagleases.ts";
+import { type Bag, type Bagging, type BagRow, bagOfEach, insertBags, isNotNew, pack } from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
 import { type EmailKey, lockEmails } from "./emails.ts";
 import { stopLifetimes } from "./lifetime.ts";
@@ -103,9 +104,9 @@ type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
  * lapsed; what finds none waits.
  */
 export async function packDeferred(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
-  const lapsedBefore = new Date(now - GRANT_LIVES_MS);
+  const [from, to] = [new Date(now - GRANT_LIVES_MS), new Date(now + GRANT_LIVES_MS)];
   const found = await tx<(EmailKey & { isLapsed: boolean })[]>`
-    select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at < ${lapsedBefore}, true) as "isLapsed"
+    select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at not between ${from} and ${to}, true) as "isLapsed"
     from due where why = 'deferred' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
   const held = await holdSuspended(tx, found);
@@ -127,7 +128,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, bagging: B
   for (const { grantedAt, ...row } of rows) {
     const at = grantedAt?.getTime() ?? 0;
     const account = accountOf.get(row.workspaceId);
-    if (at >= lapsedBefore.getTime() || !account) going.push({ ...row, grantedAt: at });
+    if (!isLapsed(at, now) || !account) going.push({ ...row, grantedAt: at });
     else {
       giveBack(account.ledger, row, row.weight, at);
       place(account, row, now, going, waiting);
@@ -445,7 +446,8 @@ export function hasQueued(sql: Sql) {
 
 /** By the clock of Postgres, as leases are renewed. */
 export function hasExpiredLeases(sql: Sql) {
-  return sql`exists (select from bag where token is not null and lease_until < now())`;
+  return sql`(exists (select from bag where token is not null and lease_until < now())
+    or exists (select from bag where token is not null and lease_until > now() + make_interval(secs => ${LEASE_SECONDS_MAX})))`;
 }
 
 /** Bags that were put in line under another epoch are not in this one: they have to be queued again. */
@@ -502,25 +504,31 @@ export async function strays(
 ): Promise<(BagRow & { emails: number })[]> {
   return sql<(BagRow & { emails: number })[]>`
     select workspace_id as "workspaceId", id, generation, shard, cardinality(email_ids) as emails from bag
-    where shard = ${shard} and workspace_id = ${workspaceId} and token is null and epoch is null and created_at < ${before}
+    where shard = ${shard} and workspace_id = ${workspaceId} and token is null and epoch is null
+      and ${isNotNew(sql, before)}
     order by id limit ${most}`;
 }
 
 /**
  * Takes back leases that had run out at `seenAt`, when the caller last saw Postgres: another generation of those bags
  * may be queued. Takes back nothing when it is executed much later, since holders may have been unable to renew
- * meanwhile.
+ * meanwhile, nor when the clock was set back since. A lease that ends later than any that was renewed by this clock is of
+ * a holder that died before the clock was set back: the caller has seen Postgres for a lease period.
  */
 export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number): Promise<number> {
+  const latest = new Date(seenAt.getTime() + LEASE_SECONDS_MAX * 1_000);
   const rows = await tx`
     with expired as materialized (
-      select workspace_id, id from bag
-      where token is not null and lease_until < ${seenAt}
-        and clock_timestamp() < ${seenAt}::timestamptz + make_interval(secs => ${SEEN_SECONDS})
-      order by lease_until limit ${most}
+      (select workspace_id, id from bag where token is not null and lease_until < ${seenAt}
+       order by lease_until limit ${most})
+      union all
+      (select workspace_id, id from bag where token is not null and lease_until > ${latest}
+       order by lease_until desc limit ${most})
+      limit ${most}
     ), held as materialized (
       select b.workspace_id, b.id from bag b join expired using (workspace_id, id)
-      where b.token is not null and b.lease_until < ${seenAt}
+      where b.token is not null and (b.lease_until < ${seenAt} or b.lease_until > ${latest})
+        and clock_timestamp() between ${seenAt} and ${seenAt}::timestamptz + make_interval(secs => ${SEEN_SECONDS})
       order by b.workspace_id, b.id for update of b skip locked
     )
     update bag b set token = null, lease_until = null, epoch = null, generation = generation + 1
@@ -531,6 +539,8 @@ export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number)
 
 /** How long Postgres counts as seen. */
 const SEEN_SECONDS = 2;
+/** No lease that a living holder has renewed ends so far ahead, also when a statement takes its time. */
+const LEASE_SECONDS_MAX = 2 * LEASE_SECONDS;
 
 /** The next bags that should be in line, after a position; for the audit that looks whether they are. */
 export async function queuedAfter(
@@ -543,7 +553,7 @@ export async function queuedAfter(
   return sql<BagRow[]>`
     select workspace_id as "workspaceId", id, generation, shard from bag
     where shard = ${shard} and token is null and epoch is not null
-      and (workspace_id, id) > (${after.workspaceId}, ${after.id}) and created_at < ${before}
+      and (workspace_id, id) > (${after.workspaceId}, ${after.id}) and ${isNotNew(sql, before)}
     order by workspace_id, id limit ${most}`;
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Sql, Tx } from "../db/connect.ts";
 import type { Looks } from "../db/looks.ts";
+import { isNotNew } from "./bags.ts";
 
 const LOOK_EVERY_MS = 1_000;
 
@@ -111,7 +112,7 @@ export async function leaveClosedShards(
   const moved = await sql`
     with closed as materialized (
       select workspace_id, id from bag
-      where shard >= ${shards} and token is null and epoch is null and created_at < ${before}
+      where shard >= ${shards} and token is null and epoch is null and ${isNotNew(sql, before)}
       order by shard, workspace_id, id limit ${most} for update skip locked
     )
     update bag b set shard = ('x' || right(b.workspace_id::text, 4))::bit(16)::int % ${shards}

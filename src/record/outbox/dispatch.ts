@@ -44,6 +44,9 @@ export type WebhookClaim = {
   from: string;
 };
 
+/** No lease on an endpoint is as long. */
+const LEASE_SECONDS_MAX = 60;
+
 /** Endpoints for which there is something to do and that nobody holds. */
 export async function claimWebhooks(
   sql: Sql,
@@ -81,7 +84,9 @@ export function hasNews(sql: Sql, now: Statement) {
 
 /** Of the endpoint w, beside the last number s of its workspace. */
 function isReady(sql: Sql, now: Statement) {
-  return sql`(w.lease_until is null or w.lease_until < clock_timestamp())
+  // one that ends later than any lease was taken before the clock was set back
+  return sql`(w.lease_until is null or w.lease_until < clock_timestamp()
+      or w.lease_until > clock_timestamp() + make_interval(secs => ${LEASE_SECONDS_MAX}))
     and (w.retry_at is null or w.retry_at <= ${now})
     and (s.last > w.cursor
       or exists (select from webhook_replay r where r.workspace_id = w.workspace_id and r.webhook_id = w.id)
