@@ -14,6 +14,7 @@ import type { Sql, Tx } from "../record/db/connect.ts";
 import type { Looks } from "../record/db/looks.ts";
 import {
   type CapPolicyRow,
+  capPolicyOn,
   findCapPolicy,
   insertCapPolicy,
   newestCapPolicy,
@@ -47,6 +48,12 @@ async function newestUsable(sql: Sql | Tx, newest: CapPolicyRow): Promise<Usable
       refused ??= wordsOf(error);
     }
   return { version: BUILT_IN, policy: DEFAULT_POLICY, refused };
+}
+
+/** As it was at a time; null: it was one that this release cannot use. */
+export async function policyInForceAt(sql: Sql | Tx, at: Date): Promise<Policy | null> {
+  const row = await capPolicyOn(sql, at);
+  return row === null ? DEFAULT_POLICY : policyOf(row).catch(() => null);
 }
 
 /** null when there is no such version. */

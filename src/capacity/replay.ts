@@ -5,6 +5,9 @@
  *
  * What is not known is assumed, and the day is marked as censored: what would have become of mail that did not go then
  * is taken to be what became of the rest of that day; and whoever had to wait may have asked for less than there was.
+ *
+ * A span may start and end within a day: what went, waited and was decided before it is where both sides start, and
+ * counts for neither.
  */
 
 import { DAY_MS } from "../clock.ts";
@@ -36,12 +39,15 @@ export type CapLook = { at: number; counts: DayCounts; waiting: number; waitingB
 export type ReplayInput = {
   policy: Policy;
   plan: Plan;
-  /** As it was at `from`, with every override since. */
+  /** As it was at `stateAt`, or at `from`, with every override since. */
   state: CapState;
+  /** From then until `from`, if that is the same day, the policy of then judges what really was. */
+  stateAt?: number;
+  policyThen?: Policy;
   overrides: readonly { at: number; override: Override | null }[];
   /** As they ended; those without a look are lived through in hours. */
   days: readonly DayCounts[];
-  /** In the order of time. */
+  /** In the order of time; those before `from` say what had gone by then. */
   looks: readonly CapLook[];
   from: number;
   to: number;
@@ -110,6 +116,7 @@ export async function replayInTurns(input: ReplayInput, turn: () => Promise<void
 }
 
 function replayOf(world: ReplayWorld): Replay {
+  endSpan(world);
   return { days: [...world.lived.values()], steps: world.steps, ...totalsOf(world) };
 }
 
@@ -121,10 +128,12 @@ type ReplayWorld = {
   state: CapState;
   ledger: Ledger;
   allowance: Allowance;
+  /** What was known at `from` of its day: it counts for neither side. */
+  begun: DayCounts;
   /** As they really were so far, by day. */
   real: Map<string, DayCounts>;
   /** What has gone of a day under this policy. */
-  gone: Map<string, { used: number; usedBulk: number; delayed: number }>;
+  gone: Map<string, Gone>;
   lived: Map<string, ReplayedDay>;
   steps: ReplayedStep[];
   backlog: { transactional: number; bulk: number };
@@ -133,53 +142,97 @@ type ReplayWorld = {
   actual: CapTotals;
 };
 
+type Gone = { used: number; usedBulk: number; delayed: number };
+
 function worldOf(input: ReplayInput): ReplayWorld {
-  const { days, from, looks, state, monthLeft = Number.MAX_SAFE_INTEGER } = input;
-  const first = looks[0];
-  const startsWithin = first !== undefined && dayOf(first.at) === dayOf(from) ? first : null;
+  const { days, from, monthLeft = Number.MAX_SAFE_INTEGER } = input;
+  const first = dayOf(from);
+  const earlier = lookedOrSpread(input).filter(({ at }) => at <= from);
+  const own = earlier.flatMap(({ looks }) => looks).filter(({ at, counts }) => counts.day === dayOf(at));
+  const begun = own.findLast(({ counts }) => counts.day === first)?.counts ?? noCounts(first);
+  const { waiting, waitingBulk } = own.at(-1) ?? firstLookWithin(input) ?? NOTHING_WAITS;
+  const { used, usedBulk = 0, delayed } = begun;
+  const waits = { ...NO_TOTALS, waiting_most: waiting + waitingBulk };
   const world: ReplayWorld = {
     input,
-    state,
-    ledger: emptyLedger(),
+    state: stateAtStart(input, earlier),
+    ledger: ledgerAfter(own, from),
     allowance: { dayLimit: null, monthLimit: monthLeft, capDay: 0, capHour: 0, reservedShare: 0 },
-    real: new Map(days.filter(({ day }) => day < dayOf(from)).map((counts) => [counts.day, counts])),
-    gone: new Map(),
+    begun,
+    real: new Map(days.filter(({ day }) => day < first).map((counts) => [counts.day, counts])),
+    gone: new Map([[first, { used, usedBulk, delayed }]]),
     lived: new Map(),
     steps: [],
-    backlog: { transactional: startsWithin?.waiting ?? 0, bulk: startsWithin?.waitingBulk ?? 0 },
-    before: {
-      at: from,
-      day: dayOf(from),
-      used: 0,
-      usedBulk: 0,
-      waiting: startsWithin?.waiting ?? 0,
-      waitingBulk: startsWithin?.waitingBulk ?? 0,
-    },
-    totals: { ...NO_TOTALS },
-    actual: { ...NO_TOTALS },
+    backlog: { transactional: waiting, bulk: waitingBulk },
+    before: { at: from, day: first, used, usedBulk, waiting, waitingBulk },
+    totals: { ...waits },
+    actual: { ...waits },
   };
+  if (used > 0) world.real.set(first, begun);
   follow(world, from);
   return world;
 }
 
-/** Days without looks are lived in hours, their counts spread evenly. */
-function momentsOf({ days, looks, from, to }: ReplayInput): Moment[] {
-  const byTime = new Map<number, CapLook[]>();
-  const looked = new Set<string>();
-  for (const look of looks) {
-    if (look.at < from || look.at > to) continue;
-    byTime.set(look.at, [...(byTime.get(look.at) ?? []), look]);
-    looked.add(dayOf(look.at));
+const NOTHING_WAITS = { waiting: 0, waitingBulk: 0 };
+
+/** Of a workspace that nobody looked at before: what waits at the first look has waited since the start. */
+function firstLookWithin({ looks, from }: ReplayInput): CapLook | null {
+  const first = looks[0];
+  return first !== undefined && dayOf(first.at) === dayOf(from) ? first : null;
+}
+
+/** The caps are used as far as they really were. */
+function ledgerAfter(looks: readonly CapLook[], from: number): Ledger {
+  const ledger = emptyLedger();
+  const seen = { day: "", used: 0, usedBulk: 0 };
+  for (const { at, counts } of looks) {
+    const { day, used, usedBulk = 0 } = counts;
+    if (day !== seen.day) seen.used = seen.usedBulk = 0;
+    const bulk = Math.max(0, usedBulk - seen.usedBulk);
+    advance(ledger, at);
+    charge(ledger, BULK_STREAM, bulk);
+    charge(ledger, TRANSACTIONAL_STREAM, Math.max(0, used - seen.used - bulk));
+    Object.assign(seen, { day, used, usedBulk });
   }
+  advance(ledger, from);
+  return ledger;
+}
+
+/** What was decided between the state that somebody wrote down and the start of the span. */
+function stateAtStart(input: ReplayInput, earlier: readonly Moment[]): CapState {
+  const { stateAt, policyThen = input.policy, plan, heard, days, from } = input;
+  if (stateAt === undefined) return input.state;
+  const since = Math.max(stateAt, Date.parse(dayOf(from)));
+  const known = new Map(days.filter(({ day }) => day < dayOf(from)).map((counts) => [counts.day, counts]));
+  let { state } = input;
+  for (const { at, looks } of earlier) {
+    if (at < since || at === from) continue;
+    for (const { counts } of looks) known.set(counts.day, counts);
+    const counted = [...known.values()].sort((a, b) => (a.day < b.day ? -1 : 1)).slice(-COUNTED_DAYS_MAX);
+    state = evaluate(policyThen, plan, state, counted, overrideAt(input, at), at, heard).state;
+  }
+  return state;
+}
+
+function momentsOf(input: ReplayInput): Moment[] {
+  return lookedOrSpread(input).filter(({ at }) => at >= input.from && at <= input.to);
+}
+
+/** Days without looks are lived in hours, their counts spread evenly. */
+function lookedOrSpread({ days, looks, from, to }: ReplayInput): Moment[] {
+  const byTime = new Map<number, CapLook[]>();
+  for (const look of looks) byTime.set(look.at, [...(byTime.get(look.at) ?? []), look]);
+  const looked = new Set(looks.map(({ at }) => dayOf(at)));
   const moments: Moment[] = [...byTime].map(([at, found]) => ({ at, looks: found, resolution: "5 minutes" }));
   for (const counts of days) {
     const midnight = Date.parse(counts.day);
     if (looked.has(counts.day) || counts.day < dayOf(from) || midnight > to) continue;
-    for (let hour = 1; hour <= HOURS; hour++) {
-      const at = midnight + hour * HOUR_MS - 1;
-      const partial = scaled(counts, hour / HOURS);
-      const look = { at, counts: partial, waiting: 0, waitingBulk: 0 };
-      if (at >= from && at <= to) moments.push({ at, looks: [look], resolution: "1 hour" });
+    const hours = Array.from({ length: HOURS }, (_, n) => midnight + (n + 1) * HOUR_MS - 1);
+    const within = [from, to].filter((at) => at > midnight && dayOf(at) === counts.day);
+    for (const at of new Set([...hours, ...within])) {
+      const partial = scaled(counts, Math.min(1, (at + 1 - midnight) / DAY_MS));
+      const look = { at, counts: partial, ...NOTHING_WAITS };
+      moments.push({ at, looks: [look], resolution: "1 hour" });
     }
   }
   return moments.sort((a, b) => a.at - b.at);
@@ -208,6 +261,23 @@ function endDay(world: ReplayWorld, looks: readonly CapLook[]): void {
   if (!last) return;
   const midnight = Date.parse(day) + DAY_MS;
   flow(world, { ...last, waiting, waitingBulk }, midnight - 1, dayIn(world, day, "5 minutes"));
+}
+
+/** What came after the last look of a day that is over. */
+function endSpan(world: ReplayWorld): void {
+  const { before, input } = world;
+  const { day, waiting, waitingBulk } = before;
+  const midnight = Date.parse(day) + DAY_MS;
+  const counts = input.days.find((one) => one.day === day);
+  if (!counts || !isOver(world, day) || counts.used <= before.used) return;
+  world.real.set(day, counts);
+  const lived = dayIn(world, day, "5 minutes");
+  flow(world, { at: midnight - 1, counts, waiting, waitingBulk }, midnight - 1, lived);
+  lived.over = world.backlog.transactional + world.backlog.bulk;
+}
+
+function isOver({ input }: ReplayWorld, day: string): boolean {
+  return Date.parse(day) + DAY_MS <= input.to + 1;
 }
 
 /** The policy turns its day first: what flows after midnight flows under the caps of the new one. */
@@ -248,10 +318,11 @@ function flow(
   const waits = backlog.transactional + backlog.bulk;
   totals.waiting_most = Math.max(totals.waiting_most, waits);
   actual.waiting_most = Math.max(actual.waiting_most, waiting + waitingBulk);
-  lived.used = gone.used;
-  lived.actual = used;
+  const begun = begunOf(world, counts.day);
+  lived.used = gone.used - begun.used;
+  lived.actual = used - begun.used;
   // at the cap, or with mail that waited, nobody knows what would have been asked for
-  lived.censored ||= counts.delayed > 0 || waiting + waitingBulk > 0 || gone.used > used;
+  lived.censored ||= counts.delayed > begun.delayed || waiting + waitingBulk > 0 || gone.used > used;
   world.before = { at, day: counts.day, used, usedBulk, waiting, waitingBulk };
 }
 
@@ -291,29 +362,77 @@ function overrideAt({ overrides }: ReplayInput, at: number): Override | null {
 }
 
 /** The days as this policy would know them: of each as much as would have gone. */
-function knownOf({ real, gone, input }: ReplayWorld, today: string): DayCounts[] {
+function knownOf(world: ReplayWorld, today: string): DayCounts[] {
+  const { real, gone, input } = world;
   const since = dayPlus(today, 1 - COUNTED_DAYS_MAX);
   const known: DayCounts[] = [];
   for (const [day, counts] of real) {
     if (day < since || day > today) continue;
-    known.push(day < dayOf(input.from) ? counts : asGone(counts, gone.get(day), known));
+    known.push(day < dayOf(input.from) ? counts : asGone(counts, gone.get(day), known, begunOf(world, day)));
   }
   return known.sort((a, b) => (a.day < b.day ? -1 : 1));
 }
 
+/** What had become known of the day by the start of the span stays as it was. */
 function asGone(
   counts: DayCounts,
-  gone: { used: number; usedBulk: number; delayed: number } | undefined,
+  gone: Gone | undefined,
   earlier: readonly DayCounts[],
+  begun: DayCounts,
 ): DayCounts {
   const { used = 0, usedBulk = 0, delayed = 0 } = gone ?? {};
   if (used === counts.used) return { ...counts, usedBulk, delayed: Math.min(delayed, counts.delayed) };
-  // of a day on which nothing really went, what became of it is that of the day before
+  const since = {
+    used: used - begun.used,
+    usedBulk: usedBulk - (begun.usedBulk ?? 0),
+    delayed: delayed - begun.delayed,
+  };
+  return together(begun, shareOf(together(counts, begun, -1), since, earlier), 1);
+}
+
+function shareOf(counts: DayCounts, { used, usedBulk, delayed }: Gone, earlier: readonly DayCounts[]) {
+  // of a time in which nothing really went, what became of it is that of the day before
   const like = counts.used > 0 ? counts : earlier.findLast((one) => one.used > 0);
   if (!like) return { ...counts, used, usedBulk, delayed };
   const share = used / like.used;
   const { bulk, ...found } = scaled(like, share, like.usedBulk ? usedBulk / like.usedBulk : share);
   return { ...found, day: counts.day, used, usedBulk, delayed, ...(bulk && usedBulk > 0 && { bulk }) };
+}
+
+function begunOf({ begun }: ReplayWorld, day: string): DayCounts {
+  return begun.day === day ? begun : noCounts(day);
+}
+
+const MAIL = [
+  ...(["attempted", "delivered", "bounced", "lateBounced"] as const),
+  ...(["blocked", "complained", "fblDelivered"] as const),
+];
+const COUNTS = [...MAIL, ...(["soft", "throttled", "delayed", "used", "usedBulk"] as const)];
+
+function together(one: DayCounts, other: DayCounts, sign: 1 | -1): DayCounts {
+  const bulk = one.bulk || other.bulk ? addedUp(MAIL, one.bulk ?? {}, other.bulk ?? {}, sign) : undefined;
+  const { bulk: _, ...rest } = sign > 0 ? other : one;
+  return {
+    ...rest,
+    ...addedUp(COUNTS, one, other, sign),
+    ...(bulk && { bulk: bulk as BulkCounts }),
+  } as DayCounts;
+}
+
+type Counted<Name extends string> = { [name in Name]?: number | undefined };
+
+function addedUp<Name extends string>(
+  names: readonly Name[],
+  one: Counted<Name>,
+  other: Counted<Name>,
+  sign: 1 | -1,
+): Record<Name, number> {
+  const sums = names.map((name) => [name, Math.max(0, (one[name] ?? 0) + sign * (other[name] ?? 0))]);
+  return Object.fromEntries(sums) as Record<Name, number>;
+}
+
+function noCounts(day: string): DayCounts {
+  return { ...(addedUp(COUNTS, {}, {}, 1) as Record<(typeof COUNTS)[number], number>), day };
 }
 
 function scaled(counts: DayCounts, share: number, bulkShare = share): DayCounts {
@@ -366,21 +485,25 @@ function dayIn(world: ReplayWorld, day: string, resolution: ReplayedDay["resolut
   return made;
 }
 
-/** With what became known of the days until now. */
-function totalsOf({ input, gone, real, totals, actual }: ReplayWorld): Pick<Replay, "totals" | "actual"> {
+/** With what became known until now of days that are over, and until the end of the span of its last. */
+function totalsOf(world: ReplayWorld): Pick<Replay, "totals" | "actual"> {
+  const { input, gone, real, totals, actual } = world;
   const ended = new Map(input.days.map((counts) => [counts.day, counts]));
-  for (const day of real.keys()) {
+  for (const [day, seen] of real) {
     if (day < dayOf(input.from)) continue;
-    const counts = ended.get(day) ?? (real.get(day) as DayCounts);
-    const mine = asGone(counts, gone.get(day), [...real.values()]);
-    totals.sent += mine.used;
-    totals.bad += mine.bounced + mine.complained;
-    totals.delayed += gone.get(day)?.delayed ?? 0;
-    actual.sent += counts.used;
-    actual.bad += counts.bounced + counts.complained;
-    actual.delayed += counts.delayed;
+    const counts = (isOver(world, day) && ended.get(day)) || seen;
+    const begun = begunOf(world, day);
+    addDay(totals, asGone(counts, gone.get(day), [...real.values()], begun), begun);
+    totals.delayed += (gone.get(day)?.delayed ?? 0) - begun.delayed;
+    addDay(actual, counts, begun);
+    actual.delayed += counts.delayed - begun.delayed;
   }
   return { totals, actual };
+}
+
+function addDay(totals: CapTotals, counts: DayCounts, begun: DayCounts): void {
+  totals.sent += counts.used - begun.used;
+  totals.bad += counts.bounced + counts.complained - begun.bounced - begun.complained;
 }
 
 export function addTotals(all: readonly CapTotals[]): CapTotals {

@@ -1,10 +1,12 @@
 /** A workspace's days again under another policy, from what the record keeps of them. */
 
+import { DAY_MS } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { looksBetween, statesSince } from "../record/workspaces/caplooks.ts";
 import { type CapacityRow, dailyCounts, findCapacity } from "../record/workspaces/caps.ts";
 import { turn } from "../turn.ts";
 import { daysOf, overrideOf, stateOf } from "./caps.ts";
+import { policyInForceAt } from "./inforce.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -28,11 +30,14 @@ export async function replayWorkspace(
   const row = await findCapacity(sql, workspaceId);
   if (!row) return null;
   const span = [new Date(from), new Date(to)] as const;
+  // what had gone of the first day, and what waited since the day before
+  const looksFrom = new Date(Math.floor(from / DAY_MS) * DAY_MS - DAY_MS);
   const earlier = Math.min(daysBetween(from, to) + COUNTED_DAYS_MAX, REPLAYED_DAYS_MAX);
-  const [states, days, looks] = await Promise.all([
+  const [states, days, looks, policyThen] = await Promise.all([
     statesSince(sql, workspaceId, ...span),
     dailyCounts(sql, [workspaceId], to, earlier),
-    looksBetween(sql, workspaceId, ...span),
+    looksBetween(sql, workspaceId, looksFrom, span[1]),
+    policyInForceAt(sql, span[0]),
   ]);
   const first = states[0];
   // a limit of the workspace stands above what anybody set for the caps
@@ -42,7 +47,11 @@ export async function replayWorkspace(
     : states.map(({ at, override }) => ({ at: at.getTime(), override: override as Override | null }));
   const state = first ? (first.state as CapState) : unknownState(row, policy, from);
   const input = { policy, plan: row.plan, state, overrides, days: daysOf(days), looks, from, to, heard };
-  return replayInTurns(input, turn);
+  const isEarlier = first !== undefined && first.at.getTime() <= from;
+  return replayInTurns(
+    isEarlier ? { ...input, stateAt: first.at.getTime(), policyThen: policyThen ?? policy } : input,
+    turn,
+  );
 }
 
 /** Nobody wrote down how it was then: it begins as a new workspace, unless nothing has been decided since. */

@@ -155,3 +155,83 @@ describe("days with looks", () => {
     expect(first(replay({ ...input, policy: strict }).steps) <= first(same.steps)).toBe(true);
   });
 });
+
+describe("a span that starts or ends within a day", () => {
+  const PER_LOOK = 10;
+  const HOUR_MS = 3_600_000;
+  /** 2,880 a day, evenly, under a cap of 3,000: nothing ever waits. */
+  const steady: DayCounts[] = [0, 1, 2].map((n) => counts(dayPlus(today, n), 288 * PER_LOOK));
+  const steadyLooks: CapLook[] = steady.flatMap(({ day }) =>
+    Array.from({ length: 288 }, (_, n) => ({
+      at: Date.parse(day) + (n + 1) * BIN_MINUTES * 60_000 - 1,
+      counts: counts(day, (n + 1) * PER_LOOK),
+      waiting: 0,
+      waitingBulk: 0,
+    })),
+  );
+  const grown = { ...startState(DEFAULT_POLICY, "pro"), capDay: 3_000, capHour: 600 };
+  const idle = { ...DEFAULT_POLICY, growth: 1 };
+  const about = { state: grown, policy: idle };
+
+  test.each([0, 6, 12, 20, 20.5])("invents no waiting from %s:00 on, with looks or without", (hour) => {
+    const from = NOW + hour * HOUR_MS;
+    for (const looks of [steadyLooks, []]) {
+      const found = replay(lived(steady, { ...about, looks, from }));
+      expect(found.totals).toEqual(found.actual);
+      expect(found.totals).toMatchObject({ waiting_hours: 0, delayed: 0 });
+      expect(found.totals.sent).toBe(steady.length * 2_880 - hour * 120);
+      expect(found.days[0]).toMatchObject({ used: 2_880 - hour * 120, actual: 2_880 - hour * 120 });
+    }
+  });
+
+  test("what was used of the caps before counts against them", () => {
+    const from = NOW + 20 * HOUR_MS;
+    // 2,400 of it went before; 280 more than the cap holds come in the evening
+    const days = [counts(today, 3_280)];
+    const looks = [
+      ...steadyLooks.filter(({ at }) => at < from),
+      { at: from + HOUR_MS, counts: counts(today, 2_900), waiting: 0, waitingBulk: 0 },
+      { at: from + 3 * HOUR_MS, counts: counts(today, 3_280), waiting: 0, waitingBulk: 0 },
+    ];
+    const { totals, actual } = replay(lived(days, { ...about, looks, from, to: from + 3.5 * HOUR_MS }));
+    expect(actual.sent).toBe(880);
+    expect(totals.sent).toBe(600);
+  });
+
+  test("the last day counts until the end of the span, really and under the policy", () => {
+    const to = NOW + 2 * DAY_MS + 6 * HOUR_MS;
+    for (const looks of [steadyLooks, []]) {
+      const { totals, actual } = replay(lived(steady, { ...about, looks, to }));
+      expect(actual.sent).toBe(2 * 2_880 + 720);
+      expect(totals).toEqual(actual);
+    }
+  });
+
+  test("a step that was taken on the morning is not taken again", () => {
+    const bad = (used: number) => counts(today, used, Math.floor(used * 0.3));
+    const looks = steadyLooks.slice(0, 288).map((look) => ({ ...look, counts: bad(look.counts.used) }));
+    const morning = replay(lived([bad(2_880)], { state: grown, looks }));
+    expect(morning.totals.pauses).toBe(1);
+    const from = NOW + 12 * HOUR_MS;
+    const evening = replay(lived([bad(2_880)], { state: grown, stateAt: NOW, looks, from }));
+    expect(evening.totals).toMatchObject({ pauses: 0, freezes: 0 });
+    expect(evening.days[0]).toMatchObject({ level: "paused" });
+  });
+
+  test("mail that waited when the span starts is the backlog of both", () => {
+    const from = NOW + DAY_MS;
+    const looks = [
+      {
+        at: NOW + 15 * HOUR_MS,
+        counts: { ...counts(today, 3_000), delayed: 200 },
+        waiting: 200,
+        waitingBulk: 0,
+      },
+      { at: from + 300_000, counts: counts(dayPlus(today, 1), 200), waiting: 0, waitingBulk: 0 },
+    ];
+    const days = [counts(today, 3_000), counts(dayPlus(today, 1), 200)];
+    const { totals, actual } = replay(lived(days, { ...about, looks, from, to: from + HOUR_MS }));
+    expect(actual).toMatchObject({ sent: 200, waiting_most: 200 });
+    expect(totals).toMatchObject({ sent: 200, waiting_most: 200 });
+  });
+});

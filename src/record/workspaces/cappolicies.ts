@@ -32,6 +32,13 @@ export async function findCapPolicy(sql: Sql | Tx, version: number): Promise<Cap
   return row ?? null;
 }
 
+/** The newest of a time. */
+export async function capPolicyOn(sql: Sql | Tx, at: Date): Promise<CapPolicyRow | null> {
+  const [row] = await sql<CapPolicyRow[]>`
+    select ${columns(sql)} from cap_policy where applied_at <= ${at} order by version desc limit 1`;
+  return row ?? null;
+}
+
 /** Newest first. */
 export async function listCapPolicies(sql: Sql, most: number): Promise<Omit<CapPolicyRow, "text">[]> {
   return sql<Omit<CapPolicyRow, "text">[]>`
