@@ -76,20 +76,31 @@ export async function judgeCaps(
   await noteStates(sql, statesToNote(judging.policy, rows, now), now);
   const shadow = await shadowInForce(sql);
   const policies = shadow === null ? [judging.policy] : [judging.policy, shadow.policy];
-  const cases: JudgedWorkspace[] = [];
-  for (const row of rows)
-    cases.push(await caseOf(sql, policies, row, counts.get(row.workspaceId) ?? [], now));
   const parts = new Map<string, PartDay[]>(ids.map((id) => [id, []]));
   for (const day of await partDays(sql, ids, now, COUNTED_DAYS_MAX)) parts.get(day.workspaceId)?.push(day);
+  const cases: CaseWithParts[] = [];
+  for (const row of rows) {
+    const found = await caseOf(sql, policies, row, counts.get(row.workspaceId) ?? [], now);
+    const inParts = partsJudged(judging.policy, found, parts.get(row.workspaceId) ?? [], now);
+    cases.push({ ...found, hasSteppedInParts: inParts.hasStepped, inParts });
+  }
   if (shadow !== null) await judgeShadow(sql, shadow, cases, judging.heard, now);
   for (const one of cases) {
     const { row } = one;
-    const saved = await judgeOne(judging, one, parts.get(row.workspaceId) ?? [], now);
+    const saved = await judgeOne(judging, one, now);
     // one that somebody has set meanwhile is judged next time
     if (saved?.kind === "saved" && saved.version !== null)
       await onChange({ workspaceId: row.workspaceId, handle: row.handle, version: saved.version });
   }
   return rows.length < most ? null : last.workspaceId;
+}
+
+type Case = Omit<JudgedWorkspace, "hasSteppedInParts">;
+type CaseWithParts = JudgedWorkspace & { inParts: ReturnType<typeof judgeParts> };
+
+function partsJudged(policy: Policy, { row, state }: Case, partRows: readonly PartDay[], now: number) {
+  const about = { policy, plan: row.plan, capDay: row.capDay, now };
+  return judgeParts(about, state.parts ?? NO_PARTS, partsIn(partRows, row.streams));
 }
 
 /** As they are before the first look of a day: where a replay may begin. */
@@ -109,7 +120,7 @@ async function caseOf(
   row: CapacityRow,
   counted: readonly DayRow[],
   now: number,
-): Promise<JudgedWorkspace> {
+): Promise<Case> {
   const state = stateOf(row, policies[0] as Policy);
   const days = await judgedCounts(sql, policies, { workspaceId: row.workspaceId, state }, counted, now);
   return { row, state, override: overrideOf(row), days };
@@ -167,15 +178,9 @@ export function daysOf(rows: readonly DayRow[]) {
 
 async function judgeOne(
   { sql, policy, heard }: JudgeParts,
-  { row, state: known, override, days }: JudgedWorkspace,
-  partRows: readonly PartDay[],
+  { row, state: known, override, days, inParts }: CaseWithParts,
   now: number,
 ): Promise<Saved | null> {
-  const inParts = judgeParts(
-    { policy, plan: row.plan, capDay: row.capDay, now },
-    known.parts ?? NO_PARTS,
-    partsIn(partRows, row.streams),
-  );
   const watched = inParts.hasStepped ? watchAnew(known, days, now) : known;
   const start =
     inParts.states === (known.parts ?? NO_PARTS) ? watched : { ...watched, parts: inParts.states };

@@ -6,7 +6,15 @@
 import type { Sql } from "../record/db/connect.ts";
 import type { CapacityRow } from "../record/workspaces/caps.ts";
 import { findShadow, type ShadowJudged, saveShadow, shadowStates } from "../record/workspaces/shadow.ts";
-import { type CapState, type DayCounts, evaluate, type Heard, type Override, type Policy } from "./policy.ts";
+import {
+  type CapState,
+  type DayCounts,
+  evaluate,
+  type Heard,
+  type Override,
+  type Policy,
+  watchAnew,
+} from "./policy.ts";
 
 export type ShadowPolicy = { digest: string; policy: Policy; author: string; since: Date };
 
@@ -29,6 +37,8 @@ export type JudgedWorkspace = {
   state: CapState;
   override: Override | null;
   days: readonly DayCounts[];
+  /** A part of the mail was held back at this look: that evidence is used up, whoever judges. */
+  hasSteppedInParts: boolean;
 };
 
 export async function judgeShadow(
@@ -40,10 +50,11 @@ export async function judgeShadow(
 ): Promise<void> {
   const ids = cases.map(({ row }) => row.workspaceId);
   const states = await shadowStates(sql, digest, ids);
-  const judged = cases.flatMap(({ row, state, override, days }): ShadowJudged[] => {
+  const judged = cases.flatMap(({ row, state, override, days, hasSteppedInParts }): ShadowJudged[] => {
     const stored = states.get(row.workspaceId) as CapState | undefined;
     const known = stored ?? state;
-    const done = evaluate(policy, row.plan, known, days, override, now, heard);
+    const watched = hasSteppedInParts ? watchAnew(known, days, now) : known;
+    const done = evaluate(policy, row.plan, watched, days, override, now, heard);
     if (done.state === stored) return [];
     const change = done.changed
       ? {

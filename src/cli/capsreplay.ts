@@ -29,17 +29,18 @@ export async function showReplay(context: Context, options: ReplayOptions) {
   const to = Math.min(now, options.to?.getTime() ?? now);
   const from = options.from?.getTime() ?? to - WEEK_MS;
   checkSpan(from, to, now);
-  const all = await replayAll(context, options.policy, options.workspace ?? null, from, to);
+  const { all, others } = await replayAll(context, options.policy, options.workspace ?? null, from, to);
+  const ids = all.map(({ workspace }) => workspace);
   const one = options.workspace === undefined ? null : all[0];
   const totals = addTotals(all.map((replayed) => replayed.totals));
   const actual = {
     ...addTotals(all.map((replayed) => replayed.actual)),
-    ...(await countSteps(sql, options.workspace ?? null, new Date(from), new Date(to))),
+    ...(await countSteps(sql, ids, new Date(from), new Date(to))),
   };
   const censored = all.reduce((sum, { days }) => sum + days.filter((day) => day.censored).length, 0);
   const summary = [
-    `From ${iso(from)} to ${iso(to)}, ${all.length} ${all.length === 1 ? "workspace" : "workspaces"}:`,
-    ...differences(actual, totals, "Really", "This policy"),
+    ...about(`From ${iso(from)} to ${iso(to)}`, all, others),
+    ...differences(all, actual, totals, ["Really", "This policy"]),
     ...(censored > 0
       ? [
           `${censored} days are partly assumed (marked *): mail waited then, or more would have gone than really did.`,
@@ -61,19 +62,20 @@ export async function compare(context: Context, options: CompareOptions) {
   const now = clock.now();
   const from = shadow.since.getTime();
   const { version } = await policyInForce(sql);
-  const all = await replayAll(context, shadow.policy, workspace, from, now);
+  const { all, others } = await replayAll(context, shadow.policy, workspace, from, now);
+  const ids = all.map((one) => one.workspace);
   const inForce = {
     ...addTotals(all.map(({ actual }) => actual)),
-    ...(await countSteps(sql, workspace, shadow.since, new Date(now))),
+    ...(await countSteps(sql, ids, shadow.since, new Date(now))),
   };
   const beside = {
     ...addTotals(all.map(({ totals }) => totals)),
-    ...(await countShadowSteps(sql, workspace)),
+    ...(await countShadowSteps(sql, ids)),
   };
-  const steps = await listShadowChanges(sql, workspace, STEPS_SHOWN);
+  const steps = await listShadowChanges(sql, ids, STEPS_SHOWN);
   const summary = [
-    `Since ${iso(from)}, ${all.length} ${all.length === 1 ? "workspace" : "workspaces"}:`,
-    ...differences(inForce, beside, "The policy in force", "The shadow policy"),
+    ...about(`Since ${iso(from)}`, all, others),
+    ...differences(all, inForce, beside, ["The policy in force", "The shadow policy"]),
   ];
   const value = {
     summary,
@@ -106,11 +108,11 @@ async function replayAll(
   workspace: string | null,
   from: number,
   to: number,
-): Promise<Replayed[]> {
-  const ids =
+): Promise<{ all: Replayed[]; others: number }> {
+  const { ids, total } =
     workspace === null
       ? await busiestWorkspaces(context.sql, from, to, REPLAYED_WORKSPACES_MAX)
-      : [workspace];
+      : { ids: [workspace], total: 1 };
   const all: Replayed[] = [];
   const heard = heardWith(context.config);
   for (const id of ids) {
@@ -118,7 +120,14 @@ async function replayAll(
     if (!replayed) throw unknownWorkspace(id);
     all.push({ workspace: id, ...replayed });
   }
-  return all;
+  return { all, others: total - ids.length };
+}
+
+/** Every number after it is of these workspaces. */
+function about(span: string, all: readonly Replayed[], others: number): string[] {
+  if (all.length === 0) return [`${span} no workspace has sent anything: nothing was seen yet.`];
+  const which = others === 0 ? "" : ` that sent most, of ${sayCount(all.length + others)}`;
+  return [`${span}, ${all.length} ${all.length === 1 ? "workspace" : "workspaces"}${which}:`];
 }
 
 function checkSpan(from: number, to: number, now: number): void {
@@ -127,7 +136,13 @@ function checkSpan(from: number, to: number, now: number): void {
     throw new CommandError(`--from is more than ${REPLAYED_DAYS_MAX} days ago; counts are kept no longer.`);
 }
 
-function differences(before: CapTotals, after: CapTotals, first: string, second: string): string[] {
+function differences(
+  all: readonly Replayed[],
+  before: CapTotals,
+  after: CapTotals,
+  [first, second]: readonly [string, string],
+): string[] {
+  if (all.length === 0) return [];
   const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
     `${sayCount(sent)} recipients sent to, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${sayCount(waiting_hours)} recipient-hours), ${freezes} freezes, ${pauses} pauses, ${shrinks} cuts`;
   const change = (name: keyof CapTotals, what: string) => {

@@ -182,9 +182,9 @@ async function shadowOf(sql: Sql, { workspace: { id }, now }: VisitOf<KnownWorks
   const shadow = await shadowInForce(sql);
   if (!shadow) return null;
   const [steps, inForce, changes] = await Promise.all([
-    countShadowSteps(sql, id),
-    countSteps(sql, id, shadow.since, new Date(now)),
-    listShadowChanges(sql, id, HISTORY_SHOWN),
+    countShadowSteps(sql, [id]),
+    countSteps(sql, [id], shadow.since, new Date(now)),
+    listShadowChanges(sql, [id], HISTORY_SHOWN),
   ]);
   return {
     policy: shadow.policy,

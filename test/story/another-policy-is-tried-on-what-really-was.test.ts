@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import type { CapTotals, ReplayedDay, ReplayedStep } from "../../src/capacity/replay.ts";
 import { listCapChanges } from "../../src/record/workspaces/caps.ts";
+import { saveShadow } from "../../src/record/workspaces/shadow.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
@@ -72,6 +73,10 @@ test("a shadow is judged on live evidence and changes no cap", async () => {
   expect(set).toMatchObject({ shadow: expect.any(String) });
   await api.sql`update shadow_policy set since = ${new Date(clock.now())}`;
 
+  const early = await line.postrider("caps", "compare");
+  expect(early.out).toMatch(/^Since .* no workspace has sent anything: nothing was seen yet\.\n/);
+  expect(early.out).not.toContain("as many");
+
   await live({ sent: 20, bounced: 0 });
   await live({ sent: 30, bounced: 8 });
   // what a budget of 30% proves, one of 0.5% does not prove yet
@@ -85,6 +90,25 @@ test("a shadow is judged on live evidence and changes no cap", async () => {
   const { out } = await line.postrider("caps", "compare");
   expect(out).toMatch(/^Since .*, 1 workspace:\nThe policy in force: 90 recipients sent to, 38 bounced/);
   expect(out).toContain("What the shadow policy would have done:");
+  // of a workspace whose mail is not compared no step is counted
+  const idle = await api.workspace();
+  const step = {
+    dayBefore: 300,
+    dayAfter: 300,
+    levelBefore: "normal",
+    level: "frozen",
+    reason: "",
+    counts: null,
+  };
+  const [{ digest }] = (await api.sql`select digest from shadow_policy`) as unknown as [{ digest: string }];
+  await saveShadow(
+    api.sql,
+    digest,
+    [{ workspaceId: idle.id, state: {}, change: step }],
+    new Date(clock.now()),
+  );
+  const compared = await line.json<Compared>("caps", "compare");
+  expect(compared.beside.freezes).toBe(seen.beside.freezes);
 });
 
 test("a replay of the policy in force takes the steps that were taken, and names what is assumed", async () => {

@@ -1,8 +1,10 @@
 /** Evidence by stream and by provider: what is in trouble is held back, and the rest of the workspace goes on. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
 import { listCapChanges } from "../../src/record/workspaces/caps.ts";
 import { senderLimitsOf } from "../../src/record/workspaces/senderlimits.ts";
+import { countShadowSteps, putShadow } from "../../src/record/workspaces/shadow.ts";
 import { changeStreams } from "../../src/record/workspaces/streams.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
@@ -92,6 +94,18 @@ test("what many parts hide is found in all of them together", async () => {
   for (let n = 0; n < 20; n++) await count(ws, "bulk", `p${n}`, { attempted: 60, delivered: 54, bounced: 6 });
   await judge();
   expect(await level(ws)).toBe("paused");
+});
+
+test("a shadow policy judges the rest as the policy in force does, when a stream is held back", async () => {
+  const ws = await workspace();
+  const other = { ...DEFAULT_POLICY, growth: 1.1 };
+  const shadow = { text: JSON.stringify(other), digest: "d", author: "Ada", since: new Date(clock.now()) };
+  await putShadow(api.sql, shadow);
+  await count(ws, "news", "", { attempted: 200, delivered: 140, bounced: 60 });
+  await judge();
+  expect(await level(ws)).toBe("normal");
+  expect(await countShadowSteps(api.sql, [ws.id])).toEqual({ freezes: 0, pauses: 0, shrinks: 0 });
+  await putShadow(api.sql, null);
 });
 
 async function workspace(): Promise<TestWorkspace> {

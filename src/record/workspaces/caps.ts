@@ -377,13 +377,18 @@ export async function listCapChanges(
     order by id desc limit ${most}`;
 }
 
-/** Those that sent most in a span. */
-export async function busiestWorkspaces(sql: Sql, from: number, to: number, most: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select workspace_id as id from cap_use
+/** Those that sent most in a span, and how many sent anything. */
+export async function busiestWorkspaces(
+  sql: Sql,
+  from: number,
+  to: number,
+  most: number,
+): Promise<{ ids: string[]; total: number }> {
+  const rows = await sql<{ id: string; total: number }[]>`
+    select workspace_id as id, count(*) over ()::int as total from cap_use
     where day between ${Math.floor(from / DAY_MS)} and ${Math.floor(to / DAY_MS)}
     group by workspace_id having sum(used) > 0 order by sum(used) desc, workspace_id limit ${most}`;
-  return rows.map(({ id }) => id);
+  return { ids: rows.map(({ id }) => id), total: rows[0]?.total ?? 0 };
 }
 
 export type CapUse = {

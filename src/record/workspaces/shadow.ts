@@ -95,32 +95,32 @@ export type ShadowChangeRow = ShadowChange & { workspaceId: string; at: Date };
 /** Newest first. */
 export async function listShadowChanges(
   sql: Sql,
-  workspaceId: string | null,
+  workspaceIds: readonly string[],
   most: number,
 ): Promise<ShadowChangeRow[]> {
   return sql<ShadowChangeRow[]>`
     select workspace_id as "workspaceId", at, day_before as "dayBefore", day_after as "dayAfter",
            level_before as "levelBefore", level, reason, counts
-    from shadow_change where ${workspaceId}::uuid is null or workspace_id = ${workspaceId}
+    from shadow_change where workspace_id = any(${[...workspaceIds]}::uuid[])
     order by at desc, id desc limit ${most}`;
 }
 
-/** Steps by level, of all workspaces or one. */
+/** Steps by level, of some workspaces. */
 export type StepCounts = { freezes: number; pauses: number; shrinks: number };
 
-export async function countShadowSteps(sql: Sql, workspaceId: string | null): Promise<StepCounts> {
+export async function countShadowSteps(sql: Sql, workspaceIds: readonly string[]): Promise<StepCounts> {
   const [row] = await sql<StepCounts[]>`
     select count(*) filter (where level = 'frozen' and level_before <> 'frozen')::int as freezes,
            count(*) filter (where level = 'paused' and level_before <> 'paused')::int as pauses,
            count(*) filter (where day_after < day_before and level in ('shrunk', 'paused'))::int as shrinks
-    from shadow_change where ${workspaceId}::uuid is null or workspace_id = ${workspaceId}`;
+    from shadow_change where workspace_id = any(${[...workspaceIds]}::uuid[])`;
   return row ?? { freezes: 0, pauses: 0, shrinks: 0 };
 }
 
 /** What was really done since, by the policy in force. */
 export async function countSteps(
   sql: Sql,
-  workspaceId: string | null,
+  workspaceIds: readonly string[],
   from: Date,
   to: Date,
 ): Promise<StepCounts> {
@@ -131,7 +131,7 @@ export async function countSteps(
     from (
       select level, day_before, day_after, changed_by, at,
              coalesce(lag(level) over (partition by workspace_id order by id), 'normal') as was
-      from cap_change where ${workspaceId}::uuid is null or workspace_id = ${workspaceId}) as c
+      from cap_change where workspace_id = any(${[...workspaceIds]}::uuid[])) as c
     where at >= ${from} and at <= ${to}`;
   return row ?? { freezes: 0, pauses: 0, shrinks: 0 };
 }
