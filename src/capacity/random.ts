@@ -19,6 +19,17 @@ export function randomOf(seed: number): Random {
   };
 }
 
+/** Of one of the many things that a seed decides, each with randomness of its own: murmur3's last step for each part. */
+export function randomFor(seed: number, ...parts: readonly number[]): Random {
+  let mixed = seed >>> 0;
+  for (const part of parts) {
+    mixed = Math.imul(mixed ^ (part + 0x9e3779b9), 0x85ebca6b);
+    mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+    mixed ^= mixed >>> 16;
+  }
+  return randomOf(mixed);
+}
+
 export function normal(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }

@@ -32,7 +32,7 @@ import {
   watchOf,
   watchOn,
 } from "./policy.ts";
-import { binomial, type Random, randomOf } from "./random.ts";
+import { binomial, type Random, randomFor, randomOf } from "./random.ts";
 import { DEFAULT_RECEIVERS, SimulatedReceivers } from "./receivers.ts";
 import {
   BINS_PER_DAY,
@@ -50,6 +50,9 @@ const BIN_MS = DAY_MS / BINS_PER_DAY;
 /** A Monday. */
 export const FIRST_MS = Date.UTC(2026, 0, 5);
 const SEED_STRIDE = 0x9e3779b1;
+/** Below these: the streams of a sender. */
+const OUTCOMES = 1_000;
+const REPORTS = 1_001;
 const SEVERITY: Record<Level, number> = { normal: 0, frozen: 1, probing: 2, shrunk: 3, paused: 4 };
 /** Of a workspace that has grown: what it used of its cap. */
 const USED_SHARE = 0.5;
@@ -116,7 +119,9 @@ type World = {
   events: readonly ScenarioEvent[];
   workloads: Workload[];
   providers: readonly (readonly [name: string, share: number])[];
+  /** What becomes of mail, and when it is heard late: apart from each other and from the demand. */
   random: Random;
+  reports: Random;
   receivers: SimulatedReceivers | null;
   retryMedian: number;
   ledger: Ledger;
@@ -198,7 +203,6 @@ function mailOf({ allowance, arrived, lines }: World): BinMail {
 
 /** The workspace that is asked about, and those that share its address. */
 function worldsOf(policy: Policy, scenario: Scenario, days: number, seed: number): World[] {
-  const random = randomOf(Math.imul(seed, SEED_STRIDE));
   const neighbours = (scenario.neighbours ?? []).flatMap(({ count, ...sender }) =>
     Array.from({ length: count }, () => sender),
   );
@@ -208,16 +212,10 @@ function worldsOf(policy: Policy, scenario: Scenario, days: number, seed: number
   const receivers = isIndifferent
     ? null
     : new SimulatedReceivers(model, known, randomOf(Math.imul(seed, SEED_STRIDE) ^ 0x5bd1e995));
-  const main = worldOf(policy, scenario, scenario.events ?? [], receivers, days, seed, random);
+  const main = worldOf(policy, scenario, scenario.events ?? [], receivers, days, seed, 0);
   main.providers = Object.entries(scenario.providers ?? {});
   main.retryMedian = model.throttle_hours;
-  return [
-    main,
-    ...neighbours.map((sender, n) => {
-      const own = randomOf(Math.imul(seed, SEED_STRIDE) + n + 1);
-      return worldOf(policy, sender, [], receivers, days, seed, own);
-    }),
-  ];
+  return [main, ...neighbours.map((sender, n) => worldOf(policy, sender, [], receivers, days, seed, n + 1))];
 }
 
 function worldOf(
@@ -227,8 +225,9 @@ function worldOf(
   receivers: SimulatedReceivers | null,
   days: number,
   seed: number,
-  random: Random,
+  sender: number,
 ): World {
+  const own = Math.imul(seed, SEED_STRIDE) + sender;
   const bins = days * BINS_PER_DAY;
   const state = startState(policy, scenario.plan);
   if (scenario.start_cap !== undefined) {
@@ -263,9 +262,10 @@ function worldOf(
     policy,
     scenario,
     events,
-    workloads: workloadsOf(scenario, random),
+    workloads: workloadsOf(scenario, own),
     providers: [],
-    random,
+    random: randomFor(own, OUTCOMES),
+    reports: randomFor(own, REPORTS),
     receivers,
     retryMedian: DEFAULT_RECEIVERS.throttle_hours,
     ledger: emptyLedger(),
@@ -525,7 +525,7 @@ function send(world: World, bin: number, stream: number, arrived: number, count:
 
 /** What becomes of mail that receivers have an answer for. */
 function answer(world: World, bin: number, stream: number, arrived: number, count: number): void {
-  const { today, random, run, seen, agenda } = world;
+  const { today, random, reports, run, seen, agenda } = world;
   const workload = world.workloads[stream] as Workload;
   const { bounceAfter, complaintAfter, source, bulk } = workload;
   const blocked = binomial(random, count, world.blockedShare);
@@ -549,9 +549,9 @@ function answer(world: World, bin: number, stream: number, arrived: number, coun
     if (source !== null) sourceIn(today, source).bounced += bounced;
   } else
     for (let n = 0; n < bounced; n++)
-      agenda.add(bin + binsAfter(bounceAfter, random), "bounce", bin, stream, arrived, 1);
+      agenda.add(bin + binsAfter(bounceAfter, reports), "bounce", bin, stream, arrived, 1);
   for (let n = 0; n < complained; n++)
-    agenda.add(bin + binsAfter(complaintAfter, random), "complaint", bin, stream, arrived, 1);
+    agenda.add(bin + binsAfter(complaintAfter, reports), "complaint", bin, stream, arrived, 1);
   world.moved.any = true;
   if (bounceAfter === null && bounced > 0) world.moved.events = true;
   if (workload.bad) {
@@ -609,9 +609,9 @@ function forgedAt({ events }: World, bin: number): string | null {
   return null;
 }
 
-function providerOf({ providers, random }: World): string | null {
+function providerOf({ providers, reports }: World): string | null {
   if (providers.length === 0) return null;
-  let left = random();
+  let left = reports();
   for (const [name, share] of providers) {
     left -= share;
     if (left < 0) return name;

@@ -7,7 +7,7 @@ import { Compile } from "typebox/compile";
 import { BUCKET_MS } from "../rules/ledger.ts";
 import { CAP_MIN, PLANS } from "../rules/plans.ts";
 import { fileFault, type SchemaError } from "../schemafault.ts";
-import { factorAround1, normal, poisson, type Random } from "./random.ts";
+import { factorAround1, normal, poisson, type Random, randomFor } from "./random.ts";
 import { ReceiverFile } from "./receivers.ts";
 import { DAYS_MAX } from "./scenarios.ts";
 
@@ -252,11 +252,18 @@ const SHAPES: Record<"even" | "office" | "evening", readonly number[]> = {
   evening: [3, 2, 1, 1, 1, 1, 2, 4, 5, 6, 7, 7, 8, 7, 7, 8, 9, 10, 13, 16, 18, 16, 11, 6],
 };
 
-export function workloadsOf(scenario: SimulatedSender, random: Random): Workload[] {
+/**
+ * A stream's demand of a day follows from the seed, the stream and the day alone: two policies meet the same, whatever
+ * they made of the days before.
+ */
+export function workloadsOf(scenario: SimulatedSender, seed: number): Workload[] {
   const { volume = 0, quality = 0 } = scenario.spread ?? {};
+  const random = randomFor(seed);
   const size = factorAround1(random, volume);
   const illness = factorAround1(random, quality);
-  return scenario.streams.map((stream) => workloadOf(stream, size, stream.bad ? 1 : illness, random));
+  return scenario.streams.map((stream, n) =>
+    workloadOf(stream, size, stream.bad ? 1 : illness, (day) => randomFor(seed, n, day)),
+  );
 }
 
 /** A delay in whole bins. */
@@ -264,7 +271,12 @@ export function binsAfter({ median_hours, spread }: Delay, random: Random): numb
   return Math.floor(median_hours * Math.exp(spread * normal(random)) * BINS_PER_HOUR);
 }
 
-function workloadOf(stream: StreamFile, size: number, illness: number, random: Random): Workload {
+function workloadOf(
+  stream: StreamFile,
+  size: number,
+  illness: number,
+  randomOn: (day: number) => Random,
+): Workload {
   const {
     from_day = 0,
     to_day = Number.POSITIVE_INFINITY,
@@ -278,6 +290,7 @@ function workloadOf(stream: StreamFile, size: number, illness: number, random: R
   let active = false;
   let today = 0;
   let listed = 0;
+  let random = randomOn(0);
   return {
     bulk: stream.class === "automation",
     bad: stream.bad ?? false,
@@ -289,6 +302,7 @@ function workloadOf(stream: StreamFile, size: number, illness: number, random: R
     source: stream.source ?? null,
     begin(day, weekday, capDay) {
       active = day >= from_day && day < to_day;
+      random = randomOn(day);
       listed = list && (day === from_day || stream.every_day) ? list : 0;
       const asked = stream.share_of_cap ? stream.share_of_cap * capDay : per_day * growth ** (day - from_day);
       const wanted = Math.min(stream.per_day_max ?? PER_DAY_MAX, asked);

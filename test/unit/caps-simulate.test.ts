@@ -5,7 +5,7 @@ import { check, readAssertion } from "../../src/capacity/assertion.ts";
 import { measure, shareOver } from "../../src/capacity/measures.ts";
 import { checkPolicy } from "../../src/capacity/policy/check.ts";
 import { PolicyFile } from "../../src/capacity/policy/file.ts";
-import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
+import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import { binomial, poisson, randomOf } from "../../src/capacity/random.ts";
 import { type Run, simulate } from "../../src/capacity/simulate.ts";
 import { readSweep, withParameter } from "../../src/capacity/study.ts";
@@ -104,6 +104,26 @@ describe("a simulated workspace", () => {
     const first = simulate(DEFAULT_POLICY, shop, 30, 7);
     expect(simulate(DEFAULT_POLICY, shop, 30, 7)).toEqual(first);
     expect(simulate(DEFAULT_POLICY, shop, 30, 8).sent).not.toBe(first.sent);
+  });
+
+  test("meets the same demand under another policy, day by day", () => {
+    for (const name of ["clean-start", "bought-list", "shared-address"]) {
+      const read = scenario(name);
+      const demand = (policy: Policy) => simulate(policy, read, read.days, 3).days.map((day) => day.demand);
+      expect(demand({ ...DEFAULT_POLICY, growth: 1.1 })).toEqual(demand(DEFAULT_POLICY));
+    }
+  });
+
+  test("under a policy that decides the same until a day, everything is the same until then", () => {
+    const read = scenario("clean-start");
+    const [one, other] = [DEFAULT_POLICY, { ...DEFAULT_POLICY, growth: 1.41 }].map((policy) =>
+      simulate(policy, read, 30, 3),
+    ) as [Run, Run];
+    expect(other.days[0]).toEqual(one.days[0]);
+    const arrived = ({ days }: Run) => days.reduce((sum, day) => sum + day.demand, 0);
+    const left = (run: Run) => run.sent + (run.days.at(-1)?.waiting ?? 0) + run.refused;
+    expect([left(one), left(other)]).toEqual([arrived(one), arrived(other)]);
+    expect(arrived(other)).toBe(arrived(one));
   });
 
   test("waits as the windows of the hour say: a burst goes in parts, fourteen buckets apart", () => {
