@@ -127,15 +127,68 @@ function answerTo(question: Question, runs: readonly Run[]): Measured {
     .filter((value): value is number => value !== null)
     .sort((a, b) => a - b);
   if (values.length === 0) return NOT_ASKED;
-  const at = (rank: number) => values[Math.min(values.length - 1, Math.max(0, rank))] ?? null;
-  const middle = values.length >> 1;
-  const reach = (Z / 2) * Math.sqrt(values.length);
-  return {
-    typical: at(middle),
-    low: at(Math.floor(values.length / 2 - reach)),
-    high: at(Math.ceil(values.length / 2 + reach)),
-    worst: question.more ? at(0) : at(values.length - 1),
-  };
+  const [low, high] = rangeOfMiddle(values);
+  const worst = (question.more ? values[0] : values.at(-1)) ?? null;
+  return { typical: values[values.length >> 1] ?? null, low, high, worst };
+}
+
+/** What each run answers: kept where the runs themselves are too large to be. */
+export type RunValues = Record<MeasureName, readonly (number | null)[]>;
+
+export function valuesOf(runs: readonly Run[]): RunValues {
+  const values = MEASURE_NAMES.map((name) => [name, runs.map((run) => MEASURES[name].of(run))]);
+  return Object.fromEntries(values) as RunValues;
+}
+
+/** By how much one of two differs from the other, seed by seed; `low` and `high` are null where the seeds are too few. */
+export type Difference = Omit<Measured, "worst">;
+export type Differences = Record<MeasureName, Difference>;
+
+/** Fewer pairs show nothing with 95% confidence, even if all of them point the same way. */
+export const PAIRS_MIN = 6;
+
+/** The same seeds meet the same demand: what differs between the two of a pair is what was changed. */
+export function differencesOf(one: RunValues, other: RunValues): Differences {
+  const found = MEASURE_NAMES.map((name): [MeasureName, Difference] => {
+    const pairs = one[name].flatMap((before, n) => {
+      const after = other[name][n] ?? null;
+      return before === null || after === null ? [] : [after === before ? 0 : after - before];
+    });
+    const isPooled = "pooled" in MEASURES[name];
+    return [name, isPooled ? shareThatChanged(pairs) : middleOf(pairs)];
+  });
+  return Object.fromEntries(found) as Differences;
+}
+
+export function isSure({ low, high }: Difference): boolean {
+  return low !== null && high !== null && (low > 0 || high < 0);
+}
+
+function middleOf(pairs: readonly number[]): Difference {
+  const sorted = [...pairs].sort((a, b) => a - b);
+  if (sorted.length === 0) return { typical: null, low: null, high: null };
+  const typical = sorted[sorted.length >> 1] ?? null;
+  if (sorted.length < PAIRS_MIN) return { typical, low: null, high: null };
+  const [low, high] = rangeOfMiddle(sorted);
+  return { typical, low, high };
+}
+
+/** Of what happens to a few of a thousand the middle says nothing: only the pairs in which it happened to one count. */
+function shareThatChanged(pairs: readonly number[]): Difference {
+  const changed = pairs.filter((by) => by !== 0);
+  const typical = pairs.length === 0 ? null : pairs.reduce((sum, by) => sum + by, 0) / pairs.length;
+  if (changed.length < PAIRS_MIN) return { typical, low: null, high: null };
+  const up = { events: changed.filter((by) => by > 0).length, of: changed.length };
+  const { lower, upper } = wilson(up, CONFIDENCE_EACH_SIDE);
+  const scale = (1_000 * changed.length) / pairs.length;
+  return { typical, low: scale * (2 * lower - 1), high: scale * (2 * upper - 1) };
+}
+
+/** The interval of the median, by its ranks. */
+function rangeOfMiddle(sorted: readonly number[]): [number | null, number | null] {
+  const at = (rank: number) => sorted[Math.min(sorted.length - 1, Math.max(0, rank))] ?? null;
+  const reach = (Z / 2) * Math.sqrt(sorted.length);
+  return [at(Math.floor(sorted.length / 2 - reach)), at(Math.ceil(sorted.length / 2 + reach))];
 }
 
 function heldBack(runs: readonly Run[]): Sample {

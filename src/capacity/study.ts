@@ -3,7 +3,16 @@
  * JSON file and the HTML report show. The same seeds meet each policy, so that they differ by nothing else.
  */
 import { messageOf } from "../caught.ts";
-import { dailyBand, type Measures, measure, pooledDelays } from "./measures.ts";
+import {
+  type Differences,
+  dailyBand,
+  differencesOf,
+  type Measures,
+  measure,
+  pooledDelays,
+  type RunValues,
+  valuesOf,
+} from "./measures.ts";
 import { checkPolicy } from "./policy/check.ts";
 import { type Measure, suspicion, weighed } from "./policy/evidence.ts";
 import { PolicyFile } from "./policy/file.ts";
@@ -41,6 +50,8 @@ export type StudyResult = {
   version: string;
   policy: Policy;
   measures: Measures;
+  /** From the first policy, seed by seed; null: it is the first. */
+  difference: Differences | null;
   /** The run of the first seed, to look at, and what its evidence was. */
   shown: Run;
   watched: WatchedHour[];
@@ -52,7 +63,8 @@ export type StudyResult = {
 
 /** One parameter at several values: `growth=1.1..2.0/10`. */
 export type Sweep = { parameter: string; values: number[] };
-export type SweepPoint = { value: number; measures: Measures };
+/** `difference`: from the first point, seed by seed. */
+export type SweepPoint = { value: number; measures: Measures; difference: Differences | null };
 
 /** What a policy lets through against what it holds back, from strict to loose; `factor` 1 is the policy itself. */
 export type TradeOff = { name: string; points: { factor: number; badSent: number; delayedShare: number }[] };
@@ -91,13 +103,18 @@ export async function study(
     );
 
   const outcomes: StudyResult[] = [];
+  let known: RunValues | null = null;
   for (const { name, value: policy } of policies) {
     const all = await many(policy, scenario.value, days, runs);
+    const values = valuesOf(all);
+    const difference: Differences | null = known && differencesOf(known, values);
+    known ??= values;
     outcomes.push({
       name,
       version: policyVersion(policy),
       policy,
       measures: measure(all, hasTarget),
+      difference,
       shown: all[0] as Run,
       ...watch(policy, scenario.value, all[0] as Run),
       band: dailyBand(all, ({ cap }) => cap),
@@ -109,8 +126,14 @@ export async function study(
     });
   }
   const points: SweepPoint[] = [];
-  for (const { value, policy, scenario: changed } of swept ?? [])
-    points.push({ value, measures: measure(await many(policy, changed, days, runs), hasTarget) });
+  known = null;
+  for (const { value, policy, scenario: changed } of swept ?? []) {
+    const all = await many(policy, changed, days, runs);
+    const values = valuesOf(all);
+    const difference: Differences | null = known && differencesOf(known, values);
+    known ??= values;
+    points.push({ value, measures: measure(all, hasTarget), difference });
+  }
   const curves: TradeOff[] = [];
   for (const { name, value } of tradeOff ? policies : [])
     curves.push({ name, points: await tradeOffOf(value, tradeOff as Trade, tradeRuns, many) });

@@ -13,7 +13,7 @@ import { checkReceivers, type ReceiverModel } from "../capacity/receivers.ts";
 import { htmlReport } from "../capacity/report/html.ts";
 import { plainStudy } from "../capacity/report/plain.ts";
 import { tellRun } from "../capacity/report/story.ts";
-import { summarise } from "../capacity/report/summary.ts";
+import { summarise, withRange } from "../capacity/report/summary.ts";
 import { sayMeasured } from "../capacity/report/words.ts";
 import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
 import {
@@ -109,7 +109,7 @@ function inWords(found: Study, explain: boolean): string {
     ] as const;
     const points = sweep.points.map(({ value, measures }) => [
       value,
-      ...swept.map((name) => sayMeasured(name, measures[name].typical)),
+      ...swept.map((name) => withRange(measures, name)),
     ]);
     parts.push("", table(points, [sweep.parameter, ...swept]));
   }

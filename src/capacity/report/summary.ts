@@ -1,6 +1,13 @@
 /** The answer of a study in sentences, for somebody who reads nothing else. */
-import type { MeasureName, Measures } from "../measures.ts";
-import type { Study, StudyResult } from "../study.ts";
+import {
+  type Difference,
+  type Differences,
+  isSure,
+  type MeasureName,
+  type Measures,
+  PAIRS_MIN,
+} from "../measures.ts";
+import type { Study, StudyResult, SweepPoint } from "../study.ts";
 import type { Scenario } from "../workload.ts";
 import { sayCount, sayMeasured } from "./words.ts";
 
@@ -9,8 +16,8 @@ export function summarise(study: Study): string[] {
   const first = outcomes[0] as StudyResult;
   const second = outcomes[1];
   return [
-    ...(second ? ofTwo(first, second) : []),
-    ...(sweep ? ofSweep(sweep.parameter, sweep.points) : []),
+    ...(second ? [ofTwo(first, second, runs)] : []),
+    ...(sweep ? [ofSweep(sweep.parameter, sweep.points, runs)] : []),
     ...ofOne(first, scenario.value, runs, days, outcomes.length > 1),
   ];
 }
@@ -79,7 +86,7 @@ function ofGoodMail(measures: Measures): string {
   return `Typically ${waiting}, and ${said(measures, "inbox_share")} of it reaches an inbox${blocked}.`;
 }
 
-/** What a manager would weigh; said where the intervals of the two do not meet. */
+/** What a manager would weigh; said where the seeds, each against itself, can show that it differs. */
 const COMPARED: readonly MeasureName[] = [
   "days_to_target",
   "bad_before_freeze",
@@ -101,34 +108,55 @@ const SHORT: Partial<Record<MeasureName, string>> = {
   sent: "mail sent",
 };
 
-function ofTwo(first: StudyResult, second: StudyResult): string[] {
-  const differences = COMPARED.flatMap((name) => {
-    const [one, other] = [first.measures[name], second.measures[name]];
-    if (one.typical === null || other.typical === null || one.typical === other.typical) return [];
-    const isSure = (one.high ?? 0) < (other.low ?? 0) || (other.high ?? 0) < (one.low ?? 0);
-    if (!isSure) return [];
-    return [
-      `${SHORT[name]}: ${sayMeasured(name, other.typical)} instead of ${sayMeasured(name, one.typical)}`,
-    ];
-  });
-  if (differences.length === 0)
-    return [`These runs show no difference between ${first.name} and ${second.name}.`];
-  return [`${second.name} against ${first.name}: ${differences.join("; ")}.`];
+function ofTwo(first: StudyResult, second: StudyResult, runs: number): string {
+  const differences = sureOf(second.difference, first.measures, second.measures).map(
+    ({ name, by }) =>
+      `${SHORT[name]}: ${said(second.measures, name)} instead of ${said(first.measures, name)} (${by})`,
+  );
+  return differences.length === 0
+    ? `${noneSeen(runs)} between ${first.name} and ${second.name}.`
+    : `${second.name} against ${first.name}: ${differences.join("; ")}.`;
 }
 
-function ofSweep(parameter: string, points: readonly { value: number; measures: Measures }[]): string[] {
+function ofSweep(parameter: string, points: readonly SweepPoint[], runs: number): string {
   const [from, to] = [points[0], points.at(-1)];
-  if (!from || !to) return [];
-  const moved = COMPARED.flatMap((name) => {
-    const [a, b] = [from.measures[name].typical, to.measures[name].typical];
-    if (a === null || b === null || a === b) return [];
-    return [`${SHORT[name]} from ${sayMeasured(name, a)} to ${sayMeasured(name, b)}`];
-  });
-  return [
-    moved.length === 0
-      ? `${parameter} from ${from.value} to ${to.value} changes nothing here.`
-      : `${parameter} from ${from.value} to ${to.value}: ${moved.join("; ")}.`,
-  ];
+  if (!from || !to) return "";
+  const moved = sureOf(to.difference, from.measures, to.measures).map(
+    ({ name, by }) =>
+      `${SHORT[name]} from ${withRange(from.measures, name)} to ${withRange(to.measures, name)} (${by})`,
+  );
+  return moved.length === 0
+    ? `${noneSeen(runs)} between ${parameter} ${from.value} and ${to.value}.`
+    : `${parameter} from ${from.value} to ${to.value}, with 95% confidence: ${moved.join("; ")}.`;
+}
+
+function noneSeen(runs: number): string {
+  if (runs >= PAIRS_MIN) return `There is no difference that ${sayCount(runs)} seeds can show`;
+  return `${runs} ${runs === 1 ? "seed is" : "seeds are"} too few to show a difference (${PAIRS_MIN} or more can)`;
+}
+
+type SureDifference = { name: MeasureName; by: string };
+
+function sureOf(found: Differences | null, before: Measures, after: Measures): SureDifference[] {
+  if (found === null) return [];
+  return COMPARED.filter(
+    (name) => before[name].typical !== null && after[name].typical !== null && isSure(found[name]),
+  ).map((name) => ({ name, by: saidDifference(name, found[name]) }));
+}
+
+/** `2 to 3 less` */
+function saidDifference(name: MeasureName, { low, high }: Difference): string {
+  const [one, other] = [low ?? 0, high ?? 0];
+  const sizes = [Math.abs(one), Math.abs(other)].sort((a, b) => a - b) as [number, number];
+  const [least, most] = sizes.map((size) => sayMeasured(name, size));
+  return `${least === most ? least : `${least} to ${most}`} ${one > 0 ? "more" : "less"}`;
+}
+
+/** `11 (10 to 12)` */
+export function withRange(measures: Measures, name: MeasureName): string {
+  const { low, high } = measures[name];
+  if (low === null || high === null || low === high) return said(measures, name);
+  return `${said(measures, name)} (${sayMeasured(name, low)} to ${sayMeasured(name, high)})`;
 }
 
 function said(measures: Measures, name: MeasureName): string {
