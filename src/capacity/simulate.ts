@@ -365,7 +365,9 @@ function evaluateNow(world: World, bin: number): void {
   const { policy, scenario, state, allowance, run, today, override } = world;
   const now = timeOf(bin);
   if (!world.evaluatorDown && isWorthALook(world, now)) {
-    world.moved.any = world.moved.events = false;
+    // a look within an hour opens no window: the mail before it opens the one of the next
+    if (opensAWindow(world, now)) world.moved.any = false;
+    world.moved.events = false;
     world.latest?.shareOut(world.recent);
     const done = evaluate(policy, scenario.plan, state, world.recent, override, now);
     world.state = done.state;
