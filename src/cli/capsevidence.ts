@@ -2,8 +2,9 @@
 import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { csvRecords } from "../audience/csv.ts";
-import { messageOf } from "../caught.ts";
+import { codeOf, messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
+import { COUNTS_KEPT_DAYS } from "../record/workspaces/caps.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
 import { type NewPostmasterDay, putPostmasterDays } from "../record/workspaces/evidence.ts";
 import type { Context } from "./context.ts";
@@ -13,17 +14,21 @@ const FILE_BYTES_MAX = 64 * 1_048_576;
 const ROWS_MAX = 100_000;
 const COUNT_MAX = 2_000_000_000;
 const REPUTATIONS = ["high", "medium", "low", "bad"] as const;
-const COLUMNS = ["domain", "day", "complaint_rate", "reputation", "delivered"] as const;
+const COLUMNS = ["domain", "day", "complaint_rate", "reputation", "delivered", "provider"] as const;
+const PROVIDER_CHARS_MAX = 40;
+const BYTE_ORDER_MARK = "\ufeff";
 
 type Column = (typeof COLUMNS)[number];
 /** As the file has them; absent: the file says nothing. */
-type ImportedRow = { place: string } & Partial<Record<Column, string>>;
+type ImportedRow = { place: string } & { [name in Column]?: string | undefined };
 type ImportedDay = Omit<NewPostmasterDay, "workspaceId">;
 
 /** All rows are read before one is written: a file is imported whole or not at all, and again without harm. */
 export async function importEvidence({ sql, clock }: Context, file: string, options: OutputOptions) {
   const today = Math.floor(clock.now() / DAY_MS);
-  const days = (await rowsOf(file)).map((row) => dayIn(row, today));
+  const given = await rowsOf(file);
+  const days = given.map((row) => dayIn(row, today));
+  refuseRepeated(given, days);
   const owners = new Map(
     (await ownersOf(sql, [...new Set(days.map(({ domain }) => domain))])).map(({ domain, workspaceId }) => [
       domain,
@@ -37,8 +42,16 @@ export async function importEvidence({ sql, clock }: Context, file: string, opti
   });
   await putPostmasterDays(sql, rows, new Date(clock.now()));
   const skipped = days.length - rows.length;
+  const unweighted = rows.filter(({ complaintRate, delivered }) => complaintRate !== null && !delivered);
   const words = [
-    `${rows.length} days were imported; caps are judged by them from the keeper's next look on.`,
+    rows.length === 0
+      ? "Nothing was imported."
+      : `${sayRows(rows.length)} imported; caps are judged by ${rows.length === 1 ? "it" : "them"} from the keeper's next look on.`,
+    ...(unweighted.length > 0
+      ? [
+          `In ${unweighted.length} of them a rate is without \`delivered\`: if it is high it stops growth, but complaints stay unknown.`,
+        ]
+      : []),
     ...(unknown.length > 0
       ? [
           `${skipped} rows were skipped, since no workspace has verified ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", and others" : ""}.`,
@@ -50,7 +63,10 @@ export async function importEvidence({ sql, clock }: Context, file: string, opti
 
 async function rowsOf(file: string): Promise<ImportedRow[]> {
   const text = textOf(file);
+  if (text.trimStart().startsWith("{"))
+    throw new CommandError(`${file} must be a JSON array of objects, or CSV with a header.`);
   const rows = text.trimStart().startsWith("[") ? jsonRows(file, text) : await csvRows(file, text);
+  if (rows.length === 0) throw new CommandError(`${file} has no rows. Nothing was imported.`);
   if (rows.length > ROWS_MAX)
     throw new CommandError(`${file} has ${rows.length} rows; at most ${ROWS_MAX} are taken.`);
   return rows;
@@ -60,10 +76,14 @@ function textOf(file: string): string {
   try {
     if (statSync(file).size > FILE_BYTES_MAX)
       throw new CommandError(`${file} is larger than ${FILE_BYTES_MAX} bytes. Split it.`);
-    return readFileSync(file, "utf8");
+    const text = readFileSync(file, "utf8");
+    return text.startsWith(BYTE_ORDER_MARK) ? text.slice(BYTE_ORDER_MARK.length) : text;
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    throw new CommandError(`${file} cannot be read: ${messageOf(error)}.`);
+    const isFolder = codeOf(error) === "EISDIR";
+    throw new CommandError(
+      isFolder ? `${file} is a folder.` : `${file} cannot be read: ${messageOf(error)}.`,
+    );
   }
 }
 
@@ -79,8 +99,12 @@ function jsonRows(file: string, text: string): ImportedRow[] {
     if (one === null || typeof one !== "object") throw new CommandError(`${place}: it must be an object.`);
     const row: ImportedRow = { place };
     for (const [name, value] of Object.entries(one)) {
-      if (value === null || value === undefined) continue;
-      row[columnOf(place, name)] = String(value);
+      const column = columnOf(place, name);
+      if (column in row) throw repeatedColumn(place, column);
+      if (value !== null && !["string", "number"].includes(typeof value))
+        throw new CommandError(`${place}: \`${column}\` must be a text or a number. Nothing was imported.`);
+      const text = value === null ? "" : String(value).trim();
+      row[column] = text === "" ? undefined : text;
     }
     return row;
   });
@@ -95,6 +119,8 @@ async function csvRows(file: string, text: string): Promise<ImportedRow[]> {
     if (fields === null) throw new CommandError(`${place}: it cannot be read as CSV.`);
     if (head === null) {
       head = fields.map((name) => columnOf(place, name));
+      const twice = head.find((column, n) => head?.indexOf(column) !== n);
+      if (twice) throw repeatedColumn(place, twice);
       continue;
     }
     const row: ImportedRow = { place };
@@ -108,6 +134,30 @@ async function csvRows(file: string, text: string): Promise<ImportedRow[]> {
   return rows;
 }
 
+function repeatedColumn(place: string, column: Column): CommandError {
+  return new CommandError(`${place}: there are two columns \`${column}\`. Nothing was imported.`);
+}
+
+/** Nobody could say which of them is right. */
+function refuseRepeated(given: readonly ImportedRow[], days: readonly ImportedDay[]): void {
+  const places = new Map<string, string>();
+  for (const [n, { domain, day, provider }] of days.entries()) {
+    const key = `${domain} ${day} ${provider}`;
+    const place = (given[n] as ImportedRow).place;
+    const known = places.get(key);
+    if (known !== undefined)
+      throw new CommandError(
+        `${place}: ${known} has the same domain, day and provider. If two providers tell of one day, name them in a column \`provider\`. Nothing was imported.`,
+      );
+    places.set(key, place);
+  }
+}
+
+/** `1 row was`, `7 rows were` */
+function sayRows(count: number): string {
+  return count === 1 ? "1 row was" : `${count} rows were`;
+}
+
 function columnOf(place: string, name: string): Column {
   const column = name.trim().toLowerCase().replaceAll(" ", "_") as Column;
   if (!COLUMNS.includes(column))
@@ -118,18 +168,20 @@ function columnOf(place: string, name: string): Column {
 }
 
 function dayIn(
-  { place, domain, day, complaint_rate, reputation, delivered }: ImportedRow,
+  { place, domain, day, complaint_rate, reputation, delivered, provider }: ImportedRow,
   today: number,
 ): ImportedDay {
   const refuse = (what: string): never => {
     throw new CommandError(`${place}: ${what}. Nothing was imported.`);
   };
-  const number = /^\d{4}-\d\d-\d\d$/.test(day ?? "") ? Date.parse(day as string) / DAY_MS : Number.NaN;
+  const number = dayNumber(day ?? "");
   const word = (reputation?.toLowerCase() ?? null) as ImportedDay["reputation"];
   if (!domain || !/^[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+$/i.test(domain))
     refuse("`domain` must be a domain");
   if (Number.isNaN(number) || number > today)
     refuse("`day` must be a day such as 2026-11-21, and not in the future");
+  if (number <= today - COUNTS_KEPT_DAYS)
+    refuse(`\`day\` is more than ${COUNTS_KEPT_DAYS} days ago, and counts are kept no longer`);
   if (word !== null && !REPUTATIONS.includes(word))
     refuse(`\`reputation\` must be one of ${REPUTATIONS.join(", ")}`);
   if (complaint_rate === undefined && word === null) refuse("it needs `complaint_rate` or `reputation`");
@@ -137,18 +189,32 @@ function dayIn(
   if (rate !== null && !(rate >= 0 && rate <= 1))
     refuse("`complaint_rate` must be a share such as 0.0012, or 0.12%");
   const count = delivered === undefined ? null : Number(delivered);
-  if (count !== null && !(Number.isInteger(count) && count >= 0 && count <= COUNT_MAX))
+  if (count !== null && !(/^\d+$/.test(delivered ?? "") && count <= COUNT_MAX))
     refuse("`delivered` must be a whole number");
+  const named = provider?.toLowerCase() ?? null;
+  if (named !== null && (named.length > PROVIDER_CHARS_MAX || !/^[a-z0-9][a-z0-9.-]*$/.test(named)))
+    refuse("`provider` must be a name such as google or microsoft");
   return {
     domain: (domain as string).toLowerCase(),
     day: number,
+    provider: named,
     complaintRate: rate,
     delivered: count,
     reputation: word,
   };
 }
 
+/** Counted from 1970; NaN: there is no such day. */
+function dayNumber(day: string): number {
+  const number = /^\d{4}-\d\d-\d\d$/.test(day) ? Date.parse(`${day}T00:00:00Z`) / DAY_MS : Number.NaN;
+  // JavaScript takes the 31st of February for the 3rd of March
+  return Number.isNaN(number) || new Date(number * DAY_MS).toISOString().slice(0, 10) !== day
+    ? Number.NaN
+    : number;
+}
+
 /** `0.12%` or `0.0012`. */
 function rateIn(text: string): number {
-  return /^\d+(?:\.\d+)?%$/.test(text) ? Number(text.slice(0, -1)) / 100 : Number(text);
+  if (/^\d+(?:\.\d+)?%$/.test(text)) return Number(text.slice(0, -1)) / 100;
+  return /^\d*\.?\d+(?:e-\d+)?$/i.test(text) ? Number(text) : Number.NaN;
 }

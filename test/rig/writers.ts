@@ -377,7 +377,10 @@ export const WRITERS: readonly Writer[] = [
   }),
   writer("workspaces/evidence.ts putPostmasterDays", ({ sql }, rows) => {
     const of = { domain: "a.example", complaintRate: 0.001, delivered: null, reputation: null };
-    const days = rows.some(rows.workspaces).map(({ id }) => ({ ...of, workspaceId: id, day: 20_000 }));
+    const days = rows.some(rows.workspaces).map(({ id }) => ({
+      ...{ ...of, workspaceId: id, day: 20_000 },
+      provider: rows.pick([null, "google"]),
+    }));
     return putPostmasterDays(sql, days, rows.date);
   }),
   writer("workspaces/cappolicies.ts insertCapPolicy", ({ sql }, rows) => {

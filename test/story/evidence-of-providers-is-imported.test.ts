@@ -35,7 +35,7 @@ afterAll(async () => {
 test("complaints that a provider counts make them known, and growth is no longer slow", async () => {
   const ws = await lived("known.example");
   const imported = await take(
-    `domain,day,complaint_rate,reputation\nknown.example,${YESTERDAY},0.02%,high\n`,
+    `domain,day,complaint_rate,reputation,delivered\nknown.example,${YESTERDAY},0.02%,high,100\n`,
   );
   expect(imported).toEqual({ imported: 1, skipped: 0, unknown_domains: [] });
   await judge();
@@ -66,6 +66,50 @@ test("a rate with the number that it was taken over proves harm, imported once o
   });
 });
 
+test.each([
+  ["without the number that it was taken over", ""],
+  ["of next to none of the mail", "3"],
+])("a rate %s makes nothing known", async (_, delivered) => {
+  const domain = `few${delivered}.example`;
+  const ws = await lived(domain);
+  const said = await takeInWords(
+    `domain,day,complaint_rate,delivered\n${domain},${YESTERDAY},0.02%,${delivered}\n`,
+  );
+  if (delivered === "") expect(said).toContain("without `delivered`");
+  await judge();
+  expect(await changeOf(ws)).toMatchObject({ dayAfter: 360 });
+});
+
+test("two providers tell of one day, and neither hides the other", async () => {
+  const ws = await lived("both.example");
+  const head = "domain,day,provider,complaint_rate,reputation,delivered\n";
+  await take(`${head}both.example,${YESTERDAY},google,,bad,\n`);
+  await take(`${head}both.example,${YESTERDAY},Microsoft,0.01%,high,100\n`);
+  await judge();
+  expect(await changeOf(ws)).toBeUndefined();
+  const { changes } = await line.json<{ changes: string[] }>("caps", "why", "--workspace", ws.id);
+  expect(changes[0]).toContain("the reputation of both.example at google is bad");
+});
+
+test("a large file is imported whole or not at all", async () => {
+  await lived("large.example");
+  const row = (n: number) => `large.example,${YESTERDAY},p${n},high`;
+  const rows = Array.from({ length: 5_001 }, (_, n) => row(n));
+  await api.sql`alter table provider_day add constraint one_fails check (provider <> 'p999')`;
+  writeFileSync(file, `domain,day,provider,reputation\n${rows.join("\n")}\n`);
+  // in the order of the names, this one is in the second part
+  expect((await line.postrider("caps", "evidence", "import", file)).status).toBe(1);
+  expect(await api.sql`select from provider_day where domain = 'large.example'`).toHaveLength(0);
+  await api.sql`alter table provider_day drop constraint one_fails`;
+  expect(
+    await take(`\ufeff[{"domain": "large.example", "day": "${YESTERDAY}", "reputation": "high"}]`),
+  ).toEqual({
+    imported: 1,
+    skipped: 0,
+    unknown_domains: [],
+  });
+});
+
 test("a file with a fault is refused with the line, and nothing of it is imported; unknown domains are named", async () => {
   await lived("whole.example");
   for (const [text, said] of [
@@ -78,6 +122,26 @@ test("a file with a fault is refused with the line, and nothing of it is importe
     [`domain,day,reputation\nwhole.example,${YESTERDAY},great\n`, /`reputation` must be one of high/],
     [`[{"domain": "whole.example"}]`, /item 1: `day` must be/],
     [`[1`, /is not JSON/],
+    [`{"domain": "whole.example"}`, /must be a JSON array/],
+    [
+      `[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": ""}]`,
+      /it needs `complaint_rate`/,
+    ],
+    [
+      `[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": []}]`,
+      /must be a text or a number/,
+    ],
+    [`domain,day,complaint_rate\nwhole.example,2026-02-31,0.1\n`, /line 2: `day` must be a day/],
+    [`domain,day,complaint_rate\nwhole.example,0001-01-01,0.1\n`, /more than 400 days ago/],
+    [`domain,day,reputation,Day\n`, /two columns `day`/],
+    [`[{"domain": "whole.example", "day": "${YESTERDAY}", "Day": "1"}]`, /two columns `day`/],
+    [
+      `domain,day,reputation\nwhole.example,${YESTERDAY},high\nWHOLE.example,${YESTERDAY},bad\n`,
+      /line 3: .*line 2 has the same domain, day and provider/,
+    ],
+    ["", /has no rows\. Nothing was imported/],
+    ["domain,day,reputation\n", /has no rows/],
+    ["[]", /has no rows/],
   ] as const) {
     writeFileSync(file, text);
     const refused = await line.postrider("caps", "evidence", "import", file);
@@ -86,11 +150,20 @@ test("a file with a fault is refused with the line, and nothing of it is importe
   expect(await api.sql`select from postmaster_day where domain = 'whole.example'`).toHaveLength(0);
   const other = await take(`domain,day,reputation\nnobody.example,${YESTERDAY},high\n`);
   expect(other).toEqual({ imported: 0, skipped: 1, unknown_domains: ["nobody.example"] });
+  const said = await takeInWords(`domain,day,reputation\nnobody.example,${YESTERDAY},high\n`);
+  expect(said).toMatch(/^Nothing was imported\.\n/);
+  const folderRefused = await line.postrider("caps", "evidence", "import", folder);
+  expect(folderRefused).toMatchObject({ status: 1, err: expect.stringContaining("is a folder") });
 });
 
 function take(text: string): Promise<unknown> {
   writeFileSync(file, text);
   return line.json("caps", "evidence", "import", file);
+}
+
+async function takeInWords(text: string): Promise<string> {
+  writeFileSync(file, text);
+  return (await line.postrider("caps", "evidence", "import", file)).out;
 }
 
 /** A workspace with a domain of its own that used its cap yesterday; nobody reported complaints. */

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { checkPolicy } from "../../src/capacity/policy/check.ts";
 import { dayOf, dayPlus, judgedOf, wilson } from "../../src/capacity/policy/evidence.ts";
+import { unknownOf, withPostmaster } from "../../src/capacity/policy/health.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -567,3 +568,43 @@ describe("what a live trial found", () => {
     expect(state.capDay).toBeLessThanOrEqual(420);
   });
 });
+
+describe("what providers count themselves", () => {
+  const day = (more: Partial<DayCounts>): DayCounts => ({ ...DAY_OF_PROVIDERS, ...more });
+  const rate = (provider: string | null, complaintRate: number, delivered: number | null) => ({
+    ...{ domain: "a.example", provider, complaintRate, delivered },
+    reputation: null,
+  });
+  const together = (counts: DayCounts) => {
+    const [found] = withPostmaster([counts]) as [DayCounts];
+    return { complained: found.complained, of: found.fblDelivered };
+  };
+
+  test("counts once, if reports of the same complaints may have come", () => {
+    const reports = { complained: 20, fblDelivered: 9_000 };
+    for (const provider of ["microsoft", null])
+      expect(together(day({ ...reports, postmaster: [rate(provider, 0.002, 10_000)] }))).toEqual({
+        complained: 20,
+        of: 10_000,
+      });
+    expect(together(day({ ...reports, postmaster: [rate("google", 0.002, 10_000)] }))).toEqual({
+      complained: 40,
+      of: 19_000,
+    });
+  });
+
+  test("is known as far as it reaches", () => {
+    const silent = { refusals: true, reports: true, complaints: false };
+    const unknown = (rated: ReturnType<typeof rate>) =>
+      unknownOf(DEFAULT_POLICY, withPostmaster([day({ postmaster: [rated] })]), "2027-03-10", silent);
+    expect(unknown(rate("google", 0, 200))).toEqual([]);
+    expect(unknown(rate("google", 0, 199))).toEqual(["complaint"]);
+    expect(unknown(rate("google", 0.5, 2))).toEqual(["complaint"]);
+    expect(unknown(rate("google", 0, null))).toEqual(["complaint"]);
+  });
+});
+
+const DAY_OF_PROVIDERS: DayCounts = {
+  ...{ day: "2027-03-10", attempted: 10_000, delivered: 10_000, bounced: 0, blocked: 0, complained: 0 },
+  ...{ fblDelivered: 0, delayed: 0, used: 10_000 },
+};

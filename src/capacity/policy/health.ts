@@ -22,35 +22,54 @@ export const ALL_HEARD: Heard = { refusals: true, reports: true, complaints: tru
 /** What cannot be heard is unknown, not fine. What was heard once can be. */
 export function unknownOf(policy: Policy, days: readonly DayCounts[], to: string, heard: Heard): Measure[] {
   const from = dayPlus(to, 1 - policy.window_days);
-  let [bounced, complained, delivered, fblDelivered, isRated] = [0, 0, 0, 0, false];
+  let [bounced, complained, delivered, fblDelivered, rated] = [0, 0, 0, 0, 0];
   for (const counts of days) {
     if (counts.day < from || counts.day > to) continue;
     bounced += counts.bounced;
-    complained += counts.complained;
+    const own = counts.reported ?? counts;
+    complained += own.complained;
     delivered += counts.delivered;
-    fblDelivered += counts.fblDelivered;
-    isRated ||= counts.postmaster?.some(({ complaintRate }) => complaintRate !== null) ?? false;
+    fblDelivered += own.fblDelivered;
+    for (const one of counts.postmaster ?? []) if (one.complaintRate !== null) rated += one.delivered ?? 0;
   }
+  // a rate of nobody knows how much mail says nothing of the rest
+  const heardOf = (heard.complaints ? fblDelivered : 0) + rated;
   const hearsBounces = heard.refusals || heard.reports || bounced > 0;
   const hearsComplaints =
-    complained > 0 ||
-    isRated ||
-    (heard.complaints && fblDelivered >= policy.evidence.heard_share * delivered);
+    complained > 0 || ((heard.complaints || rated > 0) && heardOf >= policy.evidence.heard_share * delivered);
   return [...(hearsBounces ? [] : ["bounce" as const]), ...(hearsComplaints ? [] : ["complaint" as const])];
 }
 
-/** Complaints that a provider counted itself are as good as those that it reports one by one. */
+/** These send no report of a single complaint: what they count is counted nowhere else. */
+const WITHOUT_REPORTS: readonly string[] = ["google"];
+
+/**
+ * Complaints that a provider counted itself are as good as those that it reports one by one. The same complaint may come
+ * both ways, so of the two counts the larger holds, with the larger number of mail.
+ */
 export function withPostmaster(days: readonly DayCounts[]): readonly DayCounts[] {
   if (!days.some(({ postmaster = [] }) => postmaster.length > 0)) return days;
   return days.map((counts) => {
-    let { complained, fblDelivered } = counts;
-    for (const { complaintRate, delivered } of counts.postmaster ?? []) {
-      if (complaintRate === null || delivered === null) continue;
-      complained += Math.round(complaintRate * delivered);
-      fblDelivered += delivered;
-    }
-    return { ...counts, complained, fblDelivered };
+    const { complained, fblDelivered } = counts;
+    const alone = countedBy(counts, (provider) => WITHOUT_REPORTS.includes(provider));
+    const besides = countedBy(counts, (provider) => !WITHOUT_REPORTS.includes(provider));
+    return {
+      ...counts,
+      complained: Math.max(complained, besides.complained) + alone.complained,
+      fblDelivered: Math.max(fblDelivered, besides.fblDelivered) + alone.fblDelivered,
+      reported: { complained, fblDelivered },
+    };
   });
+}
+
+function countedBy({ postmaster = [] }: DayCounts, isMeant: (provider: string) => boolean) {
+  let [complained, fblDelivered] = [0, 0];
+  for (const { complaintRate, delivered, provider } of postmaster) {
+    if (complaintRate === null || delivered === null || !isMeant(provider ?? "")) continue;
+    complained += Math.round(complaintRate * delivered);
+    fblDelivered += delivered;
+  }
+  return { complained, fblDelivered };
 }
 
 /** Why a workspace is not healthy enough to grow; empty: it is. */
@@ -95,17 +114,18 @@ function postmasterAilments(
   const reputations = new Map<string, string>();
   for (const { day, postmaster = [] } of days) {
     if (day < from || day > to) continue;
-    for (const { domain, complaintRate, reputation } of postmaster) {
+    for (const { domain, provider, complaintRate, reputation } of postmaster) {
+      const where = provider ?? "a provider";
       if (complaintRate !== null && complaintRate >= healthy.complaint)
         found.push(
-          `a provider counts complaints of ${percent(complaintRate)} about ${domain} on ${day}, growth needs less than ${percent(healthy.complaint)}`,
+          `${where} counts complaints of ${percent(complaintRate)} about ${domain} on ${day}, growth needs less than ${percent(healthy.complaint)}`,
         );
-      if (reputation !== null) reputations.set(domain, reputation);
+      if (reputation !== null) reputations.set(`${domain} at ${where}`, reputation);
     }
   }
-  for (const [domain, reputation] of reputations)
+  for (const [about, reputation] of reputations)
     if (reputation === "low" || reputation === "bad")
-      found.push(`the reputation of ${domain} is ${reputation} at a provider`);
+      found.push(`the reputation of ${about} is ${reputation}`);
   return found;
 }
 

@@ -10,11 +10,11 @@ export function evidenceCommand(): Command {
     .command("import")
     .argument(
       "<file>",
-      "CSV with a header, or a JSON array: domain, day, complaint_rate, reputation, delivered",
+      "CSV with a header, or a JSON array: domain, day, complaint_rate, reputation, delivered, provider",
     )
     .option("--json", "print JSON")
     .description(
-      "import complaint rates and reputations, as providers show them to senders, by domain and day",
+      "import complaint rates and reputations, as providers show them to senders, by domain, day and provider",
     )
     .action(runsWithStores(actions, "importEvidence", { isLong: true }));
   return command;

@@ -53,6 +53,7 @@ export const TABLE_MODES: Readonly<Record<string, Mode>> = {
   outbox_batch: "own", // becomes rows of the outbox before the workspace leaves
   part_tally: "early",
   postmaster_day: "early",
+  provider_day: "early",
   report: "own", // most are nobody's until they are read
   request: "early",
   run: "early",

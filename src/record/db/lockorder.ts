@@ -64,6 +64,7 @@ export const LOCK_ORDER = [
   "destination_hold",
   "shaping_file",
   "postmaster_day",
+  "provider_day",
   "shadow_policy",
   "shadow_capacity", // under the row of the policy
   "shadow_change",

@@ -49,6 +49,8 @@ export type DayCounts = {
   complained: number;
   /** Delivered to domains that report complaints, the only mail a complaint can come from. */
   fblDelivered: number;
+  /** The last two without what providers counted themselves, where these have been put together. */
+  reported?: { complained: number; fblDelivered: number };
   /** Mail that waited for a cap. */
   delayed: number;
   /** Of the daily cap. */
@@ -68,9 +70,11 @@ export type BulkCounts = Pick<
   "attempted" | "delivered" | "bounced" | "lateBounced" | "blocked" | "complained" | "fblDelivered"
 >;
 
-/** Of one domain of the workspace. */
+/** Of one domain of the workspace, by one provider. */
 export type PostmasterDay = {
   domain: string;
+  /** Whose page it is; null: the file did not say. */
+  provider: string | null;
   complaintRate: number | null;
   /** Over how much mail the rate was taken; null: it does not say, so that the rate slows growth and proves nothing. */
   delivered: number | null;
@@ -199,9 +203,14 @@ async function postmasterOf(
 ): Promise<Map<string, PostmasterDay[]>> {
   const rows = await sql<(OfDay & PostmasterDay)[]>`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, domain,
-           complaint_rate as "complaintRate", delivered, reputation
-    from postmaster_day where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
-    order by workspace_id, postmaster_day.day, domain`;
+           provider, complaint_rate as "complaintRate", delivered, reputation
+    from (
+      select workspace_id, day, domain, null as provider, complaint_rate, delivered, reputation
+      from postmaster_day where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
+      union all
+      select workspace_id, day, domain, provider, complaint_rate, delivered, reputation
+      from provider_day where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}) as known
+    order by workspace_id, known.day, domain, provider nulls first`;
   return byDay(rows);
 }
 
@@ -485,7 +494,13 @@ export async function dropOldCounts(
         where p.day < ${before} for update of p skip locked),
       postmaster as (
         delete from postmaster_day p using old_postmaster o
-        where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day)
+        where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day),
+      old_provider as (
+        select p.workspace_id, p.domain, p.day, p.provider from provider_day p join page on p.workspace_id = page.id
+        where p.day < ${before} for update of p skip locked),
+      of_provider as (
+        delete from provider_day p using old_provider o
+        where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day and p.provider = o.provider)
     select id from page order by id`;
   return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }
