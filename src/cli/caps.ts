@@ -9,19 +9,22 @@ import { dayOf, suspiciousBursts } from "../capacity/policy/evidence.ts";
 import { unknownOf } from "../capacity/policy/health.ts";
 import { effective, type Override, type Policy } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
+import { sayCount } from "../capacity/report/words.ts";
 import { messageOf } from "../caught.ts";
 import {
   type CapacityRow,
+  type CapChangeRow,
   countsOfAll,
   findCapacity,
   listCapChanges,
   noteCapUse,
+  type TimeSpan,
 } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import type { Overrides } from "../rules/plans.ts";
 import type { Context } from "./context.ts";
-import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
+import { CommandError, complain, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
 import { instantOf } from "./time.ts";
 
 const HISTORY_SHOWN = 500;
@@ -59,10 +62,17 @@ export async function show(context: Context, options: CapsOf) {
   const days = await countsToJudge(sql, policy, row, now);
   const unknown = unknownOf(policy, days, dayOf(now), heardWith(config));
   const suspicious = suspiciousBursts(policy, days);
+  const used = { day: ledger.capDayUsed, hour: sum(ledger.hourUsed) };
+  const waits = ledger.waiting + ledger.waitingBulk;
+  const summary = [
+    `The cap is ${sayCount(allowance.capDay)} recipients a day and ${sayCount(allowance.capHour)} an hour; ${sayCount(used.day)} of the day and ${sayCount(used.hour)} of the hour are used.`,
+    `The level is ${state.level}${caps.bulkPaused ? ": only transactional mail goes" : ""}, and ${waits === 0 ? "nothing waits" : `${sayCount(waits)} ${waits === 1 ? "e-mail waits" : "e-mails wait"}`}.`,
+  ];
   const value = {
+    summary,
     level: state.level,
-    cap_day: { used: ledger.capDayUsed, limit: allowance.capDay, grown: state.capDay },
-    cap_hour: { used: sum(ledger.hourUsed), limit: allowance.capHour, grown: state.capHour },
+    cap_day: { used: used.day, limit: allowance.capDay, grown: state.capDay },
+    cap_hour: { used: used.hour, limit: allowance.capHour, grown: state.capHour },
     waiting: { transactional: ledger.waiting, automation: ledger.waitingBulk },
     only_transactional: caps.bulkPaused,
     override,
@@ -72,10 +82,12 @@ export async function show(context: Context, options: CapsOf) {
     suspicious,
   };
   const lines = [
+    ...summary,
+    "",
     table(
       [
-        ["day", ledger.capDayUsed, allowance.capDay, state.capDay],
-        ["hour", sum(ledger.hourUsed), allowance.capHour, state.capHour],
+        ["day", used.day, allowance.capDay, state.capDay],
+        ["hour", used.hour, allowance.capHour, state.capHour],
       ],
       ["", "used", "cap", "as grown"],
     ),
@@ -155,9 +167,18 @@ function overrideIn(
   };
 }
 
-export async function history({ sql }: Context, options: HistoryOptions) {
+export async function history(context: Context, options: HistoryOptions) {
   const span = { from: options.from ?? null, to: options.to ?? null };
-  const rows = await listCapChanges(sql, options.workspace, HISTORY_SHOWN, span);
+  if (span.from && span.to && span.from >= span.to) throw new CommandError("--from must be before --to.");
+  await capacityOf(context, options.workspace);
+  const found = await listCapChanges(context.sql, options.workspace, HISTORY_SHOWN + 1, span);
+  const rows = found.slice(0, HISTORY_SHOWN);
+  const summary = historyInWords(rows, span);
+  if (found.length > rows.length) {
+    const left = `Only the newest ${HISTORY_SHOWN} changes are listed. For older ones give --to ${time(rows.at(-1)?.at ?? null)}.`;
+    if (options.json) complain(left);
+    summary.push(left);
+  }
   const text = table(
     rows.map((row) => [
       time(row.at),
@@ -171,7 +192,21 @@ export async function history({ sql }: Context, options: HistoryOptions) {
     ]),
     ["when", "a day", "an hour", "level", "by", "policy", "why", "numbers"],
   );
-  say(options, rows, text);
+  say(options, rows, [...summary, "", text].join("\n"));
+}
+
+function historyInWords(rows: readonly CapChangeRow[], { from, to }: TimeSpan): string[] {
+  const span = `${from ? ` from ${time(from)}` : ""}${to ? ` until ${time(to)}` : ""}`;
+  const [newest, oldest] = [rows[0], rows.at(-1)];
+  if (!newest || !oldest) return [`The caps did not change${span}.`];
+  const steps = (["frozen", "paused", "shrunk"] as const).flatMap((level) => {
+    const times = rows.filter((row, n) => row.level === level && rows[n + 1]?.level !== level).length;
+    return times === 0 ? [] : [`${level} ${times === 1 ? "once" : `${times} times`}`];
+  });
+  const taken = steps.length === 0 ? "no step was taken against it" : `it was ${steps.join(", ")}`;
+  return [
+    `${rows.length === 1 ? "1 change" : `${sayCount(rows.length)} changes`}${span}: the cap went from ${sayCount(oldest.dayBefore)} to ${sayCount(newest.dayAfter)} a day, and ${taken}.`,
+  ];
 }
 
 /** `events=43 of=120 limit=0.06` */
@@ -210,7 +245,19 @@ export async function showForecast(context: Context, options: ForecastOptions) {
     ]),
     ["day", "cap", "sent", "held by", "level", "cap at most", "why"],
   );
-  say(options, ahead, text);
+  say(options, ahead, [...forecastInWords(ahead, days), "", text].join("\n"));
+}
+
+function forecastInWords(ahead: Awaited<ReturnType<typeof forecast>>, days: number): string[] {
+  const [first, last] = [ahead[0], ahead.at(-1)];
+  if (!first || !last) return [];
+  const held = ahead.filter(({ likely }) => likely.heldBy !== null).length;
+  return [
+    `If traffic stays as in the last week, the cap is likely to go from ${sayCount(first.likely.capDay)} to ${sayCount(last.likely.capDay)} a day in ${days} ${days === 1 ? "day" : "days"}, and at most to ${sayCount(last.most.capDay)}.`,
+    held === 0
+      ? "Nothing is likely to wait."
+      : `On ${held} of these days mail is likely to be held back; the column says by what.`,
+  ];
 }
 
 export async function showFit({ sql, clock }: Context, options: FitOptions) {

@@ -26,6 +26,7 @@ afterAll(async () => {
 
 /** Of a test that runs ten commands, each a process of its own. */
 const COMMANDS_MS_MAX = 90_000;
+const COMMANDS = { timeout: COMMANDS_MS_MAX };
 
 type Shown = {
   level: string;
@@ -131,7 +132,7 @@ test(
     const about = ["caps", "simulate", "--scenario", "bought-list", "--days", "24"];
     const told = await postrider(...about, "--runs", "3", "--explain", "--assert", "bad_before_freeze<2000");
     expect(told.out).toMatch(
-      /^bought-list: 24 days, 3 workspaces from seed 1\n\nUnder this policy [\d,]+ bad e-mails/,
+      /^bought-list: 24 days, 3 workspaces from seed 1, under the built-in policy \(\w+\)\n\nUnder the built-in policy [\d,]+ bad e-mails/,
     );
     expect(told.out).toContain("bad_before_freeze<2000 holds: at worst");
     expect(told.out).toMatch(/day 20, 11:\d\d: paused, .* bounces .* are surely over/);
@@ -242,6 +243,45 @@ test("history between two times names the numbers that decided", async () => {
   );
   const refused = await postrider("caps", "history", "--workspace", asked.id, "--from", "soon");
   expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("--from") });
+  expect((await postrider(...about)).out).toMatch(
+    /^1 change from 2026-11-02T\S+ until 2026-11-09T\S+: the cap went from 1 to 2 a day, and it was paused once\.\n\n/,
+  );
+  const empty = await postrider("caps", "history", "--workspace", asked.id, "--from", "2026-12-01");
+  expect(empty.out).toMatch(/^The caps did not change from 2026-12-01T\S+\.\n/);
+  const turned = ["--from", "2026-11-09", "--to", "2026-11-02"];
+  const refusals = [
+    await postrider("caps", "history", "--workspace", asked.id, ...turned),
+    await postrider("caps", "history", "--workspace", "019a9f3e-5b1c-7d2a-9e41-000000000009"),
+  ];
+  expect(refusals.map(({ status, err }) => [status, err])).toEqual([
+    [1, expect.stringContaining("--from must be before --to")],
+    [1, expect.stringContaining("There is no workspace")],
+  ]);
+});
+
+test("a history that is cut says so, in words and beside the JSON", COMMANDS, async () => {
+  const asked = await engine.workspace();
+  await engine.sql`insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level,
+      reason, changed_by)
+    select ${asked.id}, gen_random_uuid(), timestamptz '2026-11-01 00:00Z' + n * interval '1 minute', 1, 2, 1, 2, 'normal', 'x', 'policy'
+    from generate_series(1, 501) as n`;
+  const { out } = await postrider("caps", "history", "--workspace", asked.id);
+  expect(out).toContain("Only the newest 500 changes are listed. For older ones give --to ");
+  const asJson = await postrider("caps", "history", "--workspace", asked.id, "--json");
+  expect(JSON.parse(asJson.out)).toHaveLength(500);
+  expect(asJson.err).toContain("Only the newest 500");
+});
+
+test("show and forecast begin with sentences", COMMANDS, async () => {
+  const asked = await engine.workspace();
+  const shown = await postrider("caps", "show", "--workspace", asked.id);
+  expect(shown.out).toMatch(
+    /^The cap is 300 recipients a day and 100 an hour; 0 of the day .* used\.\nThe level is normal, and nothing waits\.\n/,
+  );
+  const ahead = await postrider("caps", "forecast", "--workspace", asked.id);
+  expect(ahead.out).toMatch(
+    /^If traffic stays as in the last week, the cap is likely to go from 300 to 300 a day in 14 days/,
+  );
 });
 
 const STATE = startState(DEFAULT_POLICY, "pro");
