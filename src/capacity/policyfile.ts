@@ -17,19 +17,27 @@ export function readPolicyFile(named: string): { text: string; policy: Policy } 
     return { text, policy: parsePolicy(text) };
   } catch (error) {
     const [code, message] = [codeOf(error), messageOf(error)];
-    throw new Error(`${path}: ${code === "ENOENT" ? "There is no such file." : message}`);
+    throw new Error(`${path}: ${FAULTS[code ?? ""] ?? message}`);
   }
 }
+
+const FAULTS: Readonly<Record<string, string>> = {
+  ENOENT: "There is no such file.",
+  EISDIR: "It is a folder.",
+};
 
 export function readPolicy(named: string): Policy {
   return readPolicyFile(named).policy;
 }
 
+/** A policy, or what `caps policy show --json` prints of one. */
 export function parsePolicy(text: string): Policy {
-  return checkPolicy(parseJson(text));
+  const json = parseJson(text);
+  const shown = json as { digest?: unknown; policy?: unknown } | null;
+  return checkPolicy(typeof shown?.digest === "string" && shown.policy ? shown.policy : json);
 }
 
-function parseJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -2,19 +2,19 @@
  * `postrider caps simulate`: a policy on simulated workspaces, as a table, as JSON and as an HTML report. Needs neither
  * Redis nor Postgres; the policy and the windows are those of the engine.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { type Assertion, check, readAssertion } from "../capacity/assertion.ts";
 import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
-import { checkPolicy } from "../capacity/policy/check.ts";
 import { DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";
+import { parseJson, readPolicyFile } from "../capacity/policyfile.ts";
 import { checkReceivers, type ReceiverModel } from "../capacity/receivers.ts";
 import { htmlReport } from "../capacity/report/html.ts";
 import { plainStudy } from "../capacity/report/plain.ts";
 import { tellRun } from "../capacity/report/story.ts";
 import { summarise, withRange } from "../capacity/report/summary.ts";
-import { sayMeasured } from "../capacity/report/words.ts";
+import { sayMeasured, sayPolicy } from "../capacity/report/words.ts";
 import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
 import {
   type Named,
@@ -85,7 +85,8 @@ export async function run(options: SimulateOptions): Promise<void> {
 
 function inWords(found: Study, explain: boolean): string {
   const { scenario, days, seed, runs, outcomes, sweep } = found;
-  const about = `${scenario.name}: ${days} days, ${runs} ${runs === 1 ? "workspace" : "workspaces"} from seed ${seed}`;
+  const under = outcomes.map(({ name, version }) => `${sayPolicy(name)} (${version})`).join(" and ");
+  const about = `${scenario.name}: ${days} days, ${runs} ${runs === 1 ? "workspace" : "workspaces"} from seed ${seed}, under ${under}`;
   const told = MEASURE_NAMES.filter((name) => outcomes.some(({ measures }) => measures[name].worst !== null));
   const rows = told.map((name) => [
     name,
@@ -177,13 +178,29 @@ export function readScenario(text: string): Named<Scenario> {
   return { name: basename(file, ".json"), value: readJson(file, checkScenario) };
 }
 
-export function readPolicy(file: string): Named<Policy> {
-  return { name: basename(file, ".json"), value: readJson(file, checkPolicy) };
+/** A file, or `inforce`: only then the stores are asked. */
+export function readPolicy(text: string): Named<Policy> | Promise<Named<Policy>> {
+  if (text === IN_FORCE && !existsSync(text)) return policyOfRecord();
+  return refusing(() => ({ name: basename(text, ".json"), value: readPolicyFile(text).policy }));
+}
+
+const IN_FORCE = "inforce";
+
+async function policyOfRecord(): Promise<Named<Policy>> {
+  const [{ withContext }, { BUILT_IN, policyInForce }] = await Promise.all([
+    import("./context.ts"),
+    import("../capacity/inforce.ts"),
+  ]);
+  const { version, policy } = await withContext(({ sql }) => policyInForce(sql));
+  return { name: version === BUILT_IN ? "default" : `version ${version}`, value: policy };
 }
 
 export function readJson<T>(file: string, check: (json: unknown) => T): T {
   if (!existsSync(file)) throw new InvalidArgumentError(`There is no file ${file}.`);
-  return refusing(() => check(JSON.parse(readFileSync(file, "utf8"))));
+  return refusing(() => {
+    if (statSync(file).isDirectory()) throw new Error(`${file} is a folder.`);
+    return check(parseJson(readFileSync(file, "utf8")));
+  });
 }
 
 export function readSwept(text: string): Sweep {

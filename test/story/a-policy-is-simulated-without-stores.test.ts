@@ -34,7 +34,9 @@ test("a table, and assertions that decide the exit status", async () => {
   const shop = ["--scenario", "bought-list", "--seed", "3", "--runs", "2"];
   const holds = await simulate(...shop, "--assert", "bad_before_pause<2000", "--assert", "p99_delay_hours<6");
   expect(holds).toMatchObject({ status: 0, err: "" });
-  expect(holds.out).toMatch(/^bought-list: 60 days, 2 workspaces from seed 3\n/);
+  expect(holds.out).toMatch(
+    /^bought-list: 60 days, 2 workspaces from seed 3, under the built-in policy \(\w+\)\n/,
+  );
   expect(holds.out).toMatch(
     /\nbad_before_pause +\d+ +\d+\.\.\d+ +\d+ +bad mail sent before automation is paused\n/,
   );

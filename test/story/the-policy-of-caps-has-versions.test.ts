@@ -136,6 +136,32 @@ test("a version that this release cannot use leaves the one before it in force, 
   expect(await process.policy.latest()).toMatchObject({ growth: 1.3 });
 });
 
+test("a policy is simulated as it is in force, as a file, and as `show` prints it", async () => {
+  const about = ["caps", "simulate", "--scenario", "steady-shop", "--days", "1"];
+  write({ growth: 1.35 });
+  const { version } = await line.json<Applied>("caps", "policy", "apply", file);
+  const { out } = await line.postrider(...about, "--policy", "inforce", "--versus", file);
+  const [head = ""] = out.split("\n");
+  expect(head).toMatch(
+    new RegExp(
+      `under version ${version} of the policy, which is in force \\((\\w+)\\) and the policy mine \\(\\1\\)$`,
+    ),
+  );
+  const shown = join(folder, "shown.json");
+  writeFileSync(shown, (await line.postrider("caps", "policy", "show", "--version", "0", "--json")).out);
+  const built = await line.postrider(...about, "--policy", shown);
+  const [, digest] = /under the policy shown \((\w+)\)\n/.exec(built.out) ?? [];
+  expect((await line.postrider(...about)).out).toContain(`under the built-in policy (${digest})\n`);
+  writeFileSync(file, "{growth");
+  for (const [named, said] of [
+    [file, /mine\.json: It is not JSON: /],
+    [folder, /: It is a folder\./],
+  ] as const) {
+    const refused = await line.postrider(...about, "--policy", named);
+    expect(refused).toMatchObject({ status: 1, err: expect.stringMatching(said) });
+  }
+});
+
 function write(changes: Record<string, unknown>): void {
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, ...changes }));
 }

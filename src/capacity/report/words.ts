@@ -8,6 +8,19 @@ export function sayMeasured(name: MeasureName, value: number | null): string {
   return Math.abs(value) < 100 && !Number.isInteger(value) ? value.toFixed(1) : sayCount(value);
 }
 
+/** As policies are named in a study: `default` is the built-in one, a changed one is named after its changes. */
+export function sayPolicy(name: string): string {
+  if (name === "default") return "the built-in policy";
+  if (name === "in force") return "the policy in force";
+  if (name.includes("=")) return `with ${name}`;
+  return /^version \d+$/.test(name) ? `${name} of the policy, which is in force` : `the policy ${name}`;
+}
+
+/** Counts of a sentence written with commas; days, times and rates stay. */
+export function withCommas(sentence: string): string {
+  return sentence.replace(/(?<![\d.,:-])\d{4,}(?![\d:-]|\.\d)/g, (count) => sayCount(Number(count)));
+}
+
 export function sayCount(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }

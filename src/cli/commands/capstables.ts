@@ -11,8 +11,8 @@ export function tablesCommand(): Command {
   return new Command("tables")
     .description("harm to healthy senders and bad mail before the first step; needs no Postgres and no Redis")
     .option(
-      "--policy <file>",
-      "the policy file; default: the built-in policy",
+      "--policy <file|inforce>",
+      "the policy file, or `inforce`; default: the built-in policy",
       reads(() => import("../simulate.ts"), "readPolicy"),
     )
     .option("--runs <n>", "how many senders at each volume and rate", readCount(10, RUNS_MAX), 200)

@@ -18,8 +18,12 @@ export function simulateCommand(): Command {
       `a file, or one of ${scenarioNames().join(", ")}`,
       reads(actions, "readScenario"),
     )
-    .option("--policy <file>", "the policy file; default: the built-in policy", reads(actions, "readPolicy"))
-    .option("--versus <file>", "a second policy file to compare with", reads(actions, "readPolicy"))
+    .option(
+      "--policy <file|inforce>",
+      "the policy file, or `inforce`; default: the built-in policy",
+      reads(actions, "readPolicy"),
+    )
+    .option("--versus <file|inforce>", "a second policy to compare with", reads(actions, "readPolicy"))
     .option("--days <n>", "how many days; default: as in the scenario", readCount(1, DAYS_MAX))
     .option(
       "--seed <n>",
