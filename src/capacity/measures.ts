@@ -50,6 +50,7 @@ const MEASURES = {
   },
   bad_sent: { says: "bad mail sent in all", of: (run: Run) => run.badSent },
   bad_bounced: { says: "bad mail that bounced", of: (run: Run) => run.badBounced },
+  bad_waiting_end: { says: "bad mail that waits at the end", of: (run: Run) => run.badWaiting },
   reaction_minutes: { says: "minutes from proof to the first step", of: (run: Run) => run.reactionMinutes },
   false_freezes_per_1000: {
     says: "of 1,000 good workspaces, held back",
@@ -67,6 +68,10 @@ const MEASURES = {
     pooled: (runs: readonly Run[]) => 1_000 * wilson(heldBack(runs), CONFIDENCE_EACH_SIDE).upper,
   },
   oscillations: { says: "turns between growing and shrinking", of: (run: Run) => run.turns },
+  elsewhere: {
+    says: "recipients that stay with another sender meanwhile",
+    of: (run: Run) => run.elsewhere,
+  },
   sent: { says: "recipients sent to", of: (run: Run) => run.sent, more: "better" },
   inbox_share: {
     says: "good mail that reaches an inbox",
@@ -195,9 +200,9 @@ function heldBack(runs: readonly Run[]): Sample {
   return { events: runs.filter((run) => run.falselyHeld).length, of: runs.length };
 }
 
-/** Of a workspace that sent nothing good, all is well. */
-function shareOf(count: number, { goodSent }: Run): number {
-  return goodSent === 0 ? Number(count === 0) : count / goodSent;
+/** null: nothing good was sent. */
+function shareOf(count: number, { goodSent }: Run): number | null {
+  return goodSent === 0 ? null : count / goodSent;
 }
 
 /** A number of every day over all runs: the tenth, the middle and the ninetieth of a hundred. */

@@ -94,6 +94,10 @@ export type Run = {
   daysToTarget: number | null;
   badSent: number;
   badBounced: number;
+  /** At the end; null: the scenario has none. */
+  badWaiting: number | null;
+  /** Recipients that stayed with another sender until the cap had room; null: all mail comes here. */
+  elsewhere: number | null;
   /** Bad mail that had gone when the policy took its first step, and when it paused automation mail; or all of it. */
   badBeforeFreeze: number;
   badBeforePause: number;
@@ -246,6 +250,8 @@ function worldOf(
     daysToTarget: null,
     badSent: 0,
     badBounced: 0,
+    badWaiting: scenario.streams.some(({ bad }) => bad) ? 0 : null,
+    elsewhere: null,
     badBeforeFreeze: 0,
     badBeforePause: 0,
     reactionMinutes: null,
@@ -345,8 +351,12 @@ function beginDay(world: World, day: number): void {
 }
 
 /** After the turn of the day: who moves here sends what today's cap has room for. */
-function beginDemand({ workloads, allowance }: World, day: number): void {
-  for (const workload of workloads) workload.begin(day, day % 7, allowance.capDay);
+function beginDemand({ workloads, allowance, run }: World, day: number): void {
+  for (const workload of workloads) {
+    workload.begin(day, day % 7, allowance.capDay);
+    const elsewhere = workload.elsewhere();
+    if (elsewhere !== null) run.elsewhere = (run.elsewhere ?? 0) + elsewhere;
+  }
 }
 
 function overrideOf(event: Extract<ScenarioEvent, { kind: "override" }>): Override {
@@ -643,7 +653,8 @@ function finish(world: World, end: number): Run {
   for (const kind of ["transactional", "automation", "month"] as const) {
     const delays = run.delays[kind === "month" ? "automation" : kind];
     lines[kind].serve(lines[kind].waiting, (count, stream, arrived) => {
-      if (!workloads[stream]?.bad) delays[end - arrived] = (delays[end - arrived] as number) + count;
+      if (workloads[stream]?.bad) run.badWaiting = (run.badWaiting ?? 0) + count;
+      else delays[end - arrived] = (delays[end - arrived] as number) + count;
     });
   }
   for (const kind of ["transactional", "automation"] as const) {

@@ -238,6 +238,8 @@ export type Workload = {
   source: string | null;
   /** Sets what follows to a day with this cap; `weekday` 0 is Monday. */
   begin(day: number, weekday: number, capDay: number): void;
+  /** Of that day, what has no room under the cap and stays with another sender; null: all of it comes here. */
+  elsewhere(): number | null;
   /** Recipients that arrive in a bin of that day. */
   arrivals(bin: number): number;
 };
@@ -291,6 +293,7 @@ function workloadOf(
   let today = 0;
   let listed = 0;
   let random = randomOn(0);
+  let elsewhere = 0;
   return {
     bulk: stream.class === "automation",
     bad: stream.bad ?? false,
@@ -306,8 +309,11 @@ function workloadOf(
       listed = list && (day === from_day || stream.every_day) ? list : 0;
       const asked = stream.share_of_cap ? stream.share_of_cap * capDay : per_day * growth ** (day - from_day);
       const wanted = Math.min(stream.per_day_max ?? PER_DAY_MAX, asked);
-      today = active ? wanted * size * (stream.week?.[weekday] ?? 1) * factorAround1(random, noise) : 0;
+      const scale = active ? size * (stream.week?.[weekday] ?? 1) : 0;
+      today = active ? wanted * scale * factorAround1(random, noise) : 0;
+      elsewhere = Math.round(((stream.per_day_max ?? wanted) - wanted) * scale);
     },
+    elsewhere: () => (stream.share_of_cap === undefined ? null : elsewhere),
     arrivals(bin) {
       if (!active) return 0;
       const listedNow = bin === listBin ? listed : 0;

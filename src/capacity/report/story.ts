@@ -2,7 +2,7 @@
 import { percent } from "../policy/evidence.ts";
 import { BIN_MINUTES, type Run, type SimulatedCapChange } from "../simulate.ts";
 import { BINS_PER_DAY } from "../workload.ts";
-import { sayCount } from "./words.ts";
+import { sayCount, withCommas } from "./words.ts";
 
 const STEPS_TOLD_MAX = 60;
 const BURSTS_TOLD_MAX = 20;
@@ -26,7 +26,7 @@ export function tellRun(run: Run): string[] {
 }
 
 function tellStep({ bin, level, capDay, capHour, reason }: SimulatedCapChange): string {
-  return `  ${sayBin(bin)}: ${level}, ${sayCount(capDay)} a day and ${sayCount(capHour)} an hour. ${reason}`;
+  return `  ${sayBin(bin)}: ${level}, ${sayCount(capDay)} a day and ${sayCount(capHour)} an hour. ${withCommas(reason)}`;
 }
 
 /** When receivers began to hold its mail back, and how bad it became. */

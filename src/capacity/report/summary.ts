@@ -7,9 +7,11 @@ import {
   type Measures,
   PAIRS_MIN,
 } from "../measures.ts";
+import type { Policy } from "../policy.ts";
+import { DEFAULT_RECEIVERS } from "../receivers.ts";
 import type { Study, StudyResult, SweepPoint } from "../study.ts";
 import type { Scenario } from "../workload.ts";
-import { sayCount, sayMeasured } from "./words.ts";
+import { sayCount, sayMeasured, sayPolicy } from "./words.ts";
 
 export function summarise(study: Study): string[] {
   const { outcomes, scenario, runs, days, sweep } = study;
@@ -19,6 +21,7 @@ export function summarise(study: Study): string[] {
     ...(second ? [ofTwo(first, second, runs)] : []),
     ...(sweep ? [ofSweep(sweep.parameter, sweep.points, runs)] : []),
     ...ofOne(first, scenario.value, runs, days, outcomes.length > 1),
+    ...ofMove(first, scenario.value),
   ];
 }
 
@@ -29,7 +32,7 @@ function ofOne(
   days: number,
   isNamed: boolean,
 ): string[] {
-  const under = isNamed ? `Under ${name}` : "Under this policy";
+  const under = `Under ${isNamed ? name : sayPolicy(name)}`;
   const hasBad = scenario.streams.some(({ bad }) => bad);
   const sentences: string[] = [];
   if (scenario.target !== undefined)
@@ -59,8 +62,11 @@ function last({ days_to_target: { worst } }: Measures): string {
 
 function ofBad(under: string, measures: Measures): string[] {
   const { bad_before_freeze: first, bad_sent: all } = measures;
+  const waits = over(measures, "bad_waiting_end")
+    ? `; ${withRange(measures, "bad_waiting_end")} of it still wait at the end`
+    : "";
   return [
-    `${under} ${said(measures, "bad_before_freeze")} bad e-mails${between("bad_before_freeze", first.low, first.high)} go out before the first step, ${sayMeasured("bad_before_freeze", first.worst)} at worst; ${said(measures, "bad_sent")} in all, ${sayMeasured("bad_sent", all.worst)} at worst, of which ${said(measures, "bad_bounced")} bounce.`,
+    `${under} ${said(measures, "bad_before_freeze")} bad e-mails${between("bad_before_freeze", first.low, first.high)} go out before the first step, ${sayMeasured("bad_before_freeze", first.worst)} at worst; ${said(measures, "bad_sent")} in all, ${sayMeasured("bad_sent", all.worst)} at worst, of which ${said(measures, "bad_bounced")} bounce${waits}.`,
   ];
 }
 
@@ -70,11 +76,12 @@ function ofGood(
   runs: number,
   days: number,
 ): string {
-  const [low, high] = [Math.round(held.low ?? 0), Math.ceil(held.high ?? 0)];
+  const [low, high] = [held.low, held.high].map((one) => sayMeasured("false_freezes_per_1000", one));
   return `${under} ${sayMeasured("false_freezes_per_1000", held.typical)} of 1,000 such workspaces are held back in ${days} days (${low} to ${high} with 95% confidence, from ${sayCount(runs)}).`;
 }
 
 function ofGoodMail(measures: Measures): string {
+  if (measures.inbox_share.typical === null) return "No good mail is sent in these days.";
   const waits = measures.delayed_share.typical ?? 0;
   const blocked = over(measures, "listed_days")
     ? `, and its address is on a blocklist for ${said(measures, "listed_days")} days`
@@ -84,6 +91,39 @@ function ofGoodMail(measures: Measures): string {
       ? "no good mail waits over an hour"
       : `${said(measures, "delayed_share")} of good mail waits over an hour`;
   return `Typically ${waiting}, and ${said(measures, "inbox_share")} of it reaches an inbox${blocked}.`;
+}
+
+const WEEK_DAYS = 7;
+
+/** Who moves here from another sender: how much stays there and how long, how the caps rise, and what makes it quicker. */
+function ofMove({ measures, band, policy }: StudyResult, scenario: Scenario): string[] {
+  if (!over(measures, "elsewhere")) return [];
+  const wanted = scenario.streams.reduce((sum, { per_day_max = 0 }) => sum + per_day_max, 0);
+  const known = scenario.receivers === "indifferent" ? {} : scenario.receivers;
+  const { unnoticed_per_day, comfortable_ramp } = { ...DEFAULT_RECEIVERS, ...known };
+  const full = band.findIndex(({ middle }) => middle >= (scenario.target ?? wanted));
+  const weeks = band.flatMap(({ middle }, day) =>
+    day % WEEK_DAYS === 0 && (full < 0 || day < full) ? [`${sayCount(middle)} on day ${day}`] : [],
+  );
+  const all = full < 0 ? [] : [`${sayCount(band[full]?.middle ?? 0)} on day ${full}`];
+  return [
+    `Of ${sayCount(wanted)} recipients a day the cap takes ${[...weeks, ...all].join(", ")}. The rest must stay with the sender of before: ${withRange(measures, "elsewhere")} recipients in these days.`,
+    ...ofCeiling(policy, scenario, band.at(-1)?.middle ?? 0),
+    `What to do: on a new address these caps are the warm-up. A \`caps set --minimum\` above them is slower in the end, since receivers throttle what goes beyond ${sayCount(unnoticed_per_day)} a day and ${comfortable_ramp} times what they are used to, and blocklist who goes on. An address that has sent N a day for weeks may start with \`caps set --minimum N\`.`,
+  ];
+}
+
+/** Days differ: whoever wants as much as the ceiling on a usual day has no room on others. */
+function ofCeiling({ ceiling }: Policy, { plan, streams }: Scenario, cap: number): string[] {
+  const moving = streams.flatMap(({ share_of_cap: share, per_day_max: most }) =>
+    share === undefined || most === undefined ? [] : [{ share, most }],
+  );
+  const left = moving.reduce((sum, { share, most }) => sum + Math.max(0, most - share * cap), 0);
+  if (left < 1 || cap < ceiling[plan]) return [];
+  const needed = Math.max(...moving.map(({ share, most }) => Math.ceil(most / share)));
+  return [
+    `At the end ${sayCount(left)} a day still have no room: ${sayCount(cap)} is the ceiling of the plan ${plan}. \`caps set --minimum ${needed}\` lifts the cap over it then.`,
+  ];
 }
 
 /** What a manager would weigh; said where the seeds, each against itself, can show that it differs. */
@@ -111,7 +151,7 @@ const SHORT: Partial<Record<MeasureName, string>> = {
 function ofTwo(first: StudyResult, second: StudyResult, runs: number): string {
   const differences = sureOf(second.difference, first.measures, second.measures).map(
     ({ name, by }) =>
-      `${SHORT[name]}: ${said(second.measures, name)} instead of ${said(first.measures, name)} (${by})`,
+      `${SHORT[name]}: ${said(second.measures, name)} instead of ${said(first.measures, name)}${by}`,
   );
   return differences.length === 0
     ? `${noneSeen(runs)} between ${first.name} and ${second.name}.`
@@ -123,7 +163,7 @@ function ofSweep(parameter: string, points: readonly SweepPoint[], runs: number)
   if (!from || !to) return "";
   const moved = sureOf(to.difference, from.measures, to.measures).map(
     ({ name, by }) =>
-      `${SHORT[name]} from ${withRange(from.measures, name)} to ${withRange(to.measures, name)} (${by})`,
+      `${SHORT[name]} from ${withRange(from.measures, name)} to ${withRange(to.measures, name)}${by}`,
   );
   return moved.length === 0
     ? `${noneSeen(runs)} between ${parameter} ${from.value} and ${to.value}.`
@@ -140,16 +180,21 @@ type SureDifference = { name: MeasureName; by: string };
 function sureOf(found: Differences | null, before: Measures, after: Measures): SureDifference[] {
   if (found === null) return [];
   return COMPARED.filter(
-    (name) => before[name].typical !== null && after[name].typical !== null && isSure(found[name]),
+    (name) =>
+      before[name].typical !== null &&
+      after[name].typical !== null &&
+      said(before, name) !== said(after, name) &&
+      isSure(found[name]),
   ).map((name) => ({ name, by: saidDifference(name, found[name]) }));
 }
 
-/** `2 to 3 less` */
+/** ` (2 to 3 less)`; nothing where one of them never comes. */
 function saidDifference(name: MeasureName, { low, high }: Difference): string {
   const [one, other] = [low ?? 0, high ?? 0];
+  if (!Number.isFinite(one) || !Number.isFinite(other)) return "";
   const sizes = [Math.abs(one), Math.abs(other)].sort((a, b) => a - b) as [number, number];
   const [least, most] = sizes.map((size) => sayMeasured(name, size));
-  return `${least === most ? least : `${least} to ${most}`} ${one > 0 ? "more" : "less"}`;
+  return ` (${least === most ? least : `${least} to ${most}`} ${one > 0 ? "more" : "less"})`;
 }
 
 /** `11 (10 to 12)` */
