@@ -122,6 +122,17 @@ test("a replay of the policy in force takes the steps that were taken, and names
   expect(same.days.every(({ resolution }) => resolution === "5 minutes")).toBe(true);
 });
 
+test("a replay from the middle of a day counts what came after it, and takes no step again", async () => {
+  const mine = join(folder, "mine.json");
+  const last = await replayed(mine, new Date(clock.now() - 2 * MINUTE_MS));
+  expect(last.actual).toMatchObject({ sent: 40, bad: 30, pauses: 1, waiting_hours: 0 });
+  expect(last.totals).toMatchObject({ sent: 40, bad: 30, pauses: 1, waiting_hours: 0 });
+  clock.advance(6 * MINUTE_MS);
+  const after = await replayed(mine, new Date(clock.now() - 5 * MINUTE_MS));
+  expect(after.totals).toEqual(after.actual);
+  expect(after.totals).toMatchObject({ sent: 0, pauses: 0 });
+});
+
 test("another policy on the same days", async () => {
   const other = await replayed(blind);
   expect(other.totals).toMatchObject({ sent: 90, pauses: 0, freezes: 0 });
@@ -164,8 +175,8 @@ async function changes() {
   return levels.filter(({ by }) => by === "policy");
 }
 
-function replayed(policy: string): Promise<Replayed> {
-  const from = new Date((TODAY - 2) * DAY_MS).toISOString();
+function replayed(policy: string, since = new Date((TODAY - 2) * DAY_MS)): Promise<Replayed> {
+  const from = since.toISOString();
   const to = new Date(clock.now()).toISOString();
   return line.json<Replayed>(
     "caps",
