@@ -107,6 +107,9 @@ const STEPS_MAX = {
   counts: 1_000,
   searchBlocks: 1_000,
 };
+/** Of the time in which the keeper has something to do, it waits for a core that others have. */
+const CROWDED = 0.25;
+const CROWDED_EVENTS_MAX = 1_000;
 /** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
 const SOFT_BOUNCE_DAYS_MAX = 90;
 /** How long TLS reports of others are kept. */
@@ -120,6 +123,8 @@ export type KeeperParts = {
   shards: Pick<QueueShards, "open" | "served">;
   reservations: Reservations;
   clock: Clock;
+  /** How much of the time in which there is something to do this process waits for a core: 0 to 1. */
+  crowding(): number;
   retention: RetentionDays;
   /** Of the pool `retention`. */
   retentionSql: Sql;
@@ -387,11 +392,14 @@ export class Keeper {
     return isMore ?? false;
   }
 
-  /** Numbers new events, so that they can be read in order. */
+  /** Numbers new events, so that they can be read in order. Where mail needs the machine, a few at each tick. */
   async events(): Promise<boolean> {
-    return this.#sizes.events.full(
-      async (most) => (await this.#only("events", (tx) => numberEvents(tx, most))) ?? 0,
-    );
+    const isCrowded = this.#parts.crowding() > CROWDED;
+    const isFull = await this.#sizes.events.full(async (size) => {
+      const most = isCrowded ? Math.min(size, CROWDED_EVENTS_MAX) : size;
+      return (await this.#only("events", (tx) => numberEvents(tx, most))) ?? 0;
+    });
+    return isFull && !isCrowded;
   }
 
   /** Suspensions of destinations end, and what waited for them is due. */

@@ -41,6 +41,7 @@ export function handKeeper(
       await keyring.forget(handle, version);
       await reservations.forget(handle);
     },
+    crowding: () => 0,
     retention: { emails: 30, bodies: 7, events: 7 },
     retentionSql,
     brake: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },

@@ -4,6 +4,7 @@ import { Reservations } from "../../admission/reserve.ts";
 import { heardWith } from "../../capacity/heard.ts";
 import { atMost } from "../../clock.ts";
 import { Keeper } from "../../keeper/keeper.ts";
+import { Crowding } from "../../priority.ts";
 import { BagQueue } from "../../queue/bagqueue.ts";
 import { domainDns, GOODBYE_MS, KEEPER_STOP_MS, type RoleParts } from "./parts.ts";
 
@@ -22,6 +23,7 @@ export async function startKeeperRole({
   const redis = await stores.redis("admission");
   const reservations = new Reservations(redis, sql, clock);
   const keyring = new Keyring({ redis, sql, serverSecret: config.secret ?? "", clock });
+  const crowding = new Crowding();
   const keeper = new Keeper({
     sql,
     timeoutMs: config.storeTimeoutMs,
@@ -39,6 +41,7 @@ export async function startKeeperRole({
       await keyring.forget(handle, version);
       await reservations.forget(handle);
     },
+    crowding: () => crowding.share(),
     retention: {
       emails: config.retentionDays,
       bodies: config.bodyRetentionDays,
