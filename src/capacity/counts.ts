@@ -3,7 +3,7 @@
 import type { Sql } from "../record/db/connect.ts";
 import { type BounceSources, bounceSources } from "../record/workspaces/bouncesources.ts";
 import type { DayCounts, DayRow, SourceCounts } from "../record/workspaces/caps.ts";
-import { isDoubted } from "./policy/evidence.ts";
+import { dayOf, isDoubted } from "./policy/evidence.ts";
 import { withPostmaster } from "./policy/health.ts";
 import { type CapState, COUNTED_DAYS_MAX, type Policy, watchOf } from "./policy.ts";
 
@@ -18,23 +18,31 @@ export async function judgedCounts(
   const days = rows.map(({ workspaceId: _, ...counts }) => counts);
   const known = withPostmaster(days);
   if (!policies.some((policy) => isDoubted(policy, watchOf(policy, state), known, now))) return days;
-  return withSources(days, await bounceSources(sql, workspaceId, now, COUNTED_DAYS_MAX));
+  return withSources(days, await bounceSources(sql, workspaceId, now, COUNTED_DAYS_MAX), now);
 }
 
 /** Each source on each day, as all of them have their share in the mail of each. */
-function withSources(days: readonly DayCounts[], { bounces, shares }: BounceSources): DayCounts[] {
-  const names = [...new Set(bounces.map(({ name }) => name))];
+function withSources(
+  days: readonly DayCounts[],
+  { bounces, latest, today, earlier }: BounceSources,
+  now: number,
+): DayCounts[] {
+  const isNamed = new Set(bounces.map(({ name }) => name));
+  const names = [...isNamed];
   const bounced = new Map(bounces.map(({ day, name, bounced }) => [`${day} ${name}`, bounced]));
-  return days.map((counts) => {
+  return days.map((counts, n) => {
+    const usual = n === days.length - 1 && counts.day === dayOf(now) ? today : earlier;
     const { day, attempted, sources = [] } = counts;
     const known = new Map(sources.map((one) => [one.name, one]));
     const found = names.map(
       (name): SourceCounts => ({
         ...(known.get(name) ?? { name, complained: 0, fblDelivered: 0 }),
-        attempted: attempted * (shares.get(name) ?? 0),
+        attempted: attempted * (latest.get(name) ?? 0),
+        ...(usual && { usual: usual.shares.get(name) ?? 0 }),
         bounced: bounced.get(`${day} ${name}`) ?? 0,
       }),
     );
-    return { ...counts, sources: [...sources.filter(({ name }) => !names.includes(name)), ...found] };
+    const others = sources.filter(({ name }) => !isNamed.has(name));
+    return { ...counts, sources: [...others, ...found], ...(usual && { newSources: usual.newSources }) };
   });
 }

@@ -33,7 +33,6 @@ import {
   markOf,
   percent,
   type Watch,
-  weighed,
 } from "./policy/evidence.ts";
 import type { Policy } from "./policy/file.ts";
 import {
@@ -46,6 +45,7 @@ import {
   unknownOf,
   withPostmaster,
 } from "./policy/health.ts";
+import { weighed } from "./policy/sources.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -16,7 +16,8 @@ import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
 import { Agenda } from "./agenda.ts";
 import { LatestMail } from "./latest.ts";
 import { SimulatedBacklog } from "./line.ts";
-import { dayOf, type Harm, type SuspiciousBurst, suspiciousBursts, weighed } from "./policy/evidence.ts";
+import { dayOf, type Harm } from "./policy/evidence.ts";
+import { type SuspiciousBurst, suspiciousBursts, weighed } from "./policy/sources.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
@@ -36,16 +37,19 @@ import { binomial, type Random, randomFor, randomOf } from "./random.ts";
 import { DEFAULT_RECEIVERS, SimulatedReceivers } from "./receivers.ts";
 import {
   BINS_PER_DAY,
+  BINS_PER_HOUR,
   binsAfter,
   type Scenario,
   type ScenarioEvent,
   type SimulatedSender,
+  type SourceShare,
   type Workload,
   workloadsOf,
 } from "./workload.ts";
 
 export const BIN_MINUTES = 1_440 / BINS_PER_DAY;
 const HOUR_MS = 3_600_000;
+const NOON = 12;
 const BIN_MS = DAY_MS / BINS_PER_DAY;
 /** A Monday. */
 export const FIRST_MS = Date.UTC(2026, 0, 5);
@@ -57,7 +61,8 @@ const SEVERITY: Record<Level, number> = { normal: 0, frozen: 1, probing: 2, shru
 /** Of a workspace that has grown: what it used of its cap. */
 const USED_SHARE = 0.5;
 const RETRY_SPREAD = 0.7;
-const NO_STREAM = -1;
+/** Complaints of an event are of no stream: the first one is this, the next is one less. */
+const FIRST_EVENT = -1;
 /** Whoever complains about everything does it from few accounts. */
 const FORGED = "strangers";
 
@@ -122,7 +127,7 @@ type World = {
   scenario: SimulatedSender;
   events: readonly ScenarioEvent[];
   workloads: Workload[];
-  providers: readonly (readonly [name: string, share: number])[];
+  providers: readonly SourceShare[];
   /** What becomes of mail, and when it is heard late: apart from each other and from the demand. */
   random: Random;
   reports: Random;
@@ -297,7 +302,9 @@ function worldOf(
       month: new SimulatedBacklog(),
     },
     arrived: { transactional: 0, automation: 0 },
-    latest: scenario.streams.some(({ source }) => source !== undefined) ? new LatestMail() : null,
+    latest: scenario.streams.some(({ source, sources }) => source !== undefined || sources)
+      ? new LatestMail()
+      : null,
     agenda: new Agenda(bins),
     seen: { volume: 0, bounced: 0, inboxed: 0, complained: 0 },
     badBegins: firstBadBin(scenario),
@@ -336,10 +343,11 @@ function beginDay(world: World, day: number): void {
   world.softShare = 0;
   world.deferredShare = 0;
   world.override = null;
-  for (const event of world.events) {
+  world.latest?.beginDay();
+  for (const [n, event] of world.events.entries()) {
     if (event.kind === "complaints") {
-      const noon = day * BINS_PER_DAY + BINS_PER_DAY / 2;
-      if (day === event.day) agenda.add(noon, "complaint", noon, NO_STREAM, noon, event.count);
+      const at = day * BINS_PER_DAY + Math.floor((event.at_hour ?? NOON) * BINS_PER_HOUR);
+      if (day === event.day) agenda.add(at, "complaint", at, FIRST_EVENT - n, at, event.count);
     } else if (day >= event.from_day && day < event.to_day) {
       if (event.kind === "evaluator_down") world.evaluatorDown = true;
       else if (event.kind === "blocked") world.blockedShare = Math.max(world.blockedShare, event.share);
@@ -472,7 +480,7 @@ function arriveBulk(world: World, bin: number, stream: number, count: number): v
 }
 
 function noteLatest({ latest, workloads }: World, stream: number, count: number): void {
-  latest?.note((workloads[stream] as Workload).source, count);
+  latest?.note((workloads[stream] as Workload).sources, count);
 }
 
 function leaveMonth({ ledger, allowance, lines }: World, bin: number): void {
@@ -539,7 +547,7 @@ function send(world: World, bin: number, stream: number, arrived: number, count:
 function answer(world: World, bin: number, stream: number, arrived: number, count: number): void {
   const { today, random, reports, run, seen, agenda } = world;
   const workload = world.workloads[stream] as Workload;
-  const { bounceAfter, complaintAfter, source, bulk } = workload;
+  const { bounceAfter, complaintAfter, sources, bulk } = workload;
   const blocked = binomial(random, count, world.blockedShare);
   const soft = world.softShare > 0 ? binomial(random, count - blocked, world.softShare) : 0;
   const bounced = binomial(random, count - blocked - soft, workload.bounce);
@@ -553,12 +561,15 @@ function answer(world: World, bin: number, stream: number, arrived: number, coun
   countAnswers(today, blocked, delivered, fblDelivered, atOnce);
   if (bulk) countAnswers(today.bulk, blocked, delivered, fblDelivered, atOnce);
   if (soft > 0) today.soft = (today.soft ?? 0) + soft;
-  for (const [name, share] of world.providers) sourceIn(today, name).fblDelivered += fblDelivered * share;
+  for (const [name, share] of complainingOf(world, workload))
+    sourceIn(today, name).fblDelivered += fblDelivered * share;
   seen.bounced += bounced;
   seen.inboxed += inboxed;
   seen.complained += inboxed * workload.complaint;
   if (bounceAfter === null) {
-    if (source !== null) sourceIn(today, source).bounced += bounced;
+    spread(reports, bounced, sources, (name, many) => {
+      sourceIn(today, name).bounced += many;
+    });
   } else
     for (let n = 0; n < bounced; n++)
       agenda.add(bin + binsAfter(bounceAfter, reports), "bounce", bin, stream, arrived, 1);
@@ -600,35 +611,48 @@ function hear(world: World, bin: number): void {
     if (kind === "complaint") {
       day.complained += count;
       if (isBulk) day.bulk.complained += count;
-      const source = stream === NO_STREAM ? forgedAt(world, sent) : providerOf(world);
-      if (source !== null) sourceIn(day, source).complained += count;
+      const shares = complainingOf(world, world.workloads[stream] ?? null, stream);
+      spread(world.reports, count, shares, (name, many) => {
+        sourceIn(day, name).complained += many;
+      });
       return;
     }
     for (const counts of isBulk ? [day, day.bulk] : [day]) {
       counts.bounced += count;
       counts.lateBounced = (counts.lateBounced ?? 0) + count;
     }
-    const { source } = world.workloads[stream] as Workload;
-    if (source !== null) sourceIn(day, source).bounced += count;
+    spread(world.reports, count, (world.workloads[stream] as Workload).sources, (name, many) => {
+      sourceIn(day, name).bounced += many;
+    });
   });
 }
 
-/** Where the complaints come from that no stream accounts for. */
-function forgedAt({ events }: World, bin: number): string | null {
-  const day = Math.floor(bin / BINS_PER_DAY);
-  for (const event of events)
-    if (event.kind === "complaints" && event.day === day) return event.source ?? FORGED;
-  return null;
+/** Where complaints come from: of an event its own source, of mail with sources those, of other mail the providers. */
+function complainingOf(
+  { events, providers }: World,
+  workload: Workload | null,
+  stream = 0,
+): readonly SourceShare[] {
+  if (workload) return workload.sources.length > 0 ? workload.sources : providers;
+  const event = events[FIRST_EVENT - stream];
+  return [[event?.kind === "complaints" ? (event.source ?? FORGED) : FORGED, 1]];
 }
 
-function providerOf({ providers, reports }: World): string | null {
-  if (providers.length === 0) return null;
-  let left = reports();
-  for (const [name, share] of providers) {
-    left -= share;
-    if (left < 0) return name;
+/** So many among the sources, each by its share; what is left has no known one. */
+function spread(
+  random: Random,
+  count: number,
+  sources: readonly SourceShare[],
+  visit: (name: string, many: number) => void,
+): void {
+  let [left, open] = [count, 1];
+  for (const [name, share] of sources) {
+    if (left === 0) return;
+    const many = share >= open ? left : binomial(random, left, share / open);
+    left -= many;
+    open -= share;
+    if (many > 0) visit(name, many);
   }
-  return null;
 }
 
 function sourceIn(day: SimulatedDay, name: string): SourceCounts {

@@ -14,8 +14,9 @@ import {
   valuesOf,
 } from "./measures.ts";
 import { checkPolicy } from "./policy/check.ts";
-import { type Measure, suspicion, weighed } from "./policy/evidence.ts";
+import { type Measure, suspicion } from "./policy/evidence.ts";
 import { PolicyFile } from "./policy/file.ts";
+import { weighed } from "./policy/sources.ts";
 import { type Policy, policyVersion, watchOf } from "./policy.ts";
 import { DEFAULT_RECEIVERS, ReceiverFile } from "./receivers.ts";
 import { simulateSeeds } from "./seeds.ts";

@@ -2,8 +2,9 @@
 
 import { DAY_MS } from "../clock.ts";
 import type { Plan } from "../rules/plans.ts";
-import { dayOf, dayPlus, percent, suspicion, suspiciousBursts, weighed } from "./policy/evidence.ts";
+import { dayOf, dayPlus, percent, suspicion } from "./policy/evidence.ts";
 import { unknownOf, withPostmaster } from "./policy/health.ts";
+import { suspiciousBursts, weighed } from "./policy/sources.ts";
 import {
   type CapState,
   cleanDaysNeeded,

@@ -98,6 +98,11 @@ const Stream = Type.Object(
         description: "The source it counts as: a form open to all.",
       }),
     ),
+    sources: Type.Optional(
+      Type.Record(Type.String({ maxLength: 60 }), rate("Of its mail."), {
+        description: "The domains it goes to; the rest of it goes to very many.",
+      }),
+    ),
   },
   strict,
 );
@@ -124,7 +129,8 @@ const Event = Type.Union([
   Type.Object(
     {
       kind: Type.Literal("complaints"),
-      day: day("At its noon."),
+      day: day("At its noon, unless `at_hour` says when."),
+      at_hour: Type.Optional(Type.Number({ minimum: 0, exclusiveMaximum: 24 })),
       count: Type.Integer({ minimum: 1, maximum: 1e6, description: "So many at once." }),
       source: Type.Optional(
         Type.String({ minLength: 1, maxLength: 60, description: "The provider that all of them come from." }),
@@ -226,6 +232,8 @@ export function checkScenario(json: unknown): Scenario {
   return scenario;
 }
 
+export type SourceShare = readonly [name: string, share: number];
+
 /** A stream with every default in place, for one workspace of the many that a scenario stands for. */
 export type Workload = {
   bulk: boolean;
@@ -235,7 +243,8 @@ export type Workload = {
   complaint: number;
   complaintAfter: Delay;
   fblShare: number;
-  source: string | null;
+  /** The share of each known source in its mail. */
+  sources: readonly SourceShare[];
   /** Sets what follows to a day with this cap; `weekday` 0 is Monday. */
   begin(day: number, weekday: number, capDay: number): void;
   /** Of that day, what has no room under the cap and stays with another sender; null: all of it comes here. */
@@ -302,7 +311,7 @@ function workloadOf(
     complaint: Math.min(1, stream.complaint * illness),
     complaintAfter: stream.complaint_after ?? COMPLAINT_AFTER,
     fblShare: stream.fbl_share ?? FBL_SHARE,
-    source: stream.source ?? null,
+    sources: stream.source === undefined ? Object.entries(stream.sources ?? {}) : [[stream.source, 1]],
     begin(day, weekday, capDay) {
       active = day >= from_day && day < to_day;
       random = randomOn(day);

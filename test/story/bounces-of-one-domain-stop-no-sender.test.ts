@@ -41,7 +41,7 @@ test("sixty bounces of one domain freeze nothing, and are shown", async () => {
 
 test("as many bounces of all domains pause", async () => {
   const ws = await api.workspace("pro");
-  await lives(ws, { good: 140, forged: 60, domains: Array.from({ length: 12 }, (_, n) => `d${n}.test`) });
+  await lives(ws, { good: 140, forged: 60, domains: Array.from({ length: 30 }, (_, n) => `d${n}.test`) });
   await judge();
   expect(await levelOf(ws)).toBe("paused");
 });

@@ -200,6 +200,49 @@ describe("harm", () => {
     expect(run(caps, [{ ...forged, sources: of({ attempted: 1_500 }) }]).state.level).toBe("paused");
   });
 
+  test("ten sources prove no more than one, whether new or known", () => {
+    const of = (usual: number | undefined) =>
+      Array.from({ length: 10 }, (_, n) => ({
+        ...{ name: `d${n}.test`, attempted: 35, bounced: 30, complained: 0, fblDelivered: 0 },
+        ...(usual !== undefined && { usual }),
+      }));
+    const forged = {
+      ...counts(today, { delivered: 1_790, bounced: 310 }),
+      newSources: { usual: 0, latest: 0.17 },
+    };
+    const caps = settled({ capDay: 5_000 });
+    for (const usual of [undefined, 0, 0.01])
+      expect(run(caps, [{ ...forged, sources: of(usual) }]).state.level).toBe("normal");
+    const shares = Array.from({ length: 60 }, (_, n) => ({
+      ...{ name: `d${n}.test`, attempted: 35, bounced: 5, complained: 0, fblDelivered: 0, usual: 0.0166 },
+    }));
+    expect(run(caps, [{ ...forged, sources: shares }]).state.level).toBe("paused");
+  });
+
+  test("new sources with most of the mail, or on a day of twice the usual mail, count in full", () => {
+    const before = counts(dayPlus(today, -1), { delivered: 1_800 });
+    const level = (latest: number, delivered: number) => {
+      const bad = counts(today, { delivered, bounced: 300 });
+      const attempted = latest * (before.attempted + bad.attempted);
+      const source = { name: "list.test", attempted, bounced: 300, complained: 0, fblDelivered: 0, usual: 0 };
+      const days = [before, { ...bad, sources: [source], newSources: { usual: 0.05, latest } }];
+      return run(settled({ capDay: 9_000 }), days).state.level;
+    };
+    expect(level(0.2, 1_700)).toBe("normal");
+    expect(level(0.6, 1_700)).toBe("paused");
+    expect(level(0.2, 3_400)).not.toBe("normal");
+  });
+
+  test("complaints after midnight are judged against the mail of a usual day", () => {
+    const week = Array.from({ length: 7 }, (_, n) =>
+      counts(dayPlus(today, n - 7), { delivered: 1_800, fblDelivered: 630 }),
+    );
+    const night = (complained: number) => counts(today, { delivered: 60, fblDelivered: 20, complained });
+    const caps = settled({ capDay: 5_000 });
+    expect(run(caps, [...week, night(5)]).state.level).toBe("normal");
+    expect(run(caps, [...week, night(14)]).state.level).not.toBe("normal");
+  });
+
   test("bounces of a list sent long ago, on a day without mail, prove no rate", () => {
     expect(
       run(settled(), [counts(today, { bounced: 40, lateBounced: 40, attempted: 0, used: 0 })]).state.level,

@@ -119,88 +119,6 @@ export function isDoubted(policy: Policy, watch: Watch, days: readonly DayCounts
   );
 }
 
-/**
- * The counts with each source as heavy as it deserves. Strangers can cause bounces and complaints: they sign up addresses
- * that do not exist, or sign up and complain. They act over few sources, and a sender is not judged by one source: of its
- * events no more count than the rest of the mail has, and a few; unless most of the mail is of that source. Bounces are
- * weighed where they are doubted.
- */
-export function weighed(
-  policy: Policy,
-  watch: Watch,
-  days: readonly DayCounts[],
-  now: number,
-): readonly DayCounts[] {
-  if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
-  const weighsBounces = isDoubted(policy, watch, days, now);
-  const bursts = suspiciousBursts(policy, days);
-  return days.map((counts) => {
-    const here = bursts.filter(({ day }) => day === counts.day);
-    const excessOf = (measure: Measure) =>
-      here.reduce((sum, one) => sum + (one.measure === measure ? one.events - one.counted : 0), 0);
-    const excess = { bounced: weighsBounces ? excessOf("bounce") : 0, complained: excessOf("complaint") };
-    const { bulk } = counts;
-    return {
-      ...counts,
-      ...without(counts, excess),
-      ...(bulk && { bulk: { ...bulk, ...without(bulk, excess) } }),
-    };
-  });
-}
-
-type Events = Pick<DayCounts, "bounced" | "complained">;
-
-/** Nobody says in which stream the excess was: it counts in none. */
-function without({ bounced, complained }: Events, excess: Events): Events {
-  return {
-    bounced: Math.max(0, bounced - excess.bounced),
-    complained: Math.max(0, complained - excess.complained),
-  };
-}
-
-/** Events of one source, more than count. */
-export type SuspiciousBurst = {
-  day: string;
-  source: string;
-  measure: Measure;
-  events: number;
-  counted: number;
-};
-
-export function suspiciousBursts(
-  { evidence, window_days }: Policy,
-  days: readonly DayCounts[],
-): SuspiciousBurst[] {
-  const lately = days.slice(-window_days);
-  return days.flatMap(({ day, bounced, complained, sources = [] }) =>
-    (["bounce", "complaint"] as const).flatMap((measure): SuspiciousBurst[] => {
-      const [event, mail] =
-        measure === "bounce"
-          ? (["bounced", "attempted"] as const)
-          : (["complained", "fblDelivered"] as const);
-      const total = measure === "bounce" ? bounced : complained;
-      const loudest = sources.reduce<(typeof sources)[number] | null>(
-        (most, one) => (most === null || one[event] > most[event] ? one : most),
-        null,
-      );
-      if (!loudest) return [];
-      const ofSource = sum(
-        lately,
-        ({ sources = [] }) => sources.find(({ name }) => name === loudest.name)?.[mail] ?? 0,
-      );
-      if (ofSource * 2 > sum(lately, (counts) => counts[mail])) return [];
-      // complaints that were taken back later still count with their source
-      const events = Math.min(loudest[event], total);
-      const counted = Math.min(events, total - events + evidence.source_events);
-      return counted === events ? [] : [{ day, source: loudest.name, measure, events, counted }];
-    }),
-  );
-}
-
-function sum<T>(of: readonly T[], value: (one: T) => number): number {
-  return of.reduce((total, one) => total + value(one), 0);
-}
-
 /** None that was refused for the sender's sake. */
 function triedOf({ attempted, blocked }: BulkCounts): number {
   return attempted - blocked;
@@ -284,6 +202,7 @@ function eachWindow(
   const judgedOn = watch.judged?.day;
   const today = Math.floor(now / DAY_MS);
   const isYoung = today - dayNumber(since) < COUNTED_DAYS_MAX;
+  const heardADay = usuallyHeard(policy, days, today, ofBulk);
   const errorOfDay = (watch.error * WINDOWS_OF_DAYS_SHARE) / DAYS_OF_BUDGET;
   const errorOfHour = (watch.error * WINDOWS_OF_HOURS_SHARE) / (DAYS_OF_BUDGET * 24);
   let mark = hours.length - 1;
@@ -325,9 +244,32 @@ function eachWindow(
     const error = isLong ? watch.error * LONG_WINDOW_SHARE : errorOfDay;
     const of = trials(tried, answered);
     if (bounced > of * limits.bounce) visit("bounce", bounced, of, error, number * DAY_MS);
-    if (complained > fblDelivered * limits.complaint)
-      visit("complaint", complained, fblDelivered, error, number * DAY_MS);
+    const heard = Math.max(fblDelivered, heardADay);
+    if (complained > heard * limits.complaint) visit("complaint", complained, heard, error, number * DAY_MS);
   }
+}
+
+/**
+ * What a day brings to domains that report complaints. Complaints are about mail of the hours before, so that those of a
+ * night are not judged against the little that has gone since midnight.
+ */
+function usuallyHeard(
+  { window_days }: Policy,
+  days: readonly DayCounts[],
+  today: number,
+  ofBulk: boolean,
+): number {
+  let [heard, daysWithMail] = [0, 0];
+  for (let n = days.length - 1; n >= 0; n--) {
+    const counts = days[n] as DayCounts;
+    const ago = today - dayNumberAt(n, counts.day);
+    if (ago > window_days) break;
+    const { fblDelivered } = ofBulk ? (counts.bulk ?? NO_MAIL) : counts;
+    if (ago < 1 || fblDelivered === 0) continue;
+    heard += fblDelivered;
+    daysWithMail++;
+  }
+  return daysWithMail === 0 ? 0 : Math.round(heard / daysWithMail);
 }
 
 /** Of the stream `bulk` only what pauses; nothing less or more follows from it. */

@@ -118,7 +118,7 @@ export const PolicyFile = Type.Object(
         source_events: count(
           0,
           1e6,
-          "Bounces, or complaints, a day of one source that count whatever the others have. More count only as far as the rest of the mail has as many, unless most mail goes to that source: strangers cannot stop a sender from one place.",
+          "Bounces, or complaints, a day of a group of sources that count whatever the others have. More count only as far as the rest of the mail has as many for its share, unless most mail goes to the group: strangers cannot stop a sender from a few places.",
         ),
       },
       { ...strict, description: "What it takes to prove harm." },

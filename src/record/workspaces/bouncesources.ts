@@ -14,8 +14,20 @@ const LATEST_DAYS = 7;
 
 /** Bounces of one domain, of mail that was first tried on a day. */
 export type BounceSource = { day: string; name: string; bounced: number };
-/** `shares`: of the latest mail, by the domain of the first recipient. */
-export type BounceSources = { bounces: BounceSource[]; shares: ReadonlyMap<string, number> };
+/** Of mail, by the domain of the first recipient. */
+export type SourceShares = ReadonlyMap<string, number>;
+/** Of the latest mail before a day, and how much goes to domains that are not in it, then and of late. */
+export type UsualSources = { shares: SourceShares; newSources: { usual: number; latest: number } };
+/**
+ * `latest`: of the latest mail. What is usual stays what it was when the day began: `today`, and for all days before it
+ * `earlier`, which was that of yesterday. null: there was no mail.
+ */
+export type BounceSources = {
+  bounces: BounceSource[];
+  latest: SourceShares;
+  today: UsualSources | null;
+  earlier: UsualSources | null;
+};
 
 /** Of one workspace, of the last days. */
 export async function bounceSources(
@@ -33,18 +45,53 @@ export async function bounceSources(
     where workspace_id = ${workspaceId} and id >= ${floorId(since * DAY_MS)} and reason = 'bounce'
       and counted_day >= ${since} and undone_at is null and identity is not null
     group by 1, 2 order by 1, 2`;
-  if (bounces.length === 0) return { bounces, shares: new Map() };
-  const latest = await sql<{ first: string | null }[]>`
+  if (bounces.length === 0) return { bounces, latest: new Map(), today: null, earlier: null };
+  const midnight = Math.floor(now / DAY_MS) * DAY_MS;
+  const [latest, beforeToday, beforeYesterday] = await Promise.all([
+    latestDomains(sql, workspaceId, now, null),
+    latestDomains(sql, workspaceId, midnight, floorId(midnight)),
+    latestDomains(sql, workspaceId, midnight - DAY_MS, floorId(midnight - DAY_MS)),
+  ]);
+  return {
+    bounces,
+    latest: sharesOf(latest),
+    today: usualIn(beforeToday, latest),
+    earlier: usualIn(beforeYesterday, latest),
+  };
+}
+
+/** Of the latest mail at a time, with ids below one. */
+async function latestDomains(
+  sql: Sql | Tx,
+  workspaceId: string,
+  at: number,
+  below: string | null,
+): Promise<string[]> {
+  const rows = await sql<{ first: string | null }[]>`
     select head -> 'to' ->> 0 as first from email
-    where workspace_id = ${workspaceId} and id >= ${floorId(now - LATEST_DAYS * DAY_MS)}
+    where workspace_id = ${workspaceId} and id >= ${floorId(at - LATEST_DAYS * DAY_MS)}
+      ${below === null ? sql`` : sql`and id < ${below}`}
     order by id desc limit ${LATEST_MAX}`;
-  return { bounces, shares: sharesOf(latest.map(({ first }) => domainOf(first ?? ""))) };
+  return rows.map(({ first }) => domainOf(first ?? ""));
 }
 
 function sharesOf(names: readonly string[]): Map<string, number> {
-  const shares = new Map<string, number>();
-  for (const name of names) shares.set(name, (shares.get(name) ?? 0) + 1 / names.length);
-  return shares;
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const [name, count] of counts) counts.set(name, count / names.length);
+  return counts;
+}
+
+/**
+ * How much mail usually goes to a domain that has had none: the share of domains that had one e-mail, as Good and Turing
+ * estimate it.
+ */
+function usualIn(before: readonly string[], latest: readonly string[]): UsualSources | null {
+  if (before.length === 0 || latest.length === 0) return null;
+  const shares = sharesOf(before);
+  const once = [...shares.values()].filter((share) => Math.round(share * before.length) === 1).length;
+  const isNew = latest.filter((name) => !shares.has(name)).length;
+  return { shares, newSources: { usual: once / before.length, latest: isNew / latest.length } };
 }
 
 function domainOf(text: string): string {

@@ -61,6 +61,8 @@ export type DayCounts = {
   bulk?: BulkCounts;
   /** What came of single sources, where that is known: strangers act over few of them. */
   sources?: readonly SourceCounts[];
+  /** The shares of mail to sources without any mail before the day: as is usual, and of late. Left out: not known. */
+  newSources?: { usual: number; latest: number };
   /** What providers say of the day on their pages for senders, as an operator imported it. */
   postmaster?: readonly PostmasterDay[];
 };
@@ -84,9 +86,9 @@ export type PostmasterReputation = "high" | "medium" | "low" | "bad";
 
 /**
  * A source is where events come from that somebody else may cause: the domain of a receiver. What was attempted is the
- * share that the source has in the latest mail.
+ * share that the source has in the latest mail; `usual` its share of the mail before the day, left out without such mail.
  */
-export type SourceCounts = { name: string } & Pick<
+export type SourceCounts = { name: string; usual?: number } & Pick<
   DayCounts,
   "attempted" | "bounced" | "complained" | "fblDelivered"
 >;

@@ -1,0 +1,253 @@
+/**
+ * How much the bounces and complaints of single sources prove. Strangers can cause both: they type addresses that do not
+ * exist into a form, or sign up and complain. What gives them away is that their mail is of few sources, or of sources to
+ * which the sender has not written before: a bad list bounces wherever it goes.
+ *
+ * Promises: no group of sources counts for more than its share of the sender's usual mail, and `source_events` of a day;
+ * a group is one source, or the loudest few together, or all that are new. The rest of the mail decides, so a workspace
+ * is held back when the rest is bad too. A group with over half of the mail is no exception to the rest, and counts in full.
+ */
+
+import type { DayCounts, SourceCounts } from "../../record/workspaces/caps.ts";
+import { isDoubted, type Measure, type Watch } from "./evidence.ts";
+import type { Policy } from "./file.ts";
+
+/** So many together are few: an attack over more has to look like a list. */
+const FEW_SOURCES = 10;
+/** Both the rest and the group are samples: by so many standard deviations they may differ. */
+const NOISE_WIDTHS = 2.5;
+/** A group with more of the usual mail is the mail: what is left could not decide. */
+const USUAL_SHARE_MAX = 0.75;
+/** A group that comes on top of the usual mail is most of the mail beyond this share. */
+const ADDED_SHARE_MAX = 0.5;
+const NAMES_SHOWN = 3;
+const MEASURES = ["bounce", "complaint"] as const;
+const MAIL = { bounce: "attempted", complaint: "fblDelivered" } as const;
+
+/** Events of a group of sources, of which more came than count. */
+export type SuspiciousBurst = {
+  day: string;
+  /** The sources, the loudest first; of many only the first few. */
+  source: string;
+  measure: Measure;
+  events: number;
+  counted: number;
+};
+
+/** The counts with each source as heavy as it deserves. Bounces are weighed where they are doubted. */
+export function weighed(
+  policy: Policy,
+  watch: Watch,
+  days: readonly DayCounts[],
+  now: number,
+): readonly DayCounts[] {
+  if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
+  const bursts = suspiciousBursts(policy, days);
+  if (bursts.length === 0) return days;
+  const weighsBounces = isDoubted(policy, watch, days, now);
+  return days.map((counts) => {
+    const here = bursts.filter(({ day }) => day === counts.day);
+    if (here.length === 0) return counts;
+    const excessOf = (measure: Measure) =>
+      here.reduce((sum, one) => sum + (one.measure === measure ? one.events - one.counted : 0), 0);
+    const excess = { bounced: weighsBounces ? excessOf("bounce") : 0, complained: excessOf("complaint") };
+    const { bulk } = counts;
+    return {
+      ...counts,
+      ...without(counts, excess),
+      ...(bulk && { bulk: { ...bulk, ...without(bulk, excess) } }),
+    };
+  });
+}
+
+type Events = Pick<DayCounts, "bounced" | "complained">;
+
+/** Nobody says in which stream the excess was: it counts in none. */
+function without({ bounced, complained }: Events, excess: Events): Events {
+  return {
+    bounced: Math.max(0, bounced - excess.bounced),
+    complained: Math.max(0, complained - excess.complained),
+  };
+}
+
+/** At most one a day and measure. */
+export function suspiciousBursts(policy: Policy, days: readonly DayCounts[]): SuspiciousBurst[] {
+  const found: SuspiciousBurst[] = [];
+  for (const measure of MEASURES) {
+    const groupsOf = groupsIn(measure, policy, days);
+    for (let n = 0; n < days.length; n++) {
+      const counts = days[n] as DayCounts;
+      const total = measure === "bounce" ? counts.bounced : counts.complained;
+      if (!counts.sources || total <= policy.evidence.source_events) continue;
+      if (isMoreThanUsual(days, n, policy.window_days, MAIL[measure])) continue;
+      const burst = burstOf(policy, measure, counts, total, groupsOf(counts));
+      if (burst) found.push(burst);
+    }
+  }
+  return found.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : 0));
+}
+
+/** Most mail of the day comes on top of that of the days before: strangers do not send so much. */
+function isMoreThanUsual(
+  days: readonly DayCounts[],
+  place: number,
+  windowDays: number,
+  mail: "attempted" | "fblDelivered",
+): boolean {
+  let [before, daysWithMail] = [0, 0];
+  for (let n = Math.max(0, place - windowDays); n < place; n++) {
+    const count = (days[n] as DayCounts)[mail];
+    before += count;
+    if (count > 0) daysWithMail++;
+  }
+  const count = (days[place] as DayCounts)[mail];
+  return daysWithMail > 0 && count - before / daysWithMail > ADDED_SHARE_MAX * count;
+}
+
+/** Sources that are judged together. `usual` is their share of the mail before the day, `latest` of late. */
+type Group = {
+  names: readonly string[];
+  events: number;
+  usual: number;
+  latest: number;
+  isKnown: boolean;
+};
+
+/** Looks for what lets fewest events count: one group, or the loudest together. */
+function burstOf(
+  { evidence }: Policy,
+  measure: Measure,
+  counts: DayCounts,
+  total: number,
+  groups: readonly Group[],
+): SuspiciousBurst | null {
+  const mostWith = (events: number, usual: number): number => {
+    const others = Math.max(0, total - events);
+    return others + fairShare(usual, others) + evidence.source_events;
+  };
+  let least = total;
+  let loudest: readonly Group[] = [];
+  const few: Group[] = [];
+  let [events, usual, latest] = [0, 0, 0];
+  for (const group of groups) {
+    const alone = isMinor(group.usual, group.latest, group.isKnown)
+      ? mostWith(group.events, group.usual)
+      : total;
+    if (alone < least) {
+      least = alone;
+      loudest = [group];
+    }
+    if (few.length >= FEW_SOURCES || !isMinor(usual + group.usual, latest + group.latest, group.isKnown))
+      continue;
+    few.push(group);
+    events += group.events;
+    usual += group.usual;
+    latest += group.latest;
+    const joined = mostWith(events, usual);
+    if (joined < least) {
+      least = joined;
+      loudest = few.slice();
+    }
+  }
+  if (least >= total) return null;
+  // complaints that were taken back later still count with their source
+  const came = Math.min(sum(loudest, eventsOf), total);
+  const counted = Math.max(0, Math.floor(least - (total - came)));
+  const source = wording(loudest.flatMap(({ names }) => names));
+  return counted >= came ? null : { day: counts.day, source, measure, events: came, counted };
+}
+
+/** The events of sources with this share of the mail, if they are like the others. */
+function fairShare(usual: number, others: number): number {
+  const mean = (usual / (1 - usual)) * others;
+  return mean + NOISE_WIDTHS * Math.sqrt(mean / (1 - usual));
+}
+
+/** Where nobody knows what is usual, most of the latest mail may be what is. */
+function isMinor(usual: number, latest: number, isKnown: boolean): boolean {
+  if (!isKnown) return latest <= ADDED_SHARE_MAX;
+  return usual <= USUAL_SHARE_MAX && latest - usual <= ADDED_SHARE_MAX * (1 - usual);
+}
+
+function wording(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES_SHOWN).join(", ");
+  const others = names.length - NAMES_SHOWN;
+  return others > 0 ? `${shown} and ${others} ${others === 1 ? "other" : "others"}` : shown;
+}
+
+/** The groups of a day, the loudest for their share first. */
+function groupsIn(
+  measure: Measure,
+  { window_days }: Policy,
+  days: readonly DayCounts[],
+): (counts: DayCounts) => Group[] {
+  const event = measure === "bounce" ? "bounced" : "complained";
+  const mail = MAIL[measure];
+  const lately = days.slice(-window_days);
+  const ofAll = lately.reduce((sum, counts) => sum + counts[mail], 0);
+  const latest = new Map<string, number>();
+  for (const { sources = [] } of lately)
+    for (const one of sources)
+      if (one[mail] > 0) latest.set(one.name, (latest.get(one.name) ?? 0) + one[mail] / ofAll);
+  // of complaints each day knows what was delivered, so that what is usual follows from the days before
+  const before = new Map<string, number>();
+  let [allBefore, added] = [0, 0];
+  const usualOf = (counts: DayCounts, { name, usual }: SourceCounts): number | undefined => {
+    if (measure === "bounce") return usual;
+    for (; added < days.length && (days[added] as DayCounts).day < counts.day; added++) {
+      const day = days[added] as DayCounts;
+      allBefore += day.fblDelivered;
+      for (const one of day.sources ?? [])
+        before.set(one.name, (before.get(one.name) ?? 0) + one.fblDelivered);
+    }
+    return allBefore === 0 ? undefined : (before.get(name) ?? 0) / allBefore;
+  };
+  return (counts) => {
+    const known: Group[] = [];
+    const strange: Group[] = [];
+    for (const one of counts.sources ?? []) {
+      if (one[event] <= 0) continue;
+      const usual = usualOf(counts, one);
+      const share = latest.get(one.name) ?? 0;
+      const group: Group = {
+        names: [one.name],
+        events: one[event],
+        usual: usual ?? share,
+        latest: share,
+        isKnown: usual !== undefined,
+      };
+      if (usual === 0) strange.push(group);
+      else known.push(group);
+    }
+    const ofNew = measure === "bounce" ? counts.newSources : undefined;
+    return [...known, ...together(strange, ofNew)].sort(byLoudness);
+  };
+}
+
+/** All new sources as one, unless most of the mail goes to new ones anyway: then the loudest of them are few among many. */
+function together(strange: readonly Group[], ofNew: DayCounts["newSources"]): readonly Group[] {
+  if (strange.length === 0) return [];
+  const inOrder = [...strange].sort(byLoudness);
+  const usual = ofNew?.usual ?? 0;
+  const latest = Math.max(
+    ofNew?.latest ?? 0,
+    sum(strange, (one) => one.latest),
+  );
+  if (!isMinor(usual, latest, true)) return strange;
+  const names = inOrder.flatMap((one) => one.names);
+  return [{ names, events: sum(strange, eventsOf), usual, latest, isKnown: true }];
+}
+
+function eventsOf({ events }: Group): number {
+  return events;
+}
+
+function sum(groups: readonly Group[], value: (one: Group) => number): number {
+  let total = 0;
+  for (const one of groups) total += value(one);
+  return total;
+}
+
+function byLoudness(a: Group, b: Group): number {
+  return b.events * a.usual - a.events * b.usual || b.events - a.events;
+}
