@@ -23,14 +23,18 @@ export function tables(options: TablesOptions): void {
   say(options, { summary: summaryOf(tables), ...tables }, inWords(tables));
 }
 
-function summaryOf({ days, rates }: PowerTables): string {
+export function summaryOf({ days, rates }: PowerTables): string {
   const healthy = rates.filter(({ multiple }) => multiple < 1);
   const worst = healthy.reduce((most, one) => (one.heldPer1000 > most.heldPer1000 ? one : most));
   const caught = rates.filter(({ measure, multiple }) => measure === "bounce" && multiple === 2);
-  const said = caught.map(
-    ({ perDay, sentBeforeStep }) => `${sayCount(sentBeforeStep ?? 0)} at ${sayCount(perDay)} a day`,
-  );
-  return `Of 1,000 healthy senders at most ${sayCount(worst.heldPer1000)} (up to ${sayCount(worst.heldHigh)} with 95% confidence) are held back in ${days} days; a list with twice the limit of bounces sends ${said.join(", ")} before the first step.`;
+  const said = caught.map((power) => `${beforeStep(power)} at ${sayCount(power.perDay)} a day`);
+  return `Of 1,000 healthy senders at most ${sayCount(worst.heldPer1000)} (up to ${sayCount(worst.heldHigh)} with 95% confidence) are held back in ${days} days; of a list with twice the limit of bounces, before the first step: ${said.join(", ")}.`;
+}
+
+function beforeStep({ sentBeforeStep, heldPer1000 }: Power): string {
+  return sentBeforeStep === null
+    ? `all of it, since only ${sayCount(heldPer1000 / 10)}% are caught,`
+    : `${sayCount(sentBeforeStep)} e-mails`;
 }
 
 function inWords(tables: PowerTables): string {

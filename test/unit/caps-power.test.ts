@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { alternativesTo, logEvidence, lowerBound } from "../../src/capacity/policy/evalue.ts";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { powerAt } from "../../src/capacity/power.ts";
+import { summaryOf } from "../../src/cli/capstables.ts";
 
 test("at most 1% of healthy senders just below the limit are held back in 60 days", {
   timeout: 120_000,
@@ -17,6 +18,17 @@ test("a list with twice the limit, or more, is stopped before what a test of 99%
     powerAt(DEFAULT_POLICY, "bounce", perDay, multiple, 41).sentBeforeStep ?? Number.POSITIVE_INFINITY;
   expect(sent(1_500, 2)).toBeLessThan(490);
   expect(sent(1_500, 6.6)).toBeLessThan(69);
+});
+
+test("what nobody catches is said to go out whole, not to send nothing", () => {
+  const power = (multiple: number, sentBeforeStep: number | null) => ({
+    ...{ measure: "bounce" as const, perDay: 200, rate: 0.1, multiple, runs: 10 },
+    ...{ heldPer1000: 300, heldLow: 100, heldHigh: 600, sentBeforeStep },
+  });
+  const said = (sent: number | null) =>
+    summaryOf({ days: 60, rates: [power(0.9, null), power(2, sent)], trade: [] });
+  expect(said(null)).toContain("before the first step: all of it, since only 30% are caught, at 200 a day.");
+  expect(said(312)).toContain("before the first step: 312 e-mails at 200 a day.");
 });
 
 test("an e-value grows with events, and its lower bound is where it is just enough", () => {
