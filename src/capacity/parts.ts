@@ -10,10 +10,11 @@
 import { DAY_MS } from "../clock.ts";
 import type { Plan } from "../rules/plans.ts";
 import { isDefined, type StreamDefinitions, type StreamShares } from "../rules/stream.ts";
-import { findHarm, type Harm, percent } from "./policy/evidence.ts";
+import { dayOf, dayPlus, findHarm, type Harm, percent } from "./policy/evidence.ts";
 import {
   type CapState,
   COUNTED_DAYS_MAX,
+  cleanDaysNeeded,
   type DayCounts,
   effective,
   evaluate,
@@ -135,6 +136,37 @@ export function limitsOf(states: PartStates, { policy }: Pick<PartContext, "poli
     const perDay = state.level === "probing" ? state.probe : policy.recovery.probe;
     return [{ ...part, perDay, reason: wording(part, state, policy) }];
   });
+}
+
+export type HeldPart = StreamPart & {
+  says: string;
+  /** When it was held back. */
+  since: number | null;
+  /** What ends that. */
+  next: string;
+};
+
+/** What is held back, for people. */
+export function heldParts(states: PartStates, context: PartContext, override: Override | null): HeldPart[] {
+  const { policy, now } = context;
+  const shares = sharesOf(states, context, override);
+  const limited = new Set(limitsOf(states, context).map(nameOf));
+  return Object.entries(states).flatMap(([name, state]) => {
+    if (!Object.hasOwn(shares, name) && !limited.has(name)) return [];
+    const part = partOf(name);
+    const since = state.pausedAt.at(-1) ?? null;
+    return [
+      { ...part, says: wording(part, state, policy), since, next: nextStep(policy, state, dayOf(now)) },
+    ];
+  });
+}
+
+function nextStep(policy: Policy, state: CapState, today: string): string {
+  const { probe, probe_growth } = policy.recovery;
+  if (state.level === "probing")
+    return `After each healthy day with mail its probe is ${probe_growth} times as wide.`;
+  const missing = Math.max(1, cleanDaysNeeded(policy, state, today) - state.cleanDays);
+  return `After ${missing} more clean ${missing === 1 ? "day" : "days"}, at the earliest on ${dayPlus(today, missing)}, it is probed with ${probe} a day.`;
 }
 
 /** Of a part only the level matters: its cap is that of the workspace. */

@@ -2,6 +2,7 @@
 
 import { DAY_MS } from "../clock.ts";
 import type { Plan } from "../rules/plans.ts";
+import { type HeldPart, heldParts } from "./parts.ts";
 import { dayOf, dayPlus, percent, suspicion } from "./policy/evidence.ts";
 import { unknownOf, withPostmaster } from "./policy/health.ts";
 import { suspiciousBursts, weighed } from "./policy/sources.ts";
@@ -28,6 +29,8 @@ export type CapFacts = {
   now: number;
   used: { day: number; hour: number };
   waiting: { transactional: number; automation: number };
+  /** By stream, of those with a name of their own. */
+  waitingIn: Readonly<Record<string, number>>;
   quota: { monthLeft: number; dayLeft: number | null };
   /** The newest change on record. */
   lastChange: { at: Date; reason: string; by: string } | null;
@@ -45,11 +48,17 @@ export type CapAnswer = {
 export function whyCap(facts: CapFacts): CapAnswer {
   const { policy, plan, state, override, now } = facts;
   const caps = effective(policy, plan, state, override, now);
+  const held = heldParts(state.parts ?? {}, { policy, plan, capDay: caps.day, now }, override);
   return {
     cap: { day: caps.day, hour: caps.hour, level: state.level },
-    is: whatIs(facts, caps),
+    is: [...whatIs(facts, caps), ...held.map((part) => heldWords(part, facts))],
     why: reasons(facts),
-    changes: [...levelChanges(facts), ...growthChanges(facts, caps.day), ...harmChanges(facts)],
+    changes: [
+      ...levelChanges(facts),
+      ...held.map(({ says, next }) => `${says} ${next}`),
+      ...growthChanges(facts, caps.day),
+      ...harmChanges(facts),
+    ],
   };
 }
 
@@ -72,6 +81,12 @@ function whatIs(
   ];
 }
 
+function heldWords({ stream, provider, says, since }: HeldPart, { waitingIn }: CapFacts): string {
+  const waits = provider === "" ? (waitingIn[stream] ?? 0) : 0;
+  const about = `${says}${since === null ? "" : ` Held back at ${timeOf(since)}.`}`;
+  return waits === 0 ? about : `${about} ${waits} e-mails wait in it.`;
+}
+
 function reasons({
   state,
   override,
@@ -84,7 +99,7 @@ function reasons({
   now,
 }: CapFacts): string[] {
   const version = policyVersion === 0 ? "the built-in policy" : `version ${policyVersion} of the policy`;
-  const unknown = unknownOf(policy, days, dayPlus(dayOf(now), -1), heard);
+  const unknown = unknownOf(policy, days, dayOf(now), heard);
   return [
     `It is decided by ${version}; the level is ${state.level}.`,
     ...(lastChange === null

@@ -5,6 +5,7 @@ import { fitCounts } from "../capacity/fit.ts";
 import { forecast, type QuotaAhead } from "../capacity/forecast.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
+import { heldParts } from "../capacity/parts.ts";
 import { dayOf } from "../capacity/policy/evidence.ts";
 import { unknownOf } from "../capacity/policy/health.ts";
 import { suspiciousBursts } from "../capacity/policy/sources.ts";
@@ -69,6 +70,8 @@ export async function show(context: Context, options: CapsOf) {
     `The cap is ${sayCount(allowance.capDay)} recipients a day and ${sayCount(allowance.capHour)} an hour; ${sayCount(used.day)} of the day and ${sayCount(used.hour)} of the hour are used.`,
     `The level is ${state.level}${caps.bulkPaused ? ": only transactional mail goes" : ""}, and ${waits === 0 ? "nothing waits" : `${sayCount(waits)} ${waits === 1 ? "e-mail waits" : "e-mails wait"}`}.`,
   ];
+  const about = { policy, plan: row.plan, capDay: caps.day, now };
+  const held = heldParts(state.parts ?? {}, about, override);
   const value = {
     summary,
     level: state.level,
@@ -81,6 +84,7 @@ export async function show(context: Context, options: CapsOf) {
     hears_reports: hearsReports,
     unknown,
     suspicious,
+    held,
   };
   const lines = [
     ...summary,
@@ -93,6 +97,7 @@ export async function show(context: Context, options: CapsOf) {
       ["", "used", "cap", "as grown"],
     ),
     `level: ${state.level}${caps.bulkPaused ? "; only transactional mail is sent" : ""}`,
+    ...held.map(({ says }) => `held back: ${says}`),
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
     `override: ${override ? overrideText(override) : "none"}`,
     `bounces and complaints after delivery: ${hearsReports ? "received" : "not received, BOUNCE_DOMAIN is not set"}`,

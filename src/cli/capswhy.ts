@@ -5,7 +5,7 @@ import { policyInForce } from "../capacity/inforce.ts";
 import { whyCap } from "../capacity/why.ts";
 import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
-import { advance, sum } from "../rules/ledger.ts";
+import { advance, sum, waitingByStream } from "../rules/ledger.ts";
 import type { Context } from "./context.ts";
 import { type OutputOptions, say, unknownWorkspace } from "./print.ts";
 
@@ -34,6 +34,7 @@ export async function why({ sql, clock, config }: Context, options: WhyOptions) 
     now,
     used: { day: ledger.capDayUsed, hour: sum(ledger.hourUsed) },
     waiting: { transactional: ledger.waiting, automation: ledger.waitingBulk },
+    waitingIn: waitingByStream(ledger),
     quota: {
       monthLeft: Math.max(0, monthLimit - ledger.monthUsed),
       dayLeft: dayLimit === null ? null : Math.max(0, dayLimit - ledger.dayUsed),

@@ -21,7 +21,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
-import { advance, sum } from "../rules/ledger.ts";
+import { advance, sum, waitingByStream } from "../rules/ledger.ts";
 import { CAP_MIN, OVERRIDE_MAX } from "../rules/plans.ts";
 import {
   type ConsoleCall,
@@ -150,6 +150,7 @@ async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): P
           used,
           waiting,
         },
+        waitingIn: waitingByStream(ledger),
         quota: { monthLeft, dayLeft },
         lastChange: history[0] ?? null,
       }),

@@ -160,6 +160,11 @@ export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): LedgerVer
   return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask) };
 }
 
+/** By stream, of those with a name of their own. */
+export function waitingByStream({ streams }: Ledger): Record<string, number> {
+  return Object.fromEntries(Object.entries(streams).map(([name, { waiting }]) => [name, waiting]));
+}
+
 /** Mail that the month has no room for, and that must not be refused, waits for the month to turn. */
 export function waitForMonth(
   ledger: Ledger,

@@ -7,6 +7,7 @@ import { senderLimitsOf } from "../../src/record/workspaces/senderlimits.ts";
 import { countShadowSteps, putShadow } from "../../src/record/workspaces/shadow.ts";
 import { changeStreams } from "../../src/record/workspaces/streams.ts";
 import { MovableClock } from "../rig/clock.ts";
+import { commandLine } from "../rig/command.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
@@ -46,6 +47,14 @@ test("a bad list pauses its stream; other bulk mail and transactional mail go on
   const [change, ...rest] = await listCapChanges(api.sql, ws.id, 10);
   expect(rest).toEqual([]);
   expect(change?.reason).toMatch(/^The stream news is paused: 60 bounces of 200 are surely over the limit/);
+  const line = commandLine(stage);
+  const why = (await line.postrider("caps", "why", "--workspace", ws.id)).out;
+  expect(why).toMatch(/The stream news is paused\. Held back at \S+ 10 e-mails wait in it\./);
+  expect(why).toMatch(
+    /The stream news is paused\. After 3 more clean days, at the earliest on \S+, it is probed/,
+  );
+  const { out } = await line.postrider("caps", "show", "--workspace", ws.id);
+  expect(out).toContain("held back: The stream news is paused.\n");
 });
 
 test("a paused stream is probed after clean days, and goes as before when the probe is healthy", async () => {
