@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { bounceSources } from "../../src/record/workspaces/bouncesources.ts";
+import { dailyCounts } from "../../src/record/workspaces/caps.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { commandLine } from "../rig/command.ts";
 import { handKeeper } from "../rig/keeping.ts";
@@ -33,10 +34,28 @@ test("sixty bounces of one domain freeze nothing, and are shown", async () => {
   const line = commandLine(stage);
   const { suspicious } = await line.json<{ suspicious: object[] }>("caps", "status", "--workspace", ws.id);
   expect(suspicious).toEqual([
-    { day: dayText(TODAY), source: "forged.test", measure: "bounce", events: 60, counted: 4 },
+    { day: dayText(TODAY), source: "forged.test, own.test", measure: "bounce", events: 61, counted: 3 },
   ]);
   const { out } = await line.postrider("caps", "why", "--workspace", ws.id);
-  expect(out).toContain("Suspicious: 60 bounces from forged.test");
+  expect(out).toContain("Suspicious: 61 bounces from forged.test");
+});
+
+test("bounces of ten new domains freeze nothing on the day after usual mail, and are one burst", async () => {
+  const ws = await api.workspace("pro");
+  await lives(ws, { good: 140, forged: 0, domains: ["none.test"] }, TODAY - 1);
+  await lives(ws, { good: 100, forged: 60, domains: Array.from({ length: 10 }, (_, n) => `new${n}.test`) });
+  const days = await dailyCounts(api.sql, [ws.id], clock.now(), 2);
+  expect(days.map(({ bounced }) => bounced)).toEqual([1, 61]);
+  await judge();
+  expect(await levelOf(ws)).toBe("normal");
+  const line = commandLine(stage);
+  const { suspicious } = await line.json<{ suspicious: object[] }>("caps", "status", "--workspace", ws.id);
+  expect(suspicious).toEqual([
+    {
+      ...{ day: dayText(TODAY), source: expect.stringMatching(/^new\d\.test, .* and 7 others$/) },
+      ...{ measure: "bounce", events: 60, counted: 4 },
+    },
+  ]);
 });
 
 test("as many bounces of all domains pause", async () => {
@@ -68,7 +87,8 @@ test("whom somebody let in again counts no longer", async () => {
 type Life = { good: number; forged: number; domains: readonly string[] };
 
 /** Sends it all, and has the forged part bounce, and one e-mail of the good part. */
-async function lives(ws: TestWorkspace, { good, forged, domains }: Life): Promise<void> {
+async function lives(ws: TestWorkspace, { good, forged, domains }: Life, day = TODAY): Promise<void> {
+  clock.set(day * DAY_MS + DAY_MS / 4);
   const to = [
     ...Array.from({ length: forged }, (_, n) => `${randomUUID()}@${domains[n % domains.length]}`),
     ...Array.from(
@@ -83,12 +103,12 @@ async function lives(ws: TestWorkspace, { good, forged, domains }: Life): Promis
   const bounced = to.slice(0, forged + 1);
   await api.sql`
     insert into suppressed_address (workspace_id, id, address_hash, identity, email, reason, counted_day, created_at)
-    select ${ws.id}, e.id, decode(md5(address), 'hex'), address, address, 'bounce', ${TODAY}, now()
+    select ${ws.id}, e.id, decode(md5(address), 'hex'), address, address, 'bounce', ${day}, now()
     from unnest(${bounced}::text[]) as b(address)
     join email e on e.workspace_id = ${ws.id} and e.head -> 'to' ->> 0 like '%' || address || '%'`;
   await api.sql`
     insert into tally (workspace_id, day, worker, attempted, delivered, hard_bounced)
-    values (${ws.id}, ${TODAY}, 'test', ${good + forged}, ${good - 1}, ${bounced.length})`;
+    values (${ws.id}, ${day}, 'test', ${good + forged}, ${good - 1}, ${bounced.length})`;
 }
 
 async function judge(): Promise<void> {
