@@ -239,7 +239,7 @@ describe("harm", () => {
     );
     const night = (complained: number) => counts(today, { delivered: 60, fblDelivered: 20, complained });
     const caps = settled({ capDay: 5_000 });
-    expect(run(caps, [...week, night(5)]).state.level).toBe("normal");
+    expect(run(caps, [...week, night(6)]).state.level).toBe("normal");
     expect(run(caps, [...week, night(14)]).state.level).not.toBe("normal");
   });
 
