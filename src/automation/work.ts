@@ -21,6 +21,7 @@ import {
   type RunMove,
   readContacts,
   readEvents,
+  releaseRuns,
 } from "../record/automations/runs.ts";
 import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -96,11 +97,12 @@ export class Worker {
       claimed.filter(({ claims }) => claims <= SHARED_CLAIMS_MAX),
       until,
     );
-    // one of these may bring down whoever takes it up, and the others with it
-    for (const run of claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX))
-      await this.#lead([run], until);
+    // one of these may bring down whoever takes it up: the others are not in its hands then
+    const [suspect, ...others] = claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX);
+    if (others.length > 0) await releaseRuns(sql, others, clock.now());
+    if (suspect) await this.#lead([suspect], until);
     if (isRefused) return "later";
-    return found.length === RUNS_MAX ? "at once" : "done";
+    return found.length === RUNS_MAX || others.length > 0 ? "at once" : "done";
   }
 
   /** Says whether mail was refused. */

@@ -84,6 +84,38 @@ test("a run whose step can never be kept stops, and takes no other with it", asy
   expect(flows.faults.splice(0)).toHaveLength(2);
 });
 
+test("a run that ends its workers again and again takes down none that is due with it", async () => {
+  const shop = await flows.shop();
+  const id = await shop.automate(STEPS);
+  const [poison, ...good] = ["ed@example.net", "flo@example.net", "gus@example.net", "hal@example.net"];
+  for (const email of [poison as string, ...good]) {
+    await shop.contact(email);
+    await shop.track(email);
+  }
+  await flows.sql`update run set claims = 8 where automation_id = ${id}`;
+  let deaths = 0;
+  for (let n = 0; n < 12; n++) {
+    const dying = flows.newWorker((submitOwn) => async (mail) => {
+      if (!mail.emails.some(({ head }) => head.includes(poison as string))) return submitOwn(mail);
+      deaths++;
+      return new Promise(() => {});
+    });
+    const before = deaths;
+    let next: unknown;
+    do {
+      next = null;
+      void dying.tick().then((said) => {
+        next = said;
+      });
+      await expect.poll(() => next !== null || deaths > before, { timeout: 10_000 }).toBe(true);
+    } while (next === "at once");
+    flows.clock.advance(LEASE_MS);
+  }
+  const states = (await shop.runs(id)).map(({ state }) => state).sort();
+  expect(states).toEqual(["finished", "finished", "finished", "stopped"]);
+  expect(await shop.mails()).toHaveLength(good.length);
+});
+
 test("a run that is never heard of again stops, and says so", async () => {
   const shop = await flows.shop();
   const id = await shop.automate(STEPS);

@@ -35,6 +35,7 @@ import {
   dropOldRuns,
   moveRuns,
   type RunMove,
+  releaseRuns,
   stopRuns,
 } from "../../src/record/automations/runs.ts";
 import {
@@ -830,6 +831,13 @@ export const WRITERS: readonly Writer[] = [
     claimRuns(sql, { now: rows.now, leaseMs: 1_000, most: rows.pick([3, MOST]) }),
   ),
   writer("automations/runs.ts moveRuns", ({ sql }, rows) => moveRuns(sql, someMoves(rows))),
+  writer("automations/runs.ts releaseRuns", ({ sql }, rows) =>
+    releaseRuns(
+      sql,
+      someMoves(rows).map(({ run }) => run),
+      rows.now,
+    ),
+  ),
   writer("automations/runs.ts stopRuns", ({ sql }, rows) => {
     const ws = rows.workspace();
     const which = rows.chance(0.5)

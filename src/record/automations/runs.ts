@@ -61,6 +61,20 @@ export async function claimRuns(
       r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
 }
 
+/** Not even begun: they are due again, and that they were claimed says nothing about them. */
+export async function releaseRuns(sql: Sql, runs: readonly ClaimedRun[], now: number): Promise<void> {
+  await sql`
+    with held as materialized (
+      select r.workspace_id, r.id from run r
+      join unnest(${runs.map((run) => run.workspaceId)}::uuid[], ${runs.map((run) => run.id)}::uuid[],
+                  ${runs.map((run) => run.seq)}::int[]) as h(workspace_id, id, seq)
+        on r.workspace_id = h.workspace_id and r.id = h.id and r.seq = h.seq
+      order by r.workspace_id, r.id for update of r
+    )
+    update run r set seq = r.seq + 1, wake_at = ${new Date(now)}, claims = greatest(r.claims - 1, 0)
+    from held where r.workspace_id = held.workspace_id and r.id = held.id`;
+}
+
 export type StepNote = { kind: string; result: string; detail: string | null };
 
 /** Where a run goes on; a note says what its step did. */
