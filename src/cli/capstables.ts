@@ -9,18 +9,19 @@ import {
   type PowerTables,
   powerTables,
 } from "../capacity/power.ts";
-import { sayCount } from "../capacity/report/words.ts";
+import { sayCount, sayPolicy } from "../capacity/report/words.ts";
 import { type OutputOptions, say } from "./print.ts";
 import { progressBar } from "./simulate.ts";
 
-type TablesOptions = OutputOptions & { policy?: { value: Policy }; runs: number };
+type TablesOptions = OutputOptions & { policy?: { name: string; value: Policy }; runs: number };
 
 export function tables(options: TablesOptions): void {
-  const policy = options.policy?.value ?? DEFAULT_POLICY;
+  const { name, value } = options.policy ?? { name: "default", value: DEFAULT_POLICY };
   const bar = progressBar();
-  const tables = powerTables(policy, options.runs, bar.show);
+  const tables = powerTables(value, options.runs, bar.show);
   bar.clear();
-  say(options, { summary: summaryOf(tables), ...tables }, inWords(tables));
+  const summary = `Under ${sayPolicy(name)}, ${summaryOf(tables)}`;
+  say(options, { summary, ...tables }, inWords(summary, tables));
 }
 
 export function summaryOf({ days, rates }: PowerTables): string {
@@ -28,7 +29,7 @@ export function summaryOf({ days, rates }: PowerTables): string {
   const worst = healthy.reduce((most, one) => (one.heldPer1000 > most.heldPer1000 ? one : most));
   const caught = rates.filter(({ measure, multiple }) => measure === "bounce" && multiple === 2);
   const said = caught.map((power) => `${beforeStep(power)} at ${sayCount(power.perDay)} a day`);
-  return `Of 1,000 healthy senders at most ${sayCount(worst.heldPer1000)} (up to ${sayCount(worst.heldHigh)} with 95% confidence) are held back in ${days} days; of a list with twice the limit of bounces, before the first step: ${said.join(", ")}.`;
+  return `of 1,000 healthy senders at most ${sayCount(worst.heldPer1000)} (up to ${sayCount(worst.heldHigh)} with 95% confidence) are held back in ${days} days; of a list with twice the limit of bounces, before the first step: ${said.join(", ")}.`;
 }
 
 function beforeStep({ sentBeforeStep, heldPer1000 }: Power): string {
@@ -37,10 +38,9 @@ function beforeStep({ sentBeforeStep, heldPer1000 }: Power): string {
     : `${sayCount(sentBeforeStep)} e-mails`;
 }
 
-function inWords(tables: PowerTables): string {
-  const { days, rates, trade } = tables;
+function inWords(summary: string, { days, rates, trade }: PowerTables): string {
   return [
-    summaryOf(tables),
+    summary,
     ...(["bounce", "complaint"] as const).flatMap((measure) => [
       "",
       `Held back within ${days} days, of 1,000 senders below the limit of ${measure}s (95% interval):`,
