@@ -63,6 +63,7 @@ import {
   claimBag,
   deleteBags,
   type HeldBag,
+  markComposing,
   narrowBag,
   releaseBags,
   renewLeases,
@@ -422,6 +423,9 @@ export const WRITERS: readonly Writer[] = [
     const bag = rows.pick(someBags(rows));
     return narrowBag(sql, heldOf(bag), rows.some(bag.emailIds));
   }),
+  writer("mail/bagleases.ts markComposing", ({ sql }, rows) =>
+    markComposing(sql, heldOf(rows.pick(someBags(rows))), rows.pick([0, 1, 2])),
+  ),
   writer("mail/bagleases.ts splitBag", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     const emails = rows.some(bag.emailIds).map((id) => ({ id, bytes: 100 }));
