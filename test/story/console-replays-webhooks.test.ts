@@ -29,7 +29,9 @@ inChromium("the attempts show the endpoint's answers, and a replay arrives under
   await page.getByRole("button", { name: "Send a test event" }).click();
   await receiver.until(({ heard }) => heard.length === 1);
 
-  receiver.answerWith = (_, response) => response.writeHead(503).end("The shop is being restocked.");
+  // it is not tried again by itself meanwhile, however long the page takes
+  receiver.answerWith = (_, response) =>
+    response.writeHead(503, { "retry-after": "3600" }).end("The shop is being restocked.");
   await workspace.client.post("/audiences", { name: "Customers" }).then(({ body }) =>
     workspace.client.post(`/audiences/${(body as { id: string }).id}/contacts`, {
       email: "ada@example.net",

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { numberEvents } from "../../src/record/outbox/outbox.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const MANY = 40;
@@ -11,18 +12,23 @@ const IN_AN_HOUR = new Date(Date.now() + 3_600_000).toISOString();
 
 type Row = { sequence: number; type: string; id: string; entry: number | null };
 
+let stage: Stage;
 let engine: Engine;
 let workspace: TestWorkspace;
 let ids: string[];
 beforeAll(async () => {
-  engine = await startEngine(["api"]);
+  stage = await openStage();
+  engine = await startEngine(["api"], stage);
   workspace = await engine.workspace();
   await engine.sql`update workspace set logs_events = true where id = ${workspace.id}`;
   const mails = Array.from({ length: MANY }, () => mail({ scheduled_at: IN_AN_HOUR }));
   const sent = await workspace.client.post<{ data: { id: string }[] }>("/emails/batch", mails);
   ids = sent.body.data.map(({ id }) => id).sort();
 });
-afterAll(() => engine.stop());
+afterAll(async () => {
+  await engine.stop();
+  await stage.close();
+});
 
 const entriesOf = (...types: string[]) =>
   JSON.stringify(types.map((type) => ({ type, at: "2026-01-01T00:00:00Z" })));

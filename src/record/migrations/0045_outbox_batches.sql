@@ -2,7 +2,7 @@
 -- of all the time that Postgres spends on an e-mail. Batches become rows of the outbox, with their sequence, in their turn.
 
 create table outbox_batch (
-  number       bigint primary key default nextval('outbox_number'),  -- in the order of writing, as in the outbox
+  number       bigint not null default nextval('outbox_number'),  -- in the order of writing, as in the outbox
   workspace_id uuid not null,
   kept_at      timestamptz not null default now(),
   events       int not null,                      -- how many there are in it
@@ -14,6 +14,7 @@ create table outbox_batch (
   known        int[] not null,
   present      int[] not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create index outbox_batch_next on outbox_batch (number);
 -- ids and times hardly become shorter
 alter table outbox_batch alter column email_ids set storage external, alter column ats set storage external;
 
