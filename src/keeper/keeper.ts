@@ -107,7 +107,7 @@ const STEPS_MAX = {
   counts: 1_000,
   searchBlocks: 1_000,
 };
-/** Of the time in which the keeper has something to do, it waits for a core that others have. */
+/** As in the worker of webhooks, but the keeper has no lower priority than others: it waits less where they are many. */
 const CROWDED = 0.25;
 const CROWDED_EVENTS_MAX = 1_000;
 /** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
