@@ -352,6 +352,17 @@ describe("the counts", () => {
     expect(rules(history, { ...after, tallies })).toEqual(["tally"]);
   });
 
+  test("a suppressed recipient of a mail to several was tried before, or not at all", () => {
+    const { history, after } = perfect(1);
+    const emails = [delivered(1, { marks: "ds", weight: 2, status: "suppressed" })];
+    const counted = (attempted: number) => [
+      { workspaceId: shop.id, attempted, delivered: 1, deferred: 0, bounced: 0, failed: 0 },
+    ];
+    const verdictOf = (attempted: number) =>
+      rules(history, { ...after, emails, tallies: counted(attempted) }).includes("tally");
+    expect([0, 1, 2, 3].map(verdictOf)).toEqual([true, false, false, true]);
+  });
+
   test("no recipient has more outcomes than the sink was asked for it", () => {
     const { history, after } = perfect(1);
     const event = { type: "delivery_delayed", recipient: recipientOf(1) };

@@ -26,11 +26,14 @@ export function judgeTallies(history: History, after: Aftermath): Violation[] {
   ];
 }
 
-/** Of a mail somebody was struck out of, nobody can say how many recipients the first attempt had: none at least. */
+/**
+ * Of a mail somebody was struck out of, nobody can say how many recipients the first attempt had: none at least. Who is
+ * suppressed was so before it, and not tried, or only after it.
+ */
 function sumsOf(mails: readonly FinalEmail[], isLeast: boolean): Sums {
   const sums: Sums = { attempted: 0, delivered: 0, deferred: 0, bounced: 0, failed: 0 };
   for (const { marks, weight, attempts, events, status } of mails) {
-    if (attempts > 0 && !(isLeast && marks.includes("x"))) sums.attempted += weight;
+    if (attempts > 0) sums.attempted += isLeast ? leastTried(marks, weight) : weight;
     for (const { type, recipient } of events) {
       if (recipient === undefined) continue;
       if (type === "delivered") sums.delivered++;
@@ -40,6 +43,10 @@ function sumsOf(mails: readonly FinalEmail[], isLeast: boolean): Sums {
     if (status === "failed") sums.failed++;
   }
   return sums;
+}
+
+function leastTried(marks: string, weight: number): number {
+  return marks.includes("x") ? 0 : weight - (marks.split("s").length - 1);
 }
 
 function sum(tallies: readonly Sums[]): Sums {
