@@ -1,5 +1,5 @@
 /** A worker that fails, or stands still, between what a step does and the note of it. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type Flows, startFlows, told } from "../rig/flows.ts";
 
 const LEASE_MS = 20_000;
@@ -114,6 +114,62 @@ test("a run that ends its workers again and again takes down none that is due wi
   const states = (await shop.runs(id)).map(({ state }) => state).sort();
   expect(states).toEqual(["finished", "finished", "finished", "stopped"]);
   expect(await shop.mails()).toHaveLength(good.length);
+});
+
+/** A worker that dies, or is slow, with whatever writes to this address. */
+function workerThatMeets(address: string, whatThen: () => Promise<void>): ReturnType<Flows["newWorker"]> {
+  return flows.newWorker((submitOwn) => async (mail) => {
+    if (mail.emails.some(({ head }) => head.includes(address))) await whatThen();
+    return submitOwn(mail);
+  });
+}
+
+async function suspectsBeside(shop: Awaited<ReturnType<Flows["shop"]>>, other: string): Promise<string> {
+  const id = await shop.automate(STEPS);
+  for (const email of ["ida@example.net", "jo@example.net", "kit@example.net"]) {
+    await shop.contact(email);
+    await shop.track(email);
+  }
+  await flows.sql`update run set claims = 3 where automation_id = ${id}`;
+  await shop.automate({ ...STEPS, name: "Beside", event: "other" });
+  await shop.contact(other);
+  await shop.track(other, { event: "other" });
+  return id;
+}
+
+const claimsOf = async (id: string): Promise<number[]> =>
+  (
+    await flows.sql<{ claims: number }[]>`select claims from run where automation_id = ${id} order by claims`
+  ).map(({ claims }) => claims);
+
+test("a worker that ends with new runs says nothing about those that wait to be led alone", async () => {
+  const shop = await flows.shop();
+  const id = await suspectsBeside(shop, "lea@example.net");
+  let isDead = false;
+  const dying = workerThatMeets("lea@example.net", () => {
+    isDead = true;
+    return new Promise(() => {});
+  });
+  void dying.tick();
+  await expect.poll(() => isDead, { timeout: 10_000 }).toBe(true);
+  expect(await claimsOf(id)).toEqual([3, 3, 4]); // one was in its hands, to be led next
+  flows.clock.advance(LEASE_MS);
+  await flows.go();
+  expect((await shop.runs(id)).map(({ state }) => state)).toEqual(["finished", "finished", "finished"]);
+});
+
+test("a run that is suspected and not led, since the others took all the time, stays suspected", async () => {
+  const shop = await flows.shop();
+  const id = await suspectsBeside(shop, "mia@example.net");
+  const now = performance.now.bind(performance);
+  const slow = workerThatMeets("mia@example.net", async () => {
+    vi.spyOn(performance, "now").mockImplementation(() => now() + 10_000);
+  });
+  expect(await slow.tick()).toBe("at once");
+  vi.restoreAllMocks();
+  expect(await claimsOf(id)).toEqual([3, 3, 3]);
+  await flows.go();
+  expect((await shop.runs(id)).map(({ state }) => state)).toEqual(["finished", "finished", "finished"]);
 });
 
 test("a run that is never heard of again stops, and says so", async () => {
