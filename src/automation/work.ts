@@ -93,16 +93,20 @@ export class Worker {
     const claimed = found.filter((run) => !run.isHeld);
     if (claimed.length > 0) TAKEN.note(claimed.length);
     const until = performance.now() + LEASE_USED_MS_MAX;
+    // one of these may bring down whoever takes it up, and so may a new run: the others are in nobody's hands then
+    const [suspect, ...others] = claimed
+      .filter(({ claims }) => claims > SHARED_CLAIMS_MAX)
+      .sort((a, b) => a.claims - b.claims);
+    if (others.length > 0) await releaseRuns(sql, others, clock.now());
     const isRefused = await this.#lead(
       claimed.filter(({ claims }) => claims <= SHARED_CLAIMS_MAX),
       until,
     );
-    // one of these may bring down whoever takes it up: the others are not in its hands then
-    const [suspect, ...others] = claimed.filter(({ claims }) => claims > SHARED_CLAIMS_MAX);
-    if (others.length > 0) await releaseRuns(sql, others, clock.now());
-    if (suspect) await this.#lead([suspect], until);
+    const isLate = performance.now() >= until;
+    if (suspect && isLate) await releaseRuns(sql, [suspect], clock.now());
+    else if (suspect) await this.#lead([suspect], until);
     if (isRefused) return "later";
-    return found.length === RUNS_MAX || others.length > 0 ? "at once" : "done";
+    return found.length === RUNS_MAX || others.length > 0 || (suspect && isLate) ? "at once" : "done";
   }
 
   /** Says whether mail was refused. */
