@@ -58,3 +58,33 @@ test("what was held by still more of them waits before it is tried again, and is
   expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: 1 });
   await worker.stop();
 });
+
+test("what living workers could not write down of an e-mail under suspicion is not held against it", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  await ws.client.send([mail()]);
+  // as after three that were killed; each of the next three composes it and cannot say so
+  await engine.sql`update bag set claims = 3 where workspace_id = ${ws.id}`;
+  await engine.sql.unsafe(`
+    create sequence unheard;
+    create function cut() returns trigger language plpgsql as
+    $$ begin
+      if nextval('unheard') <= 3 then raise exception 'canceling statement' using errcode = '57014'; end if;
+      return new;
+    end $$;
+    create trigger cut before update on bag for each row
+    when (new.composing < old.composing) execute function cut()`);
+  const worker = await startProcess(["deliver"], stage);
+  // a lease that is renewed no more need not run out by itself here
+  const ending = setInterval(() => {
+    void engine.sql`
+      update bag set lease_until = now() where workspace_id = ${ws.id} and lease_until < now() + interval '12 seconds'`.catch(
+      () => {},
+    );
+  }, 1_000);
+  try {
+    expect(await settled(engine.sql, ws.id, 90_000)).toEqual({ delivered: 1 });
+  } finally {
+    clearInterval(ending);
+    await worker.stop();
+  }
+}, 120_000);
