@@ -69,6 +69,7 @@ const COMPOSING_MAX = 3;
 /** One that was taken so often, and was not what ended its workers, leaves the others in peace for a while. */
 const CLAIMS_TO_WAIT = 6;
 const LONG_WAIT_MS = 600_000;
+const MARK_AGAIN_MS = 500;
 /** What only an operator can mend is said this often, not once per mail. */
 const COMPLAIN_EVERY_MS = 60_000;
 /** Each is in memory up to five times over while it is encoded, signed and sent. */
@@ -362,7 +363,7 @@ export class Deliverer {
       permit: { mayBegin: () => leases.isFresh(bag) && !this.#isClosing && clock.now() < lapsesAt },
       open: emails.length,
       isCutShort: false,
-      suspect: claim.claims > CLAIMS_MAX ? claim : null,
+      suspect: claim.claims > CLAIMS_MAX && emails.length === 1 ? claim : null,
       isBroken: false,
       onDone: () => {
         // it counts among its claims, as if we had ended: what keeps failing us is isolated
@@ -442,6 +443,23 @@ export class Deliverer {
     if (!hadRoom) this.#wait(bag, email, people, NO_ROOM);
   }
 
+  /**
+   * Until it is written, or the lease is lost: a mark that stays behind because Postgres was away would accuse the e-mail,
+   * though we live. What is marked when its answer is lost is marked again.
+   */
+  async #noteComposing(bag: HeldBag, composing: number): Promise<void> {
+    const { sql, leases, onFault } = this.#parts;
+    for (;;) {
+      try {
+        return await markComposing(sql, bag, composing);
+      } catch (error) {
+        if (this.#isClosing || !leases.holds(bag)) throw error;
+        onFault(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, MARK_AGAIN_MS));
+    }
+  }
+
   /** Composing what does not go now would be for nothing. */
   #heldBack(bag: HeldBag, email: OpenEmail, people: People): Reply[] | null {
     const { courier } = this.#parts;
@@ -466,8 +484,8 @@ export class Deliverer {
     attachments: readonly Attachment[],
   ): Promise<void> {
     const { bag, permit, suspect } = trip;
-    const { sql, signer, courier, returnPaths, figures, clock } = this.#parts;
-    if (suspect) await markComposing(sql, bag, suspect.composing + 1);
+    const { signer, courier, returnPaths, figures, clock } = this.#parts;
+    if (suspect) await this.#noteComposing(bag, suspect.composing + 1);
     const attemptedAt = clock.now();
     const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
@@ -494,7 +512,7 @@ export class Deliverer {
     const rewriting = toWireInTurns(signed);
     const wire = rewriting instanceof Promise ? await rewriting : rewriting;
     if (suspect) {
-      await markComposing(sql, bag, 0);
+      await this.#noteComposing(bag, 0);
       if (suspect.claims > CLAIMS_TO_WAIT) return this.#wait(bag, email, people, WORKERS_ENDED);
     }
     const sender = senderOf(bag, email);

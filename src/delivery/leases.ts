@@ -40,6 +40,11 @@ export class Leases {
     this.#held.delete(bag.token);
   }
 
+  /** As far as we know: nobody has told us that it was lost. */
+  holds(bag: HeldBag): boolean {
+    return this.#held.has(bag.token);
+  }
+
   isFresh(bag: HeldBag): boolean {
     const held = this.#held.get(bag.token);
     return held !== undefined && !held.isSuspended && performance.now() - held.renewedAt < FRESH_MS_MAX;
