@@ -5,6 +5,7 @@ import { newId } from "../../src/ids.ts";
 import { claimBag, LEASE_SECONDS } from "../../src/record/mail/bagleases.ts";
 import { endExpiredLeases, packDeferred, queuedAfter, strays } from "../../src/record/mail/keeping.ts";
 import { claimWebhooks } from "../../src/record/outbox/dispatch.ts";
+import { logEvents, numberEvents } from "../../src/record/outbox/outbox.ts";
 import { insertWebhook } from "../../src/record/outbox/webhooks.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -114,4 +115,19 @@ test("an endpoint that a dead worker held hours ahead is taken by another", asyn
   const held = await claimWebhooks(engine.sql, randomUUID(), claim);
   expect(held.map(({ id }) => id)).toEqual([key.id]);
   expect(await claimWebhooks(engine.sql, randomUUID(), claim)).toEqual([]);
+});
+
+test("what happened while the clock was weeks ahead is told, and keeps nobody's events from that", async () => {
+  const ws = await engine.workspace("pro");
+  await logEvents(engine.sql, ws.id, true);
+  await ws.client.post("/emails", mail());
+  // there is no partition of such a day yet, and there will be none for weeks
+  const ahead = await engine.sql`
+    update outbox_batch set kept_at = kept_at + interval '20 days' where workspace_id = ${ws.id} returning 1`;
+  expect(ahead).toHaveLength(1);
+  await ws.client.post("/emails", mail());
+  await engine.sql.begin((tx) => numberEvents(tx, 1_000));
+  const told =
+    await engine.sql`select type from outbox where workspace_id = ${ws.id} and sequence is not null`;
+  expect(told.map(({ type }) => type)).toEqual(["email.accepted", "email.accepted"]);
 });
