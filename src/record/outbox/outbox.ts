@@ -77,14 +77,15 @@ export async function numberEventsOf(tx: Tx, workspaceId: string, most: number):
 
 /**
  * The query `numbered`. Rows are kept for as long as what happened, but none in a day that is so old that there may be no
- * partition for it.
+ * partition for it, nor in one so far ahead: the clock was set back since.
  */
 function numbering(tx: Tx, areThese: Statement): Statement {
   return tx`
     batch as (
       delete from outbox_batch where ${areThese} returning *
     ), one as (
-      select b.number, b.workspace_id, greatest(b.kept_at, now() - interval '12 hours') as kept_at, b.type, m.*
+      select b.number, b.workspace_id, b.type, m.*,
+        least(greatest(b.kept_at, now() - interval '12 hours'), now() + interval '12 hours') as kept_at
       from batch b cross join lateral unnest(b.email_ids, b.ats, b.known, b.present)
         with ordinality as m(subject_id, at, known, present, place)
     ), fresh as (
