@@ -4,6 +4,7 @@
  * A scrape costs the same whatever the backlog: counts of the record have limits, single workspaces are the busiest, and
  * who asks again within a second gets the same answer. While Postgres does not answer, the process's own counts are told
  * all the same. They name workspaces and their volume, so a token is required unless the address is a loopback one.
+ * `/healthz` needs none: a worker has no other port that a supervisor could ask.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
@@ -25,6 +26,9 @@ const OVERDUE_COUNTED_MAX = 10_000;
 /** Processes of one `npm start` or `serve --processes` are asked for theirs. */
 const ASKED_MS_MAX = 5_000;
 const NAMES_BEGIN_WITH = "postrider_";
+/** As of the api. */
+const HEALTH_PATH = "/healthz";
+const HEALTHY = JSON.stringify({ status: "ok" });
 
 type MetricSample = { metricName?: string; labels: Record<string, string | number>; value: number };
 /** As prom-client hands them out, and takes them to write text. */
@@ -115,7 +119,9 @@ async function tellOn(
     const answer = { "/metrics": "text", "/metrics.json": "json" }[request.url ?? ""] as
       | keyof ScrapeAnswer
       | undefined;
-    if (token !== null && !isBearer(request.headers.authorization ?? "", token))
+    if (request.url === HEALTH_PATH)
+      response.writeHead(200, { "Content-Type": "application/json" }).end(HEALTHY);
+    else if (token !== null && !isBearer(request.headers.authorization ?? "", token))
       response.writeHead(401, { "WWW-Authenticate": "Bearer" }).end();
     else if (answer === undefined) response.writeHead(404).end();
     else

@@ -57,6 +57,9 @@ test("with a token they are told under it alone", async () => {
       expect(await ask(wrong), wrong).toEqual([401, false]);
     expect(await ask(`Bearer ${TOKEN}`)).toEqual([200, true]);
     expect(await ask(`bearer ${TOKEN}`)).toEqual([200, true]);
+    // supervisors have no token
+    const alive = await fetch(`http://127.0.0.1:${port}/healthz`);
+    expect([alive.status, await alive.json()]).toEqual([200, { status: "ok" }]);
   } finally {
     await guarded.stop();
   }
