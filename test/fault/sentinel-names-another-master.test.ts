@@ -42,7 +42,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "behind Sentinel", () => {
             "sentinel down-after-milliseconds shop 1000",
             "sentinel failover-timeout shop 3000",
           ],
-          true,
+          { isSentinel: true },
         ),
       ),
     );

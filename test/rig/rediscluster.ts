@@ -39,9 +39,9 @@ export type OwnCluster = {
   stop(): Promise<void>;
 };
 
-export async function ownCluster(): Promise<OwnCluster> {
+export async function ownCluster(program = "redis-server"): Promise<OwnCluster> {
   const folder = join(services().folder, `cluster-${randomUUID().slice(0, 8)}`);
-  const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, () => startNode(folder)));
+  const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, () => startNode(folder, program)));
   const running = () => nodes.filter((node) => node.isRunning());
   const idOf = async (node: ClusterNode) => String(await node.client.cluster("MYID"));
   const masters = nodes.slice(0, MASTERS);
@@ -119,7 +119,7 @@ export async function ownCluster(): Promise<OwnCluster> {
 
 type Node = ClusterNode & { busPort: number; isRunning(): boolean; end(): Promise<void> };
 
-async function startNode(folder: string): Promise<Node> {
+async function startNode(folder: string, program: string): Promise<Node> {
   const [port, busPort] = [await freePort(), await freePort()];
   const own = join(folder, String(port));
   let daemon: Daemon | null = await start();
@@ -149,16 +149,20 @@ async function startNode(folder: string): Promise<Node> {
   };
 
   function start(): Promise<Daemon> {
-    return startRedisServer(own, [
-      `port ${port}`,
-      `cluster-port ${busPort}`,
-      "cluster-enabled yes",
-      `cluster-node-timeout ${NODE_TIMEOUT_MS}`,
-      'save ""',
-      // a replica takes over however old its data are, and new ones get theirs at once
-      "cluster-replica-validity-factor 0",
-      "repl-diskless-sync-delay 0",
-    ]);
+    return startRedisServer(
+      own,
+      [
+        `port ${port}`,
+        `cluster-port ${busPort}`,
+        "cluster-enabled yes",
+        `cluster-node-timeout ${NODE_TIMEOUT_MS}`,
+        'save ""',
+        // a replica takes over however old its data are, and new ones get theirs at once
+        "cluster-replica-validity-factor 0",
+        "repl-diskless-sync-delay 0",
+      ],
+      { program },
+    );
   }
 }
 
