@@ -1,10 +1,9 @@
 /**
  * The users that docker-compose.yml gives to the processes, on a real Postgres and a real Redis: an engine serves with
- * them, from the send to the delivery, and they may do nothing beside that. The roles are those of deploy/, as they are
+ * them, from the send to the delivery, and they may do nothing beside that. The roles are those of ops/, as they are
  * run there; the rules for Redis are read from docker-compose.yml.
  */
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { migrate } from "../../src/record/db/migrate.ts";
@@ -12,6 +11,7 @@ import { dayName, isThere, listPartitions, makePartitions } from "../../src/reco
 import { detachPartition, dropDetached } from "../../src/record/mail/retention.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { startEngine } from "../rig/engine.ts";
+import { parsed, read } from "../rig/opsfiles.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail } from "../rig/workspace.ts";
@@ -44,10 +44,6 @@ afterAll(async () => {
   for (const sql of [owner, serving, superuser]) await sql.end({ timeout: 1 });
   await Promise.all([database.drop(), redis.stop(), sink.close()]);
 });
-
-function read(file: string): string {
-  return readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
-}
 
 /** What psql does with the file before it sends it. */
 function plain(file: string): string {
@@ -224,8 +220,15 @@ test("docker-compose.yml gives each process these users, and no secret a default
   expect(COMPOSE.match(/_URL: (?:\$\{\w+:-)?\w+:\/\//g)).toHaveLength(users.length);
   for (const [, name] of COMPOSE.matchAll(/\$\{(\w*(?:PASSWORD|SECRET))/g))
     expect(COMPOSE).not.toMatch(new RegExp(`\\$\\{${name}(?!:\\?)`));
-  const owners = [...COMPOSE.matchAll(/^ {2}(\w+):\n(?:.*\n)*?(?=^ {2}\w+:|^volumes:)/gm)]
-    .filter(([service]) => service.includes("*owner"))
-    .map(([, name]) => name);
-  expect(owners).toEqual(["migrate", "keeper"]);
+  type Services = Record<string, { image: string; environment: Record<string, string> }>;
+  const [{ services }] = parsed<{ services: Services }>("docker-compose.yml") as [{ services: Services }];
+  const owners = Object.entries(services)
+    .filter(([, { environment }]) => environment.DATABASE_URL?.includes("postrider_owner"))
+    .map(([name]) => name);
+  expect(owners).toEqual(["migrate", "keeper", "keeper-2"]);
+});
+
+test("the cluster of docker-compose.yml gives Postrider's user no more than the single Redis", () => {
+  const rules = /user postrider on >\S+ (.*?)(?:\\n|\n)/;
+  expect(rules.exec(read("ops/redis-cluster.sh"))?.[1]).toBe(rules.exec(COMPOSE)?.[1]);
 });

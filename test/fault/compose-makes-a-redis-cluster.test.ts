@@ -1,0 +1,153 @@
+/**
+ * `ops/redis-cluster.sh`, which the profile `cluster` of docker-compose.yml runs in a container, here on the loopback: it
+ * makes a cluster, on which an engine serves as the user without rights to administer; a node that is killed is started
+ * again, and all of it keeps its data over a restart.
+ */
+import { spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
+import { freePort, isPortFree } from "../../src/embedded/port.ts";
+import { commandLine } from "../rig/command.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { parsed, ROOT } from "../rig/opsfiles.ts";
+import { missingRedis, until } from "../rig/redisserver.ts";
+import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
+import { settled } from "../rig/settled.ts";
+import { openSink, type Sink } from "../rig/sink.ts";
+import { mail } from "../rig/workspace.ts";
+
+const PASSWORD = "letters1and2digits";
+const NODES = 6;
+/** Nodes listen for each other so far above their port. */
+const BUS_PORT_ABOVE = 10_000;
+const PORT_MAX = 65_535 - BUS_PORT_ABOVE;
+const SETTLED_MS_MAX = 30_000;
+
+type Compose = { services: { "redis-cluster": { healthcheck: { test: [string, string] } } } };
+const [compose] = parsed<Compose>("docker-compose.yml") as [Compose];
+const [, HEALTH_CHECK] = compose.services["redis-cluster"].healthcheck.test;
+
+describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () => {
+  let folder: string;
+  let ports: number[];
+  let cluster: Daemon;
+  let database: OwnDatabase;
+  let sink: Sink;
+  let engine: Engine;
+  let redisUrl: string;
+  beforeAll(async () => {
+    folder = join(services().folder, `compose-${randomUUID().slice(0, 8)}`);
+    mkdirSync(folder);
+    ports = await portsWithBus();
+    [cluster, database, sink] = await Promise.all([start(), ownDatabase(), openSink()]);
+    await until("it is healthy", async () => isHealthy());
+    const nodes = ports.slice(0, 3).map((port) => `localhost:${port}`);
+    redisUrl = `redis-cluster://postrider:${PASSWORD}@${nodes.join()}`;
+    const options = { databaseUrl: database.url, redisUrl, smtpUrl: sink.url, settings: PATIENT };
+    await commandLine(options).json("queue", "shards", "3");
+    engine = await startEngine(["api", "deliver", "keeper"], options);
+  });
+  afterAll(async () => {
+    await engine.stop();
+    await Promise.all([sink.close(), cluster.stop(), database.drop()]);
+  });
+
+  test("three masters and three replicas serve the user without rights to administer", async () => {
+    const { id, client } = await engine.workspace();
+    expect((await client.post("/emails", mail())).status).toBe(200);
+    expect(await settled(engine.sql, id, SETTLED_MS_MAX)).toEqual({ delivered: 1 });
+    const { out } = await commandLine({ databaseUrl: database.url, redisUrl }).postrider("doctor");
+    expect(out).toContain("3 masters, 3 replicas");
+    const [first] = ports as [number];
+    expect(ask(first, "config", "get", "dir").stdout).toContain("NOPERM");
+    expect(ask(first, "cluster", "slots").stdout).toContain("localhost");
+  });
+
+  test("a node that is killed is started again, and mail goes on", async () => {
+    const [, second] = ports as [number, number];
+    const before = pidOf(second);
+    process.kill(before, "SIGKILL");
+    await until("the node runs again", async () => pidOf(second) !== before && ping(second));
+    await until("the cluster is whole", async () => isHealthy() && masters() === NODES / 2);
+    const { id, client } = await engine.workspace();
+    await until("mail is accepted", async () => (await client.post("/emails", mail())).status === 200);
+    const fates = await settled(engine.sql, id, SETTLED_MS_MAX);
+    expect(Object.keys(fates)).toEqual(["delivered"]);
+  });
+
+  test("it is the same cluster after a restart", async () => {
+    const before = ids();
+    expect(new Set(before).size).toBe(NODES);
+    await cluster.stop();
+    expect(ports.some(ping)).toBe(false);
+    cluster = await start();
+    await until("it is healthy", async () => isHealthy());
+    expect(ids()).toEqual(before);
+    const { id, client } = await engine.workspace();
+    await until("mail is accepted", async () => (await client.post("/emails", mail())).status === 200);
+    expect(Object.keys(await settled(engine.sql, id, SETTLED_MS_MAX))).toEqual(["delivered"]);
+  });
+
+  function start(): Promise<Daemon> {
+    return startDaemon({
+      name: "the cluster",
+      program: "sh",
+      args: [join(ROOT, "ops/redis-cluster.sh")],
+      env: {
+        PATH: process.env.PATH ?? "",
+        REDIS_BIND: "127.0.0.1 -::1",
+        REDIS_PASSWORD: PASSWORD,
+        REDIS_NAME: "localhost",
+        REDIS_FOLDER: folder,
+        REDIS_PORTS: ports.join(" "),
+      },
+      isReady: (line) => /All \d+ slots covered|Cluster state changed: ok/.test(line),
+      gently: "SIGTERM",
+      atOnce: "SIGKILL",
+    });
+  }
+
+  /** As Compose asks. */
+  function isHealthy(): boolean {
+    const command = HEALTH_CHECK.replaceAll("$$", "$").replace("7001", `${ports[0]}`);
+    const { status } = spawnSync("sh", ["-c", command], {
+      env: { PATH: process.env.PATH, REDIS_PASSWORD: PASSWORD },
+    });
+    return status === 0;
+  }
+
+  function ask(port: number, ...words: string[]) {
+    return spawnSync("redis-cli", ["--user", "postrider", "-p", `${port}`, ...words], {
+      env: { PATH: process.env.PATH, REDISCLI_AUTH: PASSWORD },
+      encoding: "utf8",
+    });
+  }
+
+  function ping(port: number): boolean {
+    return ask(port, "ping").stdout.includes("PONG");
+  }
+
+  function masters(): number {
+    return ports.filter((port) => ask(port, "info", "replication").stdout.includes("role:master")).length;
+  }
+
+  function ids(): string[] {
+    return ports.map((port) => ask(port, "cluster", "myid").stdout.trim());
+  }
+
+  function pidOf(port: number): number {
+    return Number(readFileSync(join(folder, `${port}`, "redis.pid"), "utf8"));
+  }
+});
+
+async function portsWithBus(): Promise<number[]> {
+  const ports = new Set<number>();
+  while (ports.size < NODES) {
+    const port = await freePort();
+    if (port <= PORT_MAX && (await isPortFree(port + BUS_PORT_ABOVE, "127.0.0.1"))) ports.add(port);
+  }
+  return [...ports];
+}
