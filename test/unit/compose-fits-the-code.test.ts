@@ -1,7 +1,9 @@
 /** docker-compose.yml and the image name only what exists, in each profile, and give little away. */
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { childEnv } from "../../src/config.ts";
 import { ROLES } from "../../src/rules/roles.ts";
 import {
   commandNames,
@@ -177,3 +179,18 @@ test("the image has the files that the package has, and runs as nobody special",
   expect(final).toMatch(/^USER [1-9]\d*:[1-9]\d*$/m);
   expect(engines.node).toBeDefined();
 });
+
+const hasCompose = spawnSync("docker", ["compose", "version"]).status === 0;
+
+test.skipIf(!hasCompose).each(["none", ...PROFILES])(
+  "Compose reads it with the profile '%s' (skipped without docker compose)",
+  (profile) => {
+    const demanded = [...TEXT.matchAll(/\$\{(\w+):\?/g)].map(([, name]) => [name, "a".repeat(32)]);
+    const { status, stderr } = spawnSync(
+      "docker",
+      ["compose", "--file", join(ROOT, "docker-compose.yml"), "--profile", profile, "config", "--quiet"],
+      { env: { ...childEnv({}), ...Object.fromEntries(demanded) }, encoding: "utf8" },
+    );
+    expect(status, stderr).toBe(0);
+  },
+);
