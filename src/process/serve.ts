@@ -20,6 +20,7 @@ import { ROLES, type Role } from "../rules/roles.ts";
 import { openTraces } from "../trace.ts";
 import { RecordCells } from "./cellfinder.ts";
 import { cellsOf } from "./cells.ts";
+import { faultLog } from "./faultlog.ts";
 import { tellShortage } from "./lifelog.ts";
 import { isLoopback, type MetricsServer, startMetrics } from "./metrics.ts";
 import type { AllCells } from "./roles/allcells.ts";
@@ -205,7 +206,7 @@ async function openCell(
     }),
   );
   if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
-  const onFault = (error: unknown) => log.error({ err: error }, "internal error");
+  const onFault: RoleParts["onFault"] = faultLog(log);
   const hints = stores.sql("hints");
   const looks = new Looks({
     sql: hints,

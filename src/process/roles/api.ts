@@ -3,6 +3,7 @@ import { startApi } from "../../api/api.ts";
 import { CellServer } from "../../api/cells.ts";
 import { type Server, startServer } from "../../api/server.ts";
 import { atMost } from "../../clock.ts";
+import { faultLog } from "../faultlog.ts";
 import { requestLog } from "../lifelog.ts";
 import type { Readiness } from "../stores.ts";
 import type { AllCells } from "./allcells.ts";
@@ -51,6 +52,7 @@ async function startOne(
 ) {
   const { config, stores, budget, log } = parts;
   const intake = await openIntake(parts);
+  const tellFault = faultLog(log);
   const api = await startApi({
     ...intake.parts,
     lists: stores.lists(intake.parts.reads),
@@ -62,8 +64,7 @@ async function startOne(
     isReady,
     log: {
       answered: requestLog(log, config.logRequestsEvery),
-      fault: (exchange, error) =>
-        log.error({ request_id: exchange?.requestId, err: error }, "internal error"),
+      fault: (exchange, error) => tellFault(error, { request_id: exchange?.requestId }),
     },
   });
   return {
