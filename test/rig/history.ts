@@ -112,6 +112,7 @@ export function historyOf(more: Partial<History> = {}): History {
     named: new Map(),
     lives,
     spells: [],
+    moves: [],
     ...more,
   };
 }
@@ -126,6 +127,7 @@ export function aftermathOf(more: Partial<Aftermath> = {}): Aftermath {
     tallies: [],
     leftBags: 0,
     leftDue: 0,
+    inTwoCells: [],
     ...more,
   };
 }

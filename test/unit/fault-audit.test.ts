@@ -343,6 +343,20 @@ describe("a process", () => {
   });
 });
 
+describe("a workspace that is to move", () => {
+  const moved = { workspaceId: shop.id, to: "west", from: second(1), runs: 3, pauseMs: null, said: "killed" };
+
+  test("is there at the end", () => {
+    const history = historyOf({ moves: [{ ...moved, endedAt: null }] });
+    expect(rules(history, aftermathOf())).toEqual(["move"]);
+    expect(rules(historyOf({ moves: [{ ...moved, endedAt: second(9) }] }), aftermathOf())).toEqual([]);
+  });
+
+  test("leaves nothing behind", () => {
+    expect(rules(historyOf(), aftermathOf({ inTwoCells: ["mail-1"] }))).toEqual(["in two cells"]);
+  });
+});
+
 describe("the counts", () => {
   test("are those of the outcomes", () => {
     const { history, after } = perfect(1, 2);

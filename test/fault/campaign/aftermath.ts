@@ -6,7 +6,7 @@ import { pause } from "../../rig/pause.ts";
 import type { Caller } from "./caller.ts";
 import type { Fleet } from "./fleet.ts";
 import type { Aftermath, FinalContact, FinalEmail, FinalLedger, FinalRun, FinalTally } from "./history.ts";
-import type { PostgresStore, Sql } from "./stores.ts";
+import type { Cell, Sql } from "./stores.ts";
 import type { Account, Tenants } from "./tenants.ts";
 
 const LOOK_EVERY_MS = 1_000;
@@ -17,17 +17,29 @@ const TRIES_MAX = 100;
 type Open = { emails: number; bags: number; due: number; runs: number; erasures: number };
 
 /** Resolves when nothing is on its way, or when it has lasted too long; with what still is. */
-export async function untilQuiet(postgres: PostgresStore, msMax: number, signal: AbortSignal): Promise<Open> {
+export async function untilQuiet(cells: readonly Cell[], msMax: number, signal: AbortSignal): Promise<Open> {
   const deadline = Date.now() + msMax;
   for (;;) {
-    const open = await postgres.ask(countOpen);
+    const open = await openIn(cells);
     if (Object.values(open).every((count) => count === 0) || Date.now() > deadline || signal.aborted)
       return open;
     await pause(LOOK_EVERY_MS, signal);
   }
 }
 
-export async function countOpen(sql: Sql): Promise<Open> {
+export async function openIn(cells: readonly Cell[]): Promise<Open> {
+  const counts = await Promise.all(cells.map(({ postgres }) => postgres.ask(countOpen)));
+  const sum = (name: keyof Open) => counts.reduce((all, one) => all + one[name], 0);
+  return {
+    emails: sum("emails"),
+    bags: sum("bags"),
+    due: sum("due"),
+    runs: sum("runs"),
+    erasures: sum("erasures"),
+  };
+}
+
+async function countOpen(sql: Sql): Promise<Open> {
   const [open] = await sql<Open[]>`
     select (select count(*)::int from email where status in ('accepted', 'waiting', 'scheduled', 'deferred')) as emails,
            (select count(*)::int from bag) as bags, (select count(*)::int from due) as due,
@@ -98,47 +110,61 @@ type EmailRow = Pick<FinalEmail, "id" | "marks" | "weight" | "attempts" | "isAut
 
 /** To be read when no process is left that might still write. */
 export async function readRecord(
-  postgres: PostgresStore,
+  cells: readonly Cell[],
   { emails: listed, contacts }: Said,
 ): Promise<Aftermath> {
-  return postgres.ask(async (sql) => {
-    const rows = await sql<EmailRow[]>`
-      select id, coalesce(marks, repeat('o', weight)) as marks, weight, attempts, key_id is null as "isAutomated",
-             created_at as "createdAt", history from email`;
-    const rowOf = new Map(rows.map((row) => [row.id, row]));
-    const emails = listed.flatMap(({ account, listed: { id, status, subject, to, scheduled_at } }) => {
-      const row = rowOf.get(id);
-      if (!row) return [];
-      const { createdAt, history, ...others } = row;
-      return {
-        ...others,
-        workspaceId: account.id,
-        status,
-        subject,
-        to,
-        scheduledAt: scheduled_at === null ? null : Date.parse(scheduled_at),
-        createdAt: createdAt.getTime(),
-        events: history ?? [],
-      };
-    });
-    const runs = await sql<FinalRun[]>`
-      select r.id, r.workspace_id as "workspaceId", a.name as automation, r.contact_id as "contactId",
-             r.event_id as "eventId", r.state, r.reason,
-             coalesce((select json_agg(json_build_object('position', s.position, 'kind', s.kind, 'result', s.result,
-                                                         'detail', s.detail) order by s.seq)
-                       from run_step s where s.workspace_id = r.workspace_id and s.run_id = r.id), '[]') as steps
-      from run r join automation a on a.workspace_id = r.workspace_id and a.id = r.automation_id`;
-    const events = await sql<Aftermath["events"][number][]>`
-      select id, (properties->>'operation')::int as operation from event`;
-    const ledgers = await sql<FinalLedger[]>`
-      select workspace_id as "workspaceId", month_used as "monthUsed", day_used as "dayUsed",
-             waiting + waiting_bulk as waiting from ledger`;
-    const tallies = await sql<FinalTally[]>`
-      select workspace_id as "workspaceId", sum(attempted)::int as attempted, sum(delivered)::int as delivered,
-             sum(deferred)::int as deferred, sum(hard_bounced + soft_bounced + blocked)::int as bounced,
-             sum(failed)::int as failed
-      from tally group by workspace_id`;
-    const open = await countOpen(sql);
-    return { emails, runs, contacts, events, ledgers, tallies, leftBags: open.bags, leftDue: open.due };
+  const found = await Promise.all(cells.map(({ postgres }) => postgres.ask(readCell)));
+  const rowOf = new Map<string, EmailRow>();
+  const inTwoCells: string[] = [];
+  for (const row of found.flatMap(({ rows }) => rows)) {
+    if (rowOf.has(row.id)) inTwoCells.push(row.id);
+    rowOf.set(row.id, row);
+  }
+  const emails = listed.flatMap(({ account, listed: { id, status, subject, to, scheduled_at } }) => {
+    const row = rowOf.get(id);
+    if (!row) return [];
+    const { createdAt, history, ...others } = row;
+    return {
+      ...others,
+      workspaceId: account.id,
+      status,
+      subject,
+      to,
+      scheduledAt: scheduled_at === null ? null : Date.parse(scheduled_at),
+      createdAt: createdAt.getTime(),
+      events: history ?? [],
+    };
   });
+  const open = await openIn(cells);
+  return {
+    ...{ emails, contacts, inTwoCells, leftBags: open.bags, leftDue: open.due },
+    runs: found.flatMap(({ runs }) => runs),
+    events: found.flatMap(({ events }) => events),
+    ledgers: found.flatMap(({ ledgers }) => ledgers),
+    tallies: found.flatMap(({ tallies }) => tallies),
+  };
+}
+
+async function readCell(sql: Sql) {
+  const rows = await sql<EmailRow[]>`
+    select id, coalesce(marks, repeat('o', weight)) as marks, weight, attempts, key_id is null as "isAutomated",
+           created_at as "createdAt", history from email`;
+  const runs = await sql<FinalRun[]>`
+    select r.id, r.workspace_id as "workspaceId", a.name as automation, r.contact_id as "contactId",
+           r.event_id as "eventId", r.state, r.reason,
+           coalesce((select json_agg(json_build_object('position', s.position, 'kind', s.kind, 'result', s.result,
+                                                       'detail', s.detail) order by s.seq)
+                     from run_step s where s.workspace_id = r.workspace_id and s.run_id = r.id), '[]') as steps
+    from run r join automation a on a.workspace_id = r.workspace_id and a.id = r.automation_id`;
+  const events = await sql<Aftermath["events"][number][]>`
+    select id, (properties->>'operation')::int as operation from event`;
+  const ledgers = await sql<FinalLedger[]>`
+    select workspace_id as "workspaceId", month_used as "monthUsed", day_used as "dayUsed",
+           waiting + waiting_bulk as waiting from ledger`;
+  const tallies = await sql<FinalTally[]>`
+    select workspace_id as "workspaceId", sum(attempted)::int as attempted, sum(delivered)::int as delivered,
+           sum(deferred)::int as deferred, sum(hard_bounced + soft_bounced + blocked)::int as bounced,
+           sum(failed)::int as failed
+    from tally group by workspace_id`;
+  return { rows, runs, events, ledgers, tallies };
 }

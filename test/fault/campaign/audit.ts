@@ -9,6 +9,7 @@ import { judgeAnswers } from "./rules/answers.ts";
 import { judgeCaps } from "./rules/caps.ts";
 import { judgeFates, judgeRefused } from "./rules/fates.ts";
 import { judgeLives } from "./rules/lives.ts";
+import { judgeMoves } from "./rules/moves.ts";
 import { judgePeople } from "./rules/people.ts";
 import { judgeQuotas } from "./rules/quotas.ts";
 import { findRepeats, type Repeat, unexplained } from "./rules/repeats.ts";
@@ -47,6 +48,7 @@ export function audit(history: History, after: Aftermath | null): Verdict {
       ...(after ? judgeTallies(history, after) : []),
       ...(after ? judgeRuns(history, after) : []),
       ...(after ? judgePeople(history, after) : []),
+      ...(after ? judgeMoves(history, after) : []),
       ...(after ? judgeLeftovers(after) : []),
     ],
   };

@@ -1,5 +1,5 @@
 /**
- * `npm run fault -- --minutes N --seed S [--faults list] [--json FILE]`: the engine under load and under faults, and an
+ * `npm run fault -- --minutes N --seed S [--faults list] [--cells 2] [--json FILE]`: the engine under load and under faults, and an
  * auditor outside of it.
  *
  * Starts stores, processes and a sink of its own; sends mail of all kinds while faults are inflicted for N minutes; then
@@ -17,16 +17,17 @@ import { Command, InvalidArgumentError } from "commander";
 import { randomOf } from "../../../src/capacity/random.ts";
 import { pause } from "../../rig/pause.ts";
 import { openSink, type Sink } from "../../rig/sink.ts";
-import { askApi, countOpen, readRecord, untilQuiet } from "./aftermath.ts";
+import { askApi, openIn, readRecord, untilQuiet } from "./aftermath.ts";
 import { audit, type Verdict } from "./audit.ts";
 import { Caller } from "./caller.ts";
 import { type Drawn, drawFaults, hindrance, inflictAll, kindsNamed } from "./faults.ts";
 import { Fleet, lifeOf } from "./fleet.ts";
 import type { Aftermath, Copy, History } from "./history.ts";
 import { Load } from "./load.ts";
-import { progressOf, summaryOf, Teller, tellVerdict } from "./report.ts";
+import { Removals } from "./removals.ts";
+import { movesOf, progressOf, summaryOf, Teller, tellVerdict } from "./report.ts";
 import { noteSlowCommits } from "./slowness.ts";
-import { PostgresStore, RedisStore } from "./stores.ts";
+import { CELLS_MAX, type Cell, startCells } from "./stores.ts";
 import { makeTenants, Raiser } from "./tenants.ts";
 
 const SECRET = "a secret of the campaign, long enough";
@@ -38,6 +39,8 @@ const QUIET_MS_MAX = 330_000;
 /** Callers who repeat end long before that. */
 const LAST_ANSWERS_MS_MAX = 60_000;
 const CONNECTIONS = 15;
+/** Of the many workspaces with a small quota. */
+const QUOTAS_MOVING = 2;
 
 type Options = {
   minutes: number;
@@ -45,6 +48,7 @@ type Options = {
   faults: string | null;
   json: string | null;
   rate: number;
+  cells: number;
   quietSeconds: number;
   /** The rules whose first violation ends it; `true`: any; null: it goes on. */
   stopAtFirst: string[] | true | null;
@@ -111,28 +115,28 @@ async function campaign(folder: string): Promise<Verdict> {
 /** Everything that a campaign needs, up and running. */
 async function openStage(folder: string) {
   const { minutes, seed } = options;
-  const [postgres, redis, sink] = await Promise.all([
-    PostgresStore.start(folder),
-    RedisStore.start(folder),
-    openSink({ seed }),
-  ]);
+  const [cells, sink] = await Promise.all([startCells(folder, options.cells), openSink({ seed })]);
+  const home = cells[0] as Cell;
   const history = newHistory(sink);
   const smtpUrl = `${sink.url}?pool=${CONNECTIONS}`;
-  const fleet = await Fleet.open({ folder, postgres, redis, smtpUrl, secret: SECRET, lives: history.lives });
+  const fleet = await Fleet.open({ folder, cells, smtpUrl, secret: SECRET, lives: history.lives });
   await fleet.start();
-  await postgres.prepareFullDisk();
-  const tenants = await makeTenants({ postgres, redis, secret: SECRET, minutes, random: randomOf(seed) });
+  await Promise.all(cells.map(({ postgres }) => postgres.prepareFullDisk()));
+  const tenants = await makeTenants({ ...home, secret: SECRET, minutes, random: randomOf(seed) });
   history.tenants = tenants.all;
+  const removals = new Removals(cells, folder, SECRET, history.moves);
+  removals.mayMove([...tenants.big, tenants.capped, tenants.shop, ...tenants.quotas.slice(0, QUOTAS_MOVING)]);
   const caller = new Caller();
   return {
-    world: { postgres, redis, sink, fleet },
+    world: { cells, sink, fleet, removals },
     history,
     tenants,
     caller,
     async close() {
       fleet.killAll();
       caller.close();
-      await Promise.all([sink.close(), fleet.close(), redis.stop(), postgres.stop("immediate")]);
+      const stopped = cells.flatMap(({ postgres, redis }) => [redis.stop(), postgres.stop("immediate")]);
+      await Promise.all([sink.close(), fleet.close(), ...stopped]);
     },
   };
 }
@@ -141,10 +145,9 @@ type Stage = Awaited<ReturnType<typeof openStage>>;
 
 async function play(stage: Stage): Promise<Verdict> {
   const { history, tenants, caller, world } = stage;
-  const { postgres, redis, sink, fleet } = world;
+  const { cells, sink, fleet, removals } = world;
   const { minutes, seed, rate } = options;
-  const directly = { DATABASE_URL: postgres.url, REDIS_URL: redis.url, POSTRIDER_SECRET: SECRET };
-  const raiser = new Raiser(tenants.capped, directly, history.caps);
+  const raiser = new Raiser(tenants.capped, removals, history.caps);
   const load = new Load({ seed, perSecond: rate, tenants, fleet, caller, operations: history.operations });
   const plan = planFaults(fleet);
 
@@ -156,9 +159,11 @@ async function play(stage: Stage): Promise<Verdict> {
   tell(
     `${tenants.all.length} workspaces, ${fleet.members.length} processes, ${plan.length} faults: off we go`,
   );
-  const watching = watch(history, sink, postgres, end, ended.signal);
+  const watching = watch(history, sink, cells, end, ended.signal);
   const working = Promise.all([load.run(), raiseCaps(raiser, seed, ended.signal)]);
-  const probing = noteSlowCommits(postgres.url, history.spells, ended.signal);
+  const probing = Promise.all(
+    cells.map(({ postgres }) => noteSlowCommits(postgres.url, history.spells, ended.signal)),
+  );
   const inflicting = inflictAll(plan, world, history.spells, ended.signal, tell);
   await pause(minutes * 60_000, ended.signal);
   end();
@@ -171,17 +176,18 @@ async function play(stage: Stage): Promise<Verdict> {
   await Promise.race([load.finish(), pause(LAST_ANSWERS_MS_MAX)]);
   await working;
   await raiser.lift();
-  const open = await untilQuiet(postgres, options.quietSeconds * 1_000, stopped.signal);
+  const open = await untilQuiet(cells, options.quietSeconds * 1_000, stopped.signal);
   tell(`quiet: ${JSON.stringify(open)} on their way`);
   const said = await askApi(tenants, fleet, caller);
   await fleet.stop();
   note(history, sink);
-  const after = await readRecord(postgres, said);
+  const after = await readRecord(cells, said);
   return conclude(stage, plan, audit(history, after), after);
 }
 
 function conclude({ history }: Stage, plan: Drawn[], verdict: Verdict, after: Aftermath | null): Verdict {
   tell(progressOf(history, "at the end"));
+  if (history.moves.length > 0) tell(movesOf(history));
   tellVerdict(verdict, tell);
   const { named: _, ...noted } = history;
   if (options.json)
@@ -191,7 +197,7 @@ function conclude({ history }: Stage, plan: Drawn[], verdict: Verdict, after: Af
 
 function planFaults(fleet: Fleet): Drawn[] {
   const kinds = kindsNamed(options.faults).filter((kind) => {
-    const why = hindrance(kind);
+    const why = hindrance(kind, options.cells);
     if (why !== null) tell(`no fault ${kind}: ${why}`);
     return why === null;
   });
@@ -202,14 +208,14 @@ function planFaults(fleet: Fleet): Drawn[] {
 async function watch(
   history: Writable,
   sink: Sink,
-  postgres: PostgresStore,
+  cells: readonly Cell[],
   end: () => void,
   signal: AbortSignal,
 ): Promise<Verdict | null> {
   while (!signal.aborted) {
     await pause(PROGRESS_EVERY_MS, signal);
     note(history, sink);
-    const open = await Promise.race([postgres.ask(countOpen).then(JSON.stringify), pause(2_000)]);
+    const open = await Promise.race([openIn(cells).then(JSON.stringify), pause(2_000)]);
     tell(progressOf(history, `${open ?? "?"} open`));
     const { stopAtFirst } = options;
     if (stopAtFirst === null) continue;
@@ -247,6 +253,7 @@ function newHistory(sink: Sink): Writable {
     } as unknown as History["named"],
     lives: [],
     spells: [],
+    moves: [],
   };
 }
 
@@ -272,6 +279,12 @@ function note(history: History, { ledger }: Sink): void {
   );
 }
 
+function readCells(text: string): number {
+  if (!/^[1-9]$/.test(text) || Number(text) > CELLS_MAX)
+    throw new InvalidArgumentError(`It must be a number from 1 to ${CELLS_MAX}.`);
+  return Number(text);
+}
+
 function readOptions(): Options {
   const number = (least: number) => (text: string) => {
     const value = Number(text);
@@ -286,6 +299,7 @@ function readOptions(): Options {
     .option("--faults <list>", "kinds, or the first part of their names, with commas; none: only load")
     .option("--json <file>", "writes everything that was noted and found")
     .option("--rate <n>", "operations a second", number(1), 30)
+    .option("--cells <n>", "1, or 2 with workspaces that move between them", readCells, 1)
     .option(
       "--quiet-seconds <n>",
       "how long it may take until nothing is on its way",

@@ -8,14 +8,17 @@ import { type Random, randomOf } from "../../../src/capacity/random.ts";
 import { pause } from "../../rig/pause.ts";
 import type { TcpProxy } from "../../rig/proxy.ts";
 import { FAIR, type Sink, type Weather } from "../../rig/sink.ts";
-import { type Fleet, faketimeLibrary, type Member } from "./fleet.ts";
+import { type Fleet, faketimeLibrary, type Member, type Way } from "./fleet.ts";
 import type { Role, Spell } from "./history.ts";
-import type { PostgresStore, RedisStore } from "./stores.ts";
+import type { Removals } from "./removals.ts";
+import type { Cell, PostgresStore, RedisStore } from "./stores.ts";
 
 const GAP_MS = [1_000, 6_000] as const;
 /** Now and then nothing happens for a while, so that what has piled up goes. */
 const CALM_SHARE = 0.08;
 const CALM_MS = 12_000;
+/** Which cell is struck follows from digits of the chance that decide nothing else. */
+const CELL_DRAWN_AFTER = 1_000_000;
 const SKEWS_MS = [-8 * 3_600_000, -420_000, 420_000, 8 * 3_600_000];
 const LOST_REPLY_SHARE = 0.25;
 const LOST_COMMIT_SHARE = 0.3;
@@ -28,7 +31,7 @@ const DOWN_MS_MAX = 4_000;
 /** Workers have the most to lose: each is hit so many times as often as any other process. */
 const DELIVER_SHARE = 2;
 
-export type World = { postgres: PostgresStore; redis: RedisStore; sink: Sink; fleet: Fleet };
+export type World = { cells: readonly Cell[]; sink: Sink; fleet: Fleet; removals: Removals };
 
 /** Whom a fault may befall. */
 export type Target = { name: string; role: Role };
@@ -59,6 +62,33 @@ class Grip {
 
   get member(): Member {
     return this.world.fleet.members.find(({ name }) => name === this.drawn.member) as Member;
+  }
+
+  /** The one that is struck. */
+  get #cell(): number {
+    return Math.floor(this.drawn.chance * CELL_DRAWN_AFTER) % this.world.cells.length;
+  }
+
+  get postgres(): PostgresStore {
+    return (this.world.cells[this.#cell] as Cell).postgres;
+  }
+
+  get redis(): RedisStore {
+    return (this.world.cells[this.#cell] as Cell).redis;
+  }
+
+  /** The member's connections to it. */
+  get wayToPostgres(): TcpProxy {
+    return wayOf(this.member, this.#cell).postgres;
+  }
+
+  get wayToRedis(): TcpProxy {
+    return wayOf(this.member, this.#cell).redis;
+  }
+
+  /** Everybody's. */
+  get waysToPostgres(): TcpProxy[] {
+    return this.world.fleet.members.map((member) => wayOf(member, this.#cell).postgres);
   }
 
   lasts(): Promise<void> {
@@ -116,21 +146,21 @@ export const KINDS: Record<string, Kind> = {
   ),
   clock: of(1.5, [10_000, 25_000], ANYBODY, ITSELF, wrongClock),
 
-  "pg-cut": of(2, [0, 3_000], ANYBODY, WAY_TO_POSTGRES, (grip) => cutOff(grip, grip.member.postgres, "cut")),
+  "pg-cut": of(2, [0, 3_000], ANYBODY, WAY_TO_POSTGRES, (grip) => cutOff(grip, grip.wayToPostgres, "cut")),
   "pg-stall": of(3, [2_000, 35_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
-    grip.during("cut", grip.member.name, () => stall(grip, grip.member.postgres)),
+    grip.during("cut", grip.member.name, () => stall(grip, grip.wayToPostgres)),
   ),
   "pg-slow": of(2, [3_000, 15_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
-    grip.during("shaky", grip.member.name, () => slow(grip, grip.member.postgres)),
+    grip.during("shaky", grip.member.name, () => slow(grip, grip.wayToPostgres)),
   ),
   "pg-half-open": of(2, [3_000, 30_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
-    grip.during("cut", grip.member.name, () => halfOpen(grip, grip.member.postgres)),
+    grip.during("cut", grip.member.name, () => halfOpen(grip, grip.wayToPostgres)),
   ),
   "pg-lost-reply": of(3, [2_000, 12_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
-    grip.during("shaky", grip.member.name, () => loseReplies(grip, grip.member.postgres)),
+    grip.during("shaky", grip.member.name, () => loseReplies(grip, grip.wayToPostgres)),
   ),
   "pg-lost-commit": of(2, [2_000, 12_000], ANYBODY, WAY_TO_POSTGRES, (grip) =>
-    grip.during("shaky", grip.member.name, () => loseCommits(grip, grip.member.postgres)),
+    grip.during("shaky", grip.member.name, () => loseCommits(grip, grip.wayToPostgres)),
   ),
   "pg-pause": of(2, [2_000, 40_000], null, POSTGRES, (grip) =>
     grip.during("outage", null, () => pauseAll(grip)),
@@ -145,17 +175,15 @@ export const KINDS: Record<string, Kind> = {
     grip.during("outage", null, () => fillDisk(grip)),
   ),
 
-  "redis-cut": of(1, [0, 3_000], ANYBODY, WAY_TO_REDIS, (grip) => cutOff(grip, grip.member.redis, null)),
-  "redis-stall": of(1.5, [2_000, 20_000], ANYBODY, WAY_TO_REDIS, (grip) => stall(grip, grip.member.redis)),
-  "redis-slow": of(1, [3_000, 15_000], ANYBODY, WAY_TO_REDIS, (grip) => slow(grip, grip.member.redis)),
-  "redis-half-open": of(1, [3_000, 20_000], ANYBODY, WAY_TO_REDIS, (grip) =>
-    halfOpen(grip, grip.member.redis),
-  ),
+  "redis-cut": of(1, [0, 3_000], ANYBODY, WAY_TO_REDIS, (grip) => cutOff(grip, grip.wayToRedis, null)),
+  "redis-stall": of(1.5, [2_000, 20_000], ANYBODY, WAY_TO_REDIS, (grip) => stall(grip, grip.wayToRedis)),
+  "redis-slow": of(1, [3_000, 15_000], ANYBODY, WAY_TO_REDIS, (grip) => slow(grip, grip.wayToRedis)),
+  "redis-half-open": of(1, [3_000, 20_000], ANYBODY, WAY_TO_REDIS, (grip) => halfOpen(grip, grip.wayToRedis)),
   "redis-lost-reply": of(1.5, [2_000, 10_000], ANYBODY, WAY_TO_REDIS, (grip) =>
-    loseReplies(grip, grip.member.redis),
+    loseReplies(grip, grip.wayToRedis),
   ),
-  "redis-flush": of(2, [0, 0], null, REDIS, ({ world }) => world.redis.empty()),
-  "redis-restart": of(1.5, [0, 0], null, REDIS, ({ world }) => world.redis.restart("empty")),
+  "redis-flush": of(2, [0, 0], null, REDIS, ({ redis }) => redis.empty()),
+  "redis-restart": of(1.5, [0, 0], null, REDIS, ({ redis }) => redis.restart("empty")),
   "redis-old": of(2, [4_000, 25_000], null, REDIS, restoreOld),
 
   "receiver-defer": of(2, [3_000, 15_000], null, RECEIVERS, (grip) =>
@@ -169,6 +197,14 @@ export const KINDS: Record<string, Kind> = {
     weather(grip, { dropInDataPercent: 5, dropAfterDataPercent: 3 }),
   ),
   "receiver-down": of(1, [500, 6_000], null, RECEIVERS, receiversDown),
+
+  move: of(
+    6,
+    [0, 0],
+    null,
+    () => "move",
+    ({ world, drawn }) => world.removals.move(drawn.chance),
+  ),
 };
 
 /** Kinds by their names or the first part of them: `pg` is every `pg-...`. Without a list, all of them. */
@@ -184,7 +220,8 @@ export function kindsNamed(list: string | null): string[] {
 }
 
 /** Why a kind cannot be had on this machine; null: it can. */
-export function hindrance(kind: string): string | null {
+export function hindrance(kind: string, cells: number): string | null {
+  if (kind === "move" && cells === 1) return "there is one cell (--cells 2)";
   if (kind === "clock" && faketimeLibrary() === null)
     return "libfaketime is not there (apt-get install faketime)";
   return null;
@@ -328,9 +365,7 @@ async function loseAgainAndAgain(grip: Grip, proxy: TcpProxy, loseOne: () => Pro
 /** It comes back for one process after the other: whoever has it first meets what the others could not write yet. */
 async function pauseAll(grip: Grip): Promise<void> {
   const random = grip.random();
-  const proxies = grip.world.fleet.members
-    .map(({ postgres }) => postgres)
-    .filter(({ isStalled }) => !isStalled);
+  const proxies = grip.waysToPostgres.filter(({ isStalled }) => !isStalled);
   for (const proxy of proxies) proxy.stall();
   await grip.lasts();
   await Promise.all(
@@ -344,27 +379,27 @@ async function pauseAll(grip: Grip): Promise<void> {
 async function terminate(grip: Grip): Promise<void> {
   const until = Date.now() + grip.drawn.lastsMs;
   do {
-    await grip.world.postgres.terminateAll();
+    await grip.postgres.terminateAll();
     await pause(TERMINATE_EVERY_MS, grip.signal);
   } while (Date.now() < until && !grip.signal.aborted);
 }
 
 async function restart(grip: Grip): Promise<void> {
-  const { postgres } = grip.world;
+  const { postgres } = grip;
   await postgres.stop(grip.drawn.chance < 0.5 ? "fast" : "immediate");
   await grip.lasts();
   await postgres.start();
 }
 
 async function fillDisk(grip: Grip): Promise<void> {
-  const { postgres } = grip.world;
+  const { postgres } = grip;
   await postgres.setFull(true);
   await grip.lasts();
   await postgres.setFull(false);
 }
 
 async function restoreOld(grip: Grip): Promise<void> {
-  const { redis } = grip.world;
+  const { redis } = grip;
   await redis.takeSnapshot();
   await grip.lasts();
   await redis.restart("old");
@@ -383,6 +418,10 @@ async function receiversDown(grip: Grip): Promise<void> {
   await sink.down();
   await grip.lasts();
   await sink.up();
+}
+
+function wayOf({ ways }: Member, cell: number): Way {
+  return ways[cell] as Way;
 }
 
 function of(

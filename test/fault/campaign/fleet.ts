@@ -4,13 +4,14 @@
  * towards the sink, so that it is known who delivered what.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ChildReport } from "../../../src/embedded/parent.ts";
 import { pause } from "../../rig/pause.ts";
 import { openProxy, type TcpProxy } from "../../rig/proxy.ts";
 import type { Life, Role } from "./history.ts";
+import { cellsFileOf } from "./stores.ts";
 
 const POSTRIDER = fileURLToPath(new URL("../../../dist/cli/postrider.js", import.meta.url));
 const FLEET: readonly Role[] = ["keeper", "keeper", "api", "api", "deliver", "deliver", "automate"];
@@ -34,12 +35,14 @@ const FAKETIME_LIBRARIES = [
 
 export type FleetParts = {
   folder: string;
-  postgres: { url: string; port: number };
-  redis: { port: number };
+  cells: readonly { name: string; postgres: { url: string; port: number }; redis: { port: number } }[];
   smtpUrl: string;
   secret: string;
   lives: Life[];
 };
+
+/** How a member reaches the stores of a cell. */
+export type Way = { name: string; postgres: TcpProxy; redis: TcpProxy };
 
 /** null: this machine has no library that makes the clock of one process wrong. */
 export function faketimeLibrary(): string | null {
@@ -57,9 +60,14 @@ export class Fleet {
     const members: Member[] = [];
     for (const role of FLEET) {
       const number = members.filter((one) => one.role === role).length + 1;
-      const postgres = await openProxy({ port: parts.postgres.port });
-      const redis = await openProxy({ port: parts.redis.port });
-      members.push(new Member(`${role}-${number}`, role, postgres, redis, parts));
+      const ways: Way[] = [];
+      for (const { name, postgres, redis } of parts.cells)
+        ways.push({
+          name,
+          postgres: await openProxy({ port: postgres.port }),
+          redis: await openProxy({ port: redis.port }),
+        });
+      members.push(new Member(`${role}-${number}`, role, ways, parts));
     }
     return new Fleet(members);
   }
@@ -86,15 +94,16 @@ export class Fleet {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.members.flatMap(({ postgres, redis }) => [postgres.close(), redis.close()]));
+    const ways = this.members.flatMap((member) => member.ways);
+    await Promise.all(ways.flatMap(({ postgres, redis }) => [postgres.close(), redis.close()]));
   }
 }
 
 export class Member {
   readonly name: string;
   readonly role: Role;
-  readonly postgres: TcpProxy;
-  readonly redis: TcpProxy;
+  /** One for each cell. */
+  readonly ways: readonly Way[];
   readonly #parts: FleetParts;
   #child: ChildProcess | null = null;
   #life: Life | null = null;
@@ -104,11 +113,10 @@ export class Member {
   #failedStarts = 0;
   #isFrozen = false;
 
-  constructor(name: string, role: Role, postgres: TcpProxy, redis: TcpProxy, parts: FleetParts) {
+  constructor(name: string, role: Role, ways: readonly Way[], parts: FleetParts) {
     this.name = name;
     this.role = role;
-    this.postgres = postgres;
-    this.redis = redis;
+    this.ways = ways;
     this.#parts = parts;
   }
 
@@ -234,14 +242,24 @@ export class Member {
     return lines.slice(-LAST_WORDS).map((line) => line.slice(0, LINE_CHARS_MAX));
   }
 
+  #addresses() {
+    return this.ways.map(({ name, postgres, redis }, n) => {
+      const databaseUrl = new URL(this.#parts.cells[n]?.postgres.url ?? "");
+      databaseUrl.port = String(postgres.port);
+      return { name, databaseUrl: databaseUrl.href, redisUrl: `redis://127.0.0.1:${redis.port}` };
+    });
+  }
+
   #environment(life: Life): Record<string, string> {
-    const { folder, postgres, smtpUrl, secret } = this.#parts;
-    const databaseUrl = new URL(postgres.url);
-    databaseUrl.port = String(this.postgres.port);
+    const { folder, smtpUrl, secret } = this.#parts;
+    const addresses = this.#addresses();
+    const file = join(folder, `${this.name}.cells.json`);
+    writeFileSync(file, cellsFileOf(addresses));
     return {
       PATH: process.env.PATH ?? "",
-      DATABASE_URL: databaseUrl.href,
-      REDIS_URL: `redis://127.0.0.1:${this.redis.port}`,
+      DATABASE_URL: addresses[0]?.databaseUrl ?? "",
+      REDIS_URL: addresses[0]?.redisUrl ?? "",
+      ...(addresses.length > 1 && { CELLS_FILE: file }),
       SMTP_URL: smtpUrl,
       POSTRIDER_SECRET: secret,
       POSTRIDER_HOME: folder,

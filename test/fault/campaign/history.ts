@@ -134,6 +134,19 @@ export type Spell = {
   to: number | null;
 };
 
+/** A workspace that was to move to another cell, until it is there: the command was run so many times. */
+export type Move = {
+  workspaceId: string;
+  to: string;
+  from: number;
+  /** null: it has not got there. */
+  endedAt: number | null;
+  runs: number;
+  pauseMs: number | null;
+  /** What the command said last. */
+  said: string;
+};
+
 export type History = {
   beganAt: number;
   tenants: readonly Tenant[];
@@ -144,6 +157,7 @@ export type History = {
   named: ReadonlyMap<string, { times: number; replies: readonly string[] }>;
   lives: Life[];
   spells: Spell[];
+  moves: Move[];
 };
 
 export type FinalEmail = {
@@ -209,6 +223,8 @@ export type Aftermath = {
   /** Bags and due rows that are left although nothing is on its way. */
   leftBags: number;
   leftDue: number;
+  /** E-mails of which there are rows in more than one cell. */
+  inTwoCells: readonly string[];
 };
 
 /** What a rule found to be wrong, with what proves it. */

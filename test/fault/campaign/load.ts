@@ -31,6 +31,8 @@ const READS_BACK_SHARE = 0.2;
 /** Of the e-mails of a batch: one of them refuses all of a strict one. */
 const BROKEN_SHARE = { "batch strict": 0.01, "batch permissive": 0.1 };
 const REPEAT_MS = 700;
+/** Twice as long after each try, as senders do: without that, those who wait are all that a busy machine has time for. */
+const REPEAT_MS_MAX = 12_000;
 const UNKEYED_TRIES_MAX = 4;
 const BATCH_MAX = 100;
 const FULL_BATCH_SHARE = 0.1;
@@ -44,6 +46,7 @@ const CONTACT_BACKLOG_MAX = 6;
 const FOLLOWERS_FROM = 10_000_000;
 const READY_EVERY_MS = 1_000;
 /** What a store does to readiness is part of the campaign; anything else takes a process out of service. */
+/** `west postgres` is that of another cell. */
 const STORE_CHECKS = ["postgres", "redis", "migrations"];
 
 /** How often each is wanted, of a hundred. */
@@ -244,7 +247,7 @@ export class Load {
     for (let tries = 1; ; tries++) {
       const answer = await this.#try(operation, account, request, random);
       if (!isToBeRepeated(operation, answer, tries)) return answer;
-      await pause(REPEAT_MS * (0.5 + random()));
+      await pause(Math.min(REPEAT_MS * 2 ** (tries - 1), REPEAT_MS_MAX) * (0.5 + random()));
     }
   }
 
@@ -306,7 +309,9 @@ async function isFit({ port }: Member): Promise<boolean> {
   }
   try {
     const { checks = {} } = (await (await ask("/readyz")).json()) as { checks?: Record<string, string> };
-    return Object.entries(checks).every(([name, state]) => state === "ok" || STORE_CHECKS.includes(name));
+    return Object.entries(checks).every(
+      ([name, state]) => state === "ok" || STORE_CHECKS.includes(name.slice(name.indexOf(" ") + 1)),
+    );
   } catch {
     return true; // it waits for a store
   }

@@ -30,6 +30,12 @@ export function progressOf({ operations, copies, lives }: History, open: string)
   return `${operations.length} operations: ${accepted} answers 2xx, ${refused} 4xx, ${unavailable} 503, ${unknown} unknown; ${copies.length} copies at the sink; ${lives.length} lives; ${open}`;
 }
 
+export function movesOf({ moves }: History): string {
+  const runs = moves.reduce((sum, move) => sum + move.runs, 0);
+  const pauses = moves.flatMap(({ pauseMs }) => pauseMs ?? []).sort((a, b) => a - b);
+  return `${moves.length} moves with ${runs} runs of the command; pauses of ${pauses.join(", ")} ms`;
+}
+
 export function tellVerdict(verdict: Verdict, tell: (line: string) => void): void {
   const causes = new Map<string, number>();
   for (const { cause } of verdict.repeats) {

@@ -3,7 +3,7 @@
  * taken back to an older state. Every look of the campaign itself into Postgres is a connection of its own, since any
  * of them may be ended at any moment.
  */
-import { copyFileSync, existsSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { type Postgres, startPostgres } from "../../../src/embedded/postgres.ts";
@@ -40,6 +40,34 @@ const WRITTEN_TABLES = [
   "run",
   "run_step",
 ];
+
+/** Stores that are used together. The first of several is home. */
+export type Cell = { name: string; postgres: PostgresStore; redis: RedisStore };
+
+const CELL_NAMES = ["east", "west"] as const;
+export const CELLS_MAX = CELL_NAMES.length;
+
+export function startCells(folder: string, count: number): Promise<Cell[]> {
+  return Promise.all(
+    CELL_NAMES.slice(0, count).map(async (name) => {
+      const own = join(folder, name);
+      mkdirSync(own);
+      const [postgres, redis] = await Promise.all([PostgresStore.start(own), RedisStore.start(own)]);
+      return { name, postgres, redis };
+    }),
+  );
+}
+
+/** CELLS_FILE, for whoever reaches the stores at these addresses; home is reached as the settings say. */
+export function cellsFileOf(
+  addresses: readonly { name: string; databaseUrl: string; redisUrl: string }[],
+): string {
+  const cells = addresses.map(({ name, databaseUrl, redisUrl }, n) => [
+    name,
+    n === 0 ? {} : { database_url: databaseUrl, redis_url: redisUrl },
+  ]);
+  return JSON.stringify({ home: addresses[0]?.name, cells: Object.fromEntries(cells) });
+}
 
 export class PostgresStore {
   readonly #folder: string;

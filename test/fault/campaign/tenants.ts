@@ -2,9 +2,6 @@
  * The workspaces of a campaign. Big ones that meet no limit; small quotas to run into, one after the other; a small cap
  * that is raised bit by bit, so that mail waits and is let go all the time; and a shop with contacts and automations.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { Keyring } from "../../../src/admission/keyring.ts";
 import { apply } from "../../../src/automation/apply.ts";
 import { newId } from "../../../src/ids.ts";
@@ -13,6 +10,7 @@ import type { RedisClient } from "../../../src/redis/scripts.ts";
 import type { Overrides } from "../../../src/rules/plans.ts";
 import { pause } from "../../rig/pause.ts";
 import type { CapStage, Tenant } from "./history.ts";
+import type { Removals } from "./removals.ts";
 import { AUTOMATIONS } from "./shop.ts";
 import type { PostgresStore, RedisStore, Sql } from "./stores.ts";
 
@@ -30,7 +28,6 @@ const QUOTA_MAX = 240;
 const FIRST_CAP = 60;
 const UNCAPPED = 100_000_000;
 const RETRY_MS = 500;
-const POSTRIDER = fileURLToPath(new URL("../../../dist/cli/postrider.js", import.meta.url));
 
 export type Account = Tenant & { key: string; audienceId: string };
 
@@ -102,13 +99,13 @@ async function openShop(sql: Sql, { id: workspaceId, audienceId }: Account): Pro
 /** Raises the cap of a workspace as an operator does; its callers notice nothing. */
 export class Raiser {
   readonly #account: Account;
-  readonly #environment: Record<string, string>;
+  readonly #removals: Removals;
   readonly #stages: CapStage[];
   #cap = FIRST_CAP;
 
-  constructor(account: Account, environment: Record<string, string>, stages: CapStage[]) {
+  constructor(account: Account, removals: Removals, stages: CapStage[]) {
     this.#account = account;
-    this.#environment = environment;
+    this.#removals = removals;
     this.#stages = stages;
     stages.push({ workspaceId: account.id, at: 0, cap: FIRST_CAP });
   }
@@ -126,15 +123,8 @@ export class Raiser {
   /** Until it succeeds: a store may be away. */
   async #set(cap: number): Promise<void> {
     this.#stages.push({ workspaceId: this.#account.id, at: Date.now(), cap });
-    const command = ["workspace", "set", this.#account.id, "--limit", `cap_hour=${cap}`];
-    for (;;) {
-      const child = spawn(process.execPath, [POSTRIDER, ...command], {
-        stdio: "ignore",
-        env: { PATH: process.env.PATH ?? "", ...this.#environment },
-      });
-      const [status] = (await once(child, "exit")) as [number | null];
-      if (status === 0) return;
-      await pause(RETRY_MS);
-    }
+    const { id } = this.#account;
+    const command = ["workspace", "set", id, "--limit", `cap_hour=${cap}`];
+    while ((await this.#removals.run(id, command).ended).status !== 0) await pause(RETRY_MS);
   }
 }
