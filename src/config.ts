@@ -557,6 +557,9 @@ export function childEnv(found: Env, assumed: Env = {}): Record<string, string> 
   return env;
 }
 
+/** Every row that Postgres answers is held to its declared shape (record/db/rowshape.ts): in tests and development. */
+export const CHECKS_ROWS = /^(test|development)$/.test(process.env.NODE_ENV ?? "");
+
 /** What an error message may repeat: never a secret. */
 function shown(env: string, value: string | null): string {
   return /SECRET|TOKEN|URL/.test(env) ? "something else" : `\`${value}\``;

@@ -41,7 +41,7 @@ const PLACES = [
   {
     thing: "SQL",
     isUsed: contains(
-      /\b\w+`\s*(?!select 1`)(select|insert|update|delete|with|create|alter|drop|truncate)\b/i,
+      /[\w)>]`\s*(?!select 1`)(select|insert|update|delete|with|create|alter|drop|truncate)\b/i,
     ),
     place: "src/record/",
   },
@@ -102,6 +102,21 @@ test.each(PLACES)("$thing stays in $place", ({ thing, isUsed, place }) => {
   hold(
     `${thing} belongs in ${place}: give that a function with a name, and call it.`,
     elsewhere.map(({ path }) => path),
+  );
+});
+
+test("every row of src/record is read by its shape", () => {
+  const typedByHand = src
+    .filter(({ path }) => path.startsWith("src/record/"))
+    .flatMap(({ path, text }) => [
+      ...(text.match(/(?<!=)>\s*`\s*(select|insert|update|delete|with)\b.{0,40}/gi) ?? []).map(
+        (found) => `${path}: ${found}`,
+      ),
+      ...(text.match(/\.unsafe<.{0,40}/g) ?? []).map((found) => `${path}: ${found}`),
+    ]);
+  hold(
+    "Write typed(sql, shape)`select ...`, see rowshape.ts: nothing checks a type that stands there by hand.",
+    typedByHand,
   );
 });
 

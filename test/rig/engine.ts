@@ -42,6 +42,8 @@ export function settingsOf(options: EngineOptions): Env {
     SMTP_URL: options.smtpUrl,
     POSTRIDER_SECRET: SERVER_SECRET,
     PORT: "0",
+    // a process holds each row that Postgres answers to its declared shape
+    NODE_ENV: "test",
     // most tests write from domains that nobody has verified
     REQUIRE_VERIFIED_DOMAINS: "false",
     ...options.settings,

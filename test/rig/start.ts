@@ -42,7 +42,7 @@ export function freshHome(): string {
 
 export function start(home: string, env: Record<string, string> = {}): Started {
   const child = spawn(process.execPath, [MAIN], {
-    env: { PATH: process.env.PATH, POSTRIDER_HOME: home, PORT: "0", ...env },
+    env: { PATH: process.env.PATH, NODE_ENV: "test", POSTRIDER_HOME: home, PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const said = { out: "", err: "" };

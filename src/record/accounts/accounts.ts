@@ -1,24 +1,26 @@
 /** Accounts of people: their passwords, the secrets of their codes, and links to a new password. */
 import type { Sql } from "../db/connect.ts";
+import { boolean, bytes, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 
-export type AccountOfPerson = {
-  id: string;
-  email: string;
-  passwordHash: string;
+const accountOfPersonRow = {
+  id: text,
+  email: text,
+  passwordHash: text,
   /** Sealed; null: no codes are asked for. */
-  totpSecret: Buffer | null;
-  isOperator: boolean;
+  totpSecret: orNull(bytes),
+  isOperator: boolean,
 };
+export type AccountOfPerson = RowOf<typeof accountOfPersonRow>;
 
 /** However the address is written; of two that differ in case only, the one that is written so. */
 export async function findAccount(sql: Sql, email: string): Promise<AccountOfPerson | null> {
-  const [row] = await sql<AccountOfPerson[]>`
+  const [row] = await typed(sql, accountOfPersonRow)`
     select ${columns(sql)} from account where lower(email) = lower(${email}) order by email = ${email} desc, id limit 1`;
   return row ?? null;
 }
 
 export async function findAccountById(sql: Sql, id: string): Promise<AccountOfPerson | null> {
-  const [row] = await sql<AccountOfPerson[]>`select ${columns(sql)} from account where id = ${id}`;
+  const [row] = await typed(sql, accountOfPersonRow)`select ${columns(sql)} from account where id = ${id}`;
   return row ?? null;
 }
 
@@ -73,7 +75,7 @@ export async function keepReset(sql: Sql, accountId: string, hash: Buffer, now: 
 
 /** Takes the link: it works once. Hands back whose it was; null: there is none, or it is too old. */
 export async function takeReset(sql: Sql, hash: Buffer, since: Date): Promise<string | null> {
-  const [row] = await sql<{ accountId: string; isFresh: boolean }[]>`
+  const [row] = await typed(sql, { accountId: text, isFresh: boolean })`
     delete from password_reset where hash = ${hash}
     returning account_id as "accountId", created_at > ${since} as "isFresh"`;
   return row?.isFresh ? row.accountId : null;
@@ -84,7 +86,7 @@ export async function workspaceToWriteFrom(
   sql: Sql,
   accountId: string,
 ): Promise<{ id: string; handle: string } | null> {
-  const [row] = await sql<{ id: string; handle: string }[]>`
+  const [row] = await typed(sql, { id: text, handle: text })`
     select w.id, w.handle from member m join workspace w on w.id = m.workspace_id
     where m.account_id = ${accountId} and w.suspended_at is null
     order by m.role = 'owner' desc, w.id limit 1`;

@@ -3,6 +3,7 @@ import { DAY_MS } from "../../clock.ts";
 import { floorId } from "../../ids.ts";
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { integer, json, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
 /** Of what concerns the whole installation. */
@@ -12,15 +13,16 @@ const KEPT_DAYS = 400;
 /** In one step. */
 const CHANGES_MAX = 1_000;
 
-export type ChangeRow = {
-  id: string;
-  accountId: string;
-  email: string;
-  action: string;
-  subject: string;
-  detail: unknown;
-  status: number | null;
+const changeRow = {
+  id: text,
+  accountId: text,
+  email: text,
+  action: text,
+  subject: text,
+  detail: orNull(json<unknown>()),
+  status: orNull(integer),
 };
+export type ChangeRow = RowOf<typeof changeRow>;
 
 /** Of an account, which belongs to several workspaces: written for each of them. */
 export async function insertChange(
@@ -65,7 +67,7 @@ export async function listChanges(
 ): Promise<ChangeRow[]> {
   const position =
     before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
-  return sql<ChangeRow[]>`
+  return typed(sql, changeRow)`
     select id, account_id as "accountId", email, action, subject, detail, status from change
     where workspace_id = ${workspaceId} ${position}
     order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;

@@ -1,24 +1,33 @@
 /** Who belongs to a workspace, and who is invited. A workspace keeps an owner. */
-import { mayAppoint, type PersonRole } from "../../rules/people.ts";
+import { mayAppoint, PERSON_ROLES, type PersonRole } from "../../rules/people.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { boolean, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type MemberRow = { id: string; email: string; role: PersonRole; hasTotp: boolean };
-
-export type InvitationRow = {
-  id: string;
-  email: string;
-  role: PersonRole;
-  /** Their address; null: the account is gone. */
-  invitedBy: string | null;
-  createdAt: Date;
+const memberRow = {
+  id: text,
+  email: text,
+  role: oneOf(...PERSON_ROLES),
+  hasTotp: boolean,
 };
+export type MemberRow = RowOf<typeof memberRow>;
 
-export type OpenInvitation = InvitationRow & { workspaceId: string; workspaceName: string };
+const invitationRow = {
+  id: text,
+  email: text,
+  role: oneOf(...PERSON_ROLES),
+  /** Their address; null: the account is gone. */
+  invitedBy: orNull(text),
+  createdAt: timestamp,
+};
+export type InvitationRow = RowOf<typeof invitationRow>;
+
+const openInvitationRow = { ...invitationRow, workspaceId: text, workspaceName: text };
+export type OpenInvitation = RowOf<typeof openInvitationRow>;
 
 export type MemberChanged = "changed" | "unknown" | "last owner" | "not allowed";
 
 export async function listMembers(sql: Sql, workspaceId: string): Promise<MemberRow[]> {
-  return sql<MemberRow[]>`
+  return typed(sql, memberRow)`
     select a.id, a.email, m.role, a.totp_secret is not null as "hasTotp"
     from member m join account a on a.id = m.account_id where m.workspace_id = ${workspaceId} order by a.id`;
 }
@@ -56,14 +65,18 @@ export async function changeMember(
   });
 }
 
-type LockedMember = { accountId: string; role: PersonRole };
+const lockedMemberRow = {
+  accountId: text,
+  role: oneOf(...PERSON_ROLES),
+};
+type LockedMember = RowOf<typeof lockedMemberRow>;
 
 function roleOf(members: readonly LockedMember[], accountId: string): PersonRole | null {
   return members.find((one) => one.accountId === accountId)?.role ?? null;
 }
 
 async function lockMembers(tx: Tx, workspaceId: string): Promise<LockedMember[]> {
-  return tx<LockedMember[]>`
+  return typed(tx, lockedMemberRow)`
     select account_id as "accountId", role from member where workspace_id = ${workspaceId}
     order by account_id for update`;
 }
@@ -86,7 +99,7 @@ export async function insertInvitation(
   const { workspaceId, id, email, role, hash, invitedBy } = invitation;
   return sql.begin(async (tx) => {
     const own = roleOf(await lockMembers(tx, workspaceId), invitedBy);
-    const ended = await tx<{ id: string; role: PersonRole; isOpen: boolean }[]>`
+    const ended = await typed(tx, { id: text, role: oneOf(...PERSON_ROLES), isOpen: boolean })`
       select id, role, created_at > ${since} as "isOpen" from invitation
       where workspace_id = ${workspaceId} and (lower(email) = lower(${email}) or created_at <= ${since})
       order by id for update`;
@@ -103,7 +116,7 @@ export async function insertInvitation(
 }
 
 export async function listInvitations(sql: Sql, workspaceId: string, since: Date): Promise<InvitationRow[]> {
-  return sql<InvitationRow[]>`
+  return typed(sql, invitationRow)`
     select i.id, i.email, i.role, a.email as "invitedBy", i.created_at as "createdAt"
     from invitation i left join account a on a.id = i.invited_by
     where i.workspace_id = ${workspaceId} and i.created_at > ${since} order by i.id desc`;
@@ -117,7 +130,7 @@ export async function dropInvitation(
   mayTouch: (role: PersonRole) => boolean,
 ): Promise<"changed" | "unknown" | "not allowed"> {
   return sql.begin(async (tx) => {
-    const [found] = await tx<{ role: PersonRole }[]>`
+    const [found] = await typed(tx, { role: oneOf(...PERSON_ROLES) })`
       select role from invitation where workspace_id = ${workspaceId} and id = ${id} for update`;
     if (!found) return "unknown" as const;
     if (!mayTouch(found.role)) return "not allowed" as const;
@@ -127,7 +140,7 @@ export async function dropInvitation(
 }
 
 export async function findInvitation(sql: Sql, hash: Buffer, since: Date): Promise<OpenInvitation | null> {
-  const [row] = await sql<OpenInvitation[]>`
+  const [row] = await typed(sql, openInvitationRow)`
     select i.id, i.email, i.role, a.email as "invitedBy", i.created_at as "createdAt",
       i.workspace_id as "workspaceId", w.name as "workspaceName"
     from invitation i join workspace w on w.id = i.workspace_id left join account a on a.id = i.invited_by

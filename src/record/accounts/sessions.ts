@@ -1,32 +1,36 @@
 /** Sessions of the console: who is signed in, and what they may do now. Tokens are kept as hashes. */
 
-import type { PersonRole } from "../../rules/people.ts";
-import type { Overrides, Plan } from "../../rules/plans.ts";
+import { PERSON_ROLES } from "../../rules/people.ts";
+import type { Overrides } from "../../rules/plans.ts";
+import { PLANS } from "../../rules/plans.ts";
 import type { StreamDefinitions } from "../../rules/stream.ts";
 import type { Sql } from "../db/connect.ts";
+import { boolean, integer, json, oneOf, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
 /** Sessions begun and used since then live. */
 export type SessionSpan = { begunSince: Date; usedSince: Date };
 
-export type SignedIn = {
-  accountId: string;
-  email: string;
-  isOperator: boolean;
-  hasTotp: boolean;
-  usedAt: Date;
+const signedInRow = {
+  accountId: text,
+  email: text,
+  isOperator: boolean,
+  hasTotp: boolean,
+  usedAt: timestamp,
 };
+export type SignedIn = RowOf<typeof signedInRow>;
 
-export type WorkspaceOfPerson = {
-  id: string;
-  handle: string;
-  name: string;
-  plan: Plan;
-  limits: Overrides;
-  streams: StreamDefinitions;
-  version: number;
-  isSuspended: boolean;
-  role: PersonRole;
+const workspaceOfPersonRow = {
+  id: text,
+  handle: text,
+  name: text,
+  plan: oneOf(...PLANS),
+  limits: json<Overrides>(),
+  streams: json<StreamDefinitions>(),
+  version: integer,
+  isSuspended: boolean,
+  role: oneOf(...PERSON_ROLES),
 };
+export type WorkspaceOfPerson = RowOf<typeof workspaceOfPersonRow>;
 
 /**
  * Ends the session that this one replaces, those that are over, and the oldest beyond `most`. false: the account is gone, or
@@ -64,7 +68,7 @@ export async function findSession(
   hash: Buffer,
   { begunSince, usedSince }: SessionSpan,
 ): Promise<SignedIn | null> {
-  const [row] = await sql<SignedIn[]>`
+  const [row] = await typed(sql, signedInRow)`
     select a.id as "accountId", a.email, a.is_operator as "isOperator", a.totp_secret is not null as "hasTotp",
       s.used_at as "usedAt"
     from session s join account a on a.id = s.account_id
@@ -96,7 +100,7 @@ export async function findMembership(
   accountId: string,
   workspaceId: string,
 ): Promise<WorkspaceOfPerson | null> {
-  const [row] = await sql<WorkspaceOfPerson[]>`
+  const [row] = await typed(sql, workspaceOfPersonRow)`
     select ${columns(sql)} from member m join workspace w on w.id = m.workspace_id
     where m.account_id = ${accountId} and m.workspace_id = ${workspaceId}`;
   return row ?? null;
@@ -107,7 +111,7 @@ export async function listMemberships(
   accountId: string,
   most: number,
 ): Promise<WorkspaceOfPerson[]> {
-  return sql<WorkspaceOfPerson[]>`
+  return typed(sql, workspaceOfPersonRow)`
     select ${columns(sql)} from member m join workspace w on w.id = m.workspace_id
     where m.account_id = ${accountId} order by w.id limit ${most}`;
 }

@@ -1,6 +1,7 @@
 /** Automations and their versions: a version is written once and never changed. */
 import { parseSpan } from "../../rules/spans.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { integer, json, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
 const UNIQUE_VIOLATION = "23505";
@@ -15,18 +16,21 @@ export type EntryTerms = {
   entry: "once" | "one_active" | "every" | { cooldown: string };
 };
 
-export type AutomationRow = {
-  id: string;
-  name: string;
-  audienceId: string;
-  event: string;
-  entry: string;
-  cooldownMs: number | null;
-  version: number;
-  state: "active" | "paused";
-  createdAt: Date;
-  updatedAt: Date;
+const storedAutomationRow = { id: text, name: text, version: integer, document: text };
+
+const automationRow = {
+  id: text,
+  name: text,
+  audienceId: text,
+  event: text,
+  entry: text,
+  cooldownMs: orNull(integer),
+  version: integer,
+  state: oneOf("active", "paused"),
+  createdAt: timestamp,
+  updatedAt: timestamp,
 };
+export type AutomationRow = RowOf<typeof automationRow>;
 
 export type AppliedVersion =
   | { kind: "created" | "changed" | "unchanged"; id: string; version: number }
@@ -74,7 +78,7 @@ export async function applyAutomation(
     if (!audience) return { kind: "no audience" };
     // one apply at a time in a workspace: the count below would not hold otherwise
     await tx`select 1 from workspace where id = ${workspaceId} for no key update`;
-    const [known] = await tx<{ id: string; name: string; version: number; document: string }[]>`
+    const [known] = await typed(tx, storedAutomationRow)`
       select a.id, a.name, a.version, v.document::text from automation a
       join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
       where a.workspace_id = ${workspaceId} and ${typeof meant === "object" ? tx`a.id = ${meant.id}` : tx`a.name = ${name}`}
@@ -87,7 +91,7 @@ export async function applyAutomation(
     if (known?.name === name && known.document === text)
       return { kind: "unchanged", id: known.id, version: known.version };
     if (!known) {
-      const [count] = await tx<{ n: number }[]>`
+      const [count] = await typed(tx, { n: integer })`
         select count(*)::int as n from automation where workspace_id = ${workspaceId}`;
       if ((count?.n ?? 0) >= AUTOMATIONS_MAX) return { kind: "too many" };
     }
@@ -113,7 +117,7 @@ export async function applyAutomation(
 }
 
 export async function listAutomations(sql: Sql, workspaceId: string): Promise<AutomationRow[]> {
-  return sql<AutomationRow[]>`
+  return typed(sql, automationRow)`
     select ${columns(sql)} from automation a where a.workspace_id = ${workspaceId} order by a.id desc`;
 }
 
@@ -128,7 +132,7 @@ export async function pageOfAutomations(
   const position =
     before !== null ? sql`and a.id > ${before}` : after !== null ? sql`and a.id < ${after}` : sql``;
   const visible = audienceIds === null ? sql`` : sql`and a.audience_id = any(${[...audienceIds]}::uuid[])`;
-  return sql<AutomationRow[]>`
+  return typed(sql, automationRow)`
     select ${columns(sql)} from automation a
     where a.workspace_id = ${workspaceId} ${visible} ${state === null ? sql`` : sql`and a.state = ${state}`} ${position}
     order by a.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
@@ -164,7 +168,7 @@ export async function findAutomation(
   workspaceId: string,
   ref: string,
 ): Promise<(AutomationRow & { document: unknown }) | null> {
-  const [row] = await sql<(AutomationRow & { document: unknown })[]>`
+  const [row] = await typed(sql, { ...automationRow, document: orNull(json<unknown>()) })`
     select ${columns(sql)}, v.document from automation a
     join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
     where a.workspace_id = ${workspaceId} and (a.id::text = lower(${ref}) or a.name = ${ref})
@@ -199,22 +203,23 @@ export async function readDocuments(
 }
 
 /** An active automation that an event may start, as the event's commit sees it. */
-export type EventListener = {
-  workspaceId: string;
-  audienceId: string;
-  event: string;
-  id: string;
-  version: number;
-  entry: "once" | "one_active" | "every" | "cooldown";
-  cooldownMs: number | null;
-  filters: unknown;
+const eventListenerRow = {
+  workspaceId: text,
+  audienceId: text,
+  event: text,
+  id: text,
+  version: integer,
+  entry: oneOf("once", "one_active", "every", "cooldown"),
+  cooldownMs: orNull(integer),
+  filters: orNull(json<unknown>()),
 };
+export type EventListener = RowOf<typeof eventListenerRow>;
 
 export async function findListeners(
   tx: Tx | Sql,
   events: readonly { workspaceId: string; audienceId: string; name: string }[],
 ): Promise<EventListener[]> {
-  return tx<EventListener[]>`
+  return typed(tx, eventListenerRow)`
     select a.workspace_id as "workspaceId", a.audience_id as "audienceId", a.event, a.id, a.version, a.entry,
            a.cooldown_ms::float8 as "cooldownMs", a.filters
     from unnest(${events.map((e) => e.workspaceId)}::uuid[], ${events.map((e) => e.audienceId)}::uuid[],

@@ -12,8 +12,19 @@ import { type Filter, type Happening, holdsAll, type Person, type Value } from "
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
+import { arrayOf, json, oneOf, orNull, type RowOf, type ShapeFor, text, typed } from "../db/rowshape.ts";
 import { answerClaims, type Claim, dropClaims, findClaims, takeClaims } from "../mail/idempotency.ts";
 import { type EventListener, findListeners } from "./automations.ts";
+
+export const personRow = {
+  id: text,
+  email: text,
+  first_name: orNull(text),
+  last_name: orNull(text),
+  status: oneOf("pending", "subscribed", "unsubscribed"),
+  tags: arrayOf(text),
+  properties: json<{ readonly [key: string]: Value }>(),
+} satisfies ShapeFor<Person>;
 
 /** Where every run begins. */
 const FIRST_STEP = "0";
@@ -40,7 +51,8 @@ export type EventVerdict =
   | { kind: "no contact" };
 export type EventCommit = GroupCommit<EventEntry, EventVerdict>;
 
-type AddressedEvent = Person & { workspaceId: string; audienceId: string; identity: string };
+const addressedEventRow = { ...personRow, workspaceId: text, audienceId: text, identity: text };
+type AddressedEvent = RowOf<typeof addressedEventRow>;
 
 /** A run that starts if its entry finds the place free; one that `follows` another of its group needs none. */
 type NewRun = {
@@ -78,7 +90,7 @@ export async function answeredBefore(
   given: number,
 ): Promise<string | null> {
   // a deleted audience too: its row stays
-  const audiences = await sql<{ id: string }[]>`
+  const audiences = await typed(sql, { id: text })`
     select id from audience where workspace_id = ${workspaceId}
       ${audienceIds === null ? sql`` : sql`and id = any(${[...audienceIds]}::uuid[])`}`;
   const claims = audiences.map(({ id }) => ({ workspaceId, scope: scopeOf(id), key }));
@@ -209,7 +221,7 @@ async function keepContacts(
   tx: Sql,
   wanted: readonly Pick<EventEntry, "workspaceId" | "audienceId" | "identity">[],
 ): Promise<AddressedEvent[]> {
-  return tx<AddressedEvent[]>`
+  return typed(tx, addressedEventRow)`
     select c.workspace_id as "workspaceId", c.audience_id as "audienceId", c.identity, c.id, c.email, c.first_name,
            c.last_name, c.status, c.tags, c.properties
     from unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.audienceId)}::uuid[],

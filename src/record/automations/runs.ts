@@ -6,33 +6,38 @@
  * with the same recorded time of that step, so that what the step does has the same name again. Runs are locked before
  * entries, both in the order of their keys.
  */
-import type { Person, Value } from "../../rules/filters.ts";
+import type { Value } from "../../rules/filters.ts";
 import { fencedNow } from "../cells/moving.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { boolean, integer, json, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
+import { personRow } from "./events.ts";
 
 const ID_FIRST = "00000000-0000-0000-0000-000000000000";
 
-export type ClaimedRun = {
-  workspaceId: string;
-  handle: string;
-  id: string;
-  automationId: string;
-  version: number;
-  audienceId: string;
-  contactId: string;
-  eventId: string;
-  position: string;
-  seq: number;
+const claimedRun = {
+  workspaceId: text,
+  handle: text,
+  id: text,
+  automationId: text,
+  version: integer,
+  audienceId: text,
+  contactId: text,
+  eventId: text,
+  position: text,
+  seq: integer,
   /** How often it was taken up since somebody last said what became of it. */
-  claims: number;
-  steppedAt: Date;
-  createdAt: Date;
+  claims: integer,
+  steppedAt: timestamp,
+  createdAt: timestamp,
 };
+export type ClaimedRun = RowOf<typeof claimedRun>;
 
 /** One whose workspace is suspended is not taken up but set aside: its step is not begun. */
 export type FoundRun = (ClaimedRun & { isHeld: false }) | { isHeld: true };
+/** That of a workspace suspended before its first step has no time of a step. */
+const foundRun = { ...claimedRun, steppedAt: orNull(timestamp), isHeld: boolean };
 
 /** When the next run is due, in ms since 1970. */
 export function nextWake(sql: Sql) {
@@ -46,7 +51,7 @@ export async function claimRuns(
   { now, leaseMs, most }: { now: number; leaseMs: number; most: number },
 ): Promise<FoundRun[]> {
   const at = new Date(now);
-  return sql<FoundRun[]>`
+  const rows = await typed(sql, foundRun)`
     with ready as (
       select workspace_id, id from run where wake_at <= ${at} and not is_held order by wake_at limit ${most} for update skip locked
     )
@@ -59,6 +64,9 @@ export async function claimRuns(
     returning r.workspace_id as "workspaceId", w.handle, r.id, r.automation_id as "automationId", r.version,
       r.audience_id as "audienceId", r.contact_id as "contactId", r.event_id as "eventId", r.position, r.seq, r.claims,
       r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
+  return rows.map(({ isHeld, steppedAt, ...run }) =>
+    isHeld || !steppedAt ? { isHeld: true } : { ...run, steppedAt, isHeld: false },
+  );
 }
 
 /** Not even begun: they are due again, and that they were claimed says nothing about them. */
@@ -98,7 +106,7 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
   const rows = moves.map(rowOf);
   const of = (pick: (row: MoveRow) => string | number | boolean | null): string => plainArray(rows.map(pick));
   const textsOf = (pick: (row: MoveRow) => string | null) => texts(sql, rows.map(pick));
-  const moved = await sql<{ id: string }[]>`
+  const moved = await typed(sql, { id: text })`
     with given as (
       select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[], ${of((m) => m.seq)}::int[],
         ${of((m) => m.at)}::timestamptz[], ${textsOf((m) => m.position)}, ${textsOf((m) => m.next)},
@@ -141,7 +149,7 @@ export async function stopRuns(
   if ("runId" in which) return stopSome(sql, workspaceId, [which.runId], reason, now);
   let stopped = 0;
   for (let after = ID_FIRST; ; ) {
-    const some = await sql<{ id: string }[]>`
+    const some = await typed(sql, { id: text })`
       select id from run
       where workspace_id = ${workspaceId} and automation_id = ${which.automationId} and id > ${after} and wake_at is not null
       order by id limit ${STOPPED_MAX}`;
@@ -279,28 +287,30 @@ function rowOf({ run, note, at, to }: RunMove): MoveRow {
   };
 }
 
-export type EventOfRun = {
-  workspaceId: string;
-  id: string;
-  name: string;
-  properties: { [key: string]: Value } | null;
+const eventOfRunRow = {
+  workspaceId: text,
+  id: text,
+  name: text,
+  properties: orNull(json<{ [key: string]: Value }>()),
 };
+export type EventOfRun = RowOf<typeof eventOfRunRow>;
 
 export async function readEvents(sql: Sql, runs: readonly ClaimedRun[]): Promise<EventOfRun[]> {
-  return sql<EventOfRun[]>`
+  return typed(sql, eventOfRunRow)`
     select e.workspace_id as "workspaceId", e.id, e.name, e.properties from event e
     join unnest(${runs.map((r) => r.workspaceId)}::uuid[], ${runs.map((r) => r.contactId)}::uuid[],
                 ${runs.map((r) => r.eventId)}::text[]) as r(workspace_id, contact_id, id) using (workspace_id, contact_id, id)`;
 }
 
-export type ContactOfRun = Person & { workspaceId: string; isArchived: boolean };
+const contactOfRunRow = { ...personRow, workspaceId: text, isArchived: boolean };
+export type ContactOfRun = RowOf<typeof contactOfRunRow>;
 
 /** The contacts as they are now, archived ones too; erased ones are missing. */
 export async function readContacts(
   sql: Sql,
   wanted: readonly { workspaceId: string; contactId: string }[],
 ): Promise<ContactOfRun[]> {
-  return sql<ContactOfRun[]>`
+  return typed(sql, contactOfRunRow)`
     select c.workspace_id as "workspaceId", c.id, c.email, c.first_name, c.last_name, c.status, c.tags, c.properties,
            c.archived_at is not null as "isArchived"
     from contact c
@@ -309,21 +319,22 @@ export async function readContacts(
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null`;
 }
 
-export type RunRow = {
-  id: string;
-  automationId: string;
-  version: number;
-  contactId: string;
+const runRow = {
+  id: text,
+  automationId: text,
+  version: integer,
+  contactId: text,
   /** null: the contact is gone. */
-  contactEmail: string | null;
-  eventId: string;
-  state: "active" | "finished" | "stopped";
-  reason: string | null;
-  position: string;
-  wakeAt: Date | null;
-  createdAt: Date;
-  endedAt: Date | null;
+  contactEmail: orNull(text),
+  eventId: text,
+  state: oneOf("active", "finished", "stopped"),
+  reason: orNull(text),
+  position: text,
+  wakeAt: orNull(timestamp),
+  createdAt: timestamp,
+  endedAt: orNull(timestamp),
 };
+export type RunRow = RowOf<typeof runRow>;
 
 /** Of one automation, newest first: a page and one more row; of all states, of one or of several. */
 export async function listRuns(
@@ -338,7 +349,7 @@ export async function listRuns(
   }: Pick<Page, "after" | "limit"> & { before?: string | null; state: string | readonly string[] | null },
 ): Promise<RunRow[]> {
   const states = typeof state === "string" ? [state] : state;
-  return sql<RunRow[]>`
+  return typed(sql, runRow)`
     select ${runColumns(sql)} from run r
     where r.workspace_id = ${workspaceId} and r.automation_id = ${automationId}
       ${after === null ? sql`` : sql`and r.id < ${after}`} ${before === null ? sql`` : sql`and r.id > ${before}`}
@@ -346,14 +357,15 @@ export async function listRuns(
     order by r.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }
 
-export type StepRow = {
-  position: string;
-  kind: string;
-  result: string;
-  detail: string | null;
-  beganAt: Date;
-  endedAt: Date;
+const stepRow = {
+  position: text,
+  kind: text,
+  result: text,
+  detail: orNull(text),
+  beganAt: timestamp,
+  endedAt: timestamp,
 };
+export type StepRow = RowOf<typeof stepRow>;
 
 /** A run with what each of its steps did, in order. */
 export async function findRun(
@@ -361,10 +373,10 @@ export async function findRun(
   workspaceId: string,
   id: string,
 ): Promise<(RunRow & { steps: StepRow[] }) | null> {
-  const [row] = await sql<RunRow[]>`
+  const [row] = await typed(sql, runRow)`
     select ${runColumns(sql)} from run r where r.workspace_id = ${workspaceId} and r.id = ${id}`;
   if (!row) return null;
-  const steps = await sql<StepRow[]>`
+  const steps = await typed(sql, stepRow)`
     select position, kind, result, detail, began_at as "beganAt", ended_at as "endedAt" from run_step
     where workspace_id = ${workspaceId} and run_id = ${id} order by seq`;
   return { ...row, steps };
@@ -376,7 +388,7 @@ export async function countRuns(
   workspaceId: string,
   automationId: string,
 ): Promise<Record<RunRow["state"], number>> {
-  const rows = await sql<{ state: RunRow["state"]; n: number }[]>`
+  const rows = await typed(sql, { state: oneOf("active", "finished", "stopped"), n: integer })`
     select state, count(*)::int as n from run
     where workspace_id = ${workspaceId} and automation_id = ${automationId} group by state`;
   return {
@@ -387,7 +399,13 @@ export async function countRuns(
   };
 }
 
-export type StepCount = { position: string; kind: string; result: string; count: number };
+const stepCountRow = {
+  position: text,
+  kind: text,
+  result: text,
+  count: integer,
+};
+export type StepCount = RowOf<typeof stepCountRow>;
 
 /** What the steps of a version's runs did, and how often. */
 export async function countSteps(
@@ -396,15 +414,26 @@ export async function countSteps(
   automationId: string,
   version: number,
 ): Promise<StepCount[]> {
-  return sql<StepCount[]>`
+  return typed(sql, stepCountRow)`
     select s.position, s.kind, s.result, count(*)::int from run r
     join run_step s on s.workspace_id = r.workspace_id and s.run_id = r.id
     where r.workspace_id = ${workspaceId} and r.automation_id = ${automationId} and r.version = ${version}
     group by 1, 2, 3 order by 1, 2, 3`;
 }
 
-export type PlaceCount = { position: string; done: number; skipped: number; standing: number };
-export type VersionRuns = { version: number; createdAt: Date; runs: number };
+const placeCountRow = {
+  position: text,
+  done: integer,
+  skipped: integer,
+  standing: integer,
+};
+export type PlaceCount = RowOf<typeof placeCountRow>;
+const versionRunsRow = {
+  version: integer,
+  createdAt: timestamp,
+  runs: integer,
+};
+export type VersionRuns = RowOf<typeof versionRunsRow>;
 
 /** Of an automation with many runs only the newest `most` are counted: what each place of a version did, and who stands there. */
 export async function countPlaces(
@@ -414,7 +443,7 @@ export async function countPlaces(
   version: number,
   most: number,
 ): Promise<PlaceCount[]> {
-  return sql<PlaceCount[]>`
+  return typed(sql, placeCountRow)`
     with newest as materialized (${newestRuns(sql, workspaceId, automationId, most)}), counted as (
       select s.position, (s.result <> 'skipped')::int as done, (s.result = 'skipped')::int as skipped, 0 as standing
       from newest n join run_step s on s.workspace_id = ${workspaceId} and s.run_id = n.id where n.version = ${version}
@@ -432,7 +461,7 @@ export async function listVersionRuns(
   automationId: string,
   most: { runs: number; versions: number },
 ): Promise<VersionRuns[]> {
-  return sql<VersionRuns[]>`
+  return typed(sql, versionRunsRow)`
     with newest as materialized (${newestRuns(sql, workspaceId, automationId, most.runs)})
     select v.version, v.created_at as "createdAt", (select count(*)::int from newest n where n.version = v.version) as runs
     from automation_version v where v.workspace_id = ${workspaceId} and v.automation_id = ${automationId}
@@ -480,7 +509,7 @@ export async function overdueRuns(
   now: Date,
   most: number,
 ): Promise<{ count: number; since: Date | null }> {
-  const [row] = await sql<{ count: number; since: Date | null }[]>`
+  const [row] = await typed(sql, { count: integer, since: orNull(timestamp) })`
     select count(*)::int, min(wake_at) as since
     from (select wake_at from run where wake_at <= ${now} and not is_held order by wake_at limit ${most}) as due`;
   return row ?? { count: 0, since: null };

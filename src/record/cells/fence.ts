@@ -5,6 +5,7 @@
  */
 import { codeOf } from "../../caught.ts";
 import type { Sql } from "../db/connect.ts";
+import { text, typed } from "../db/rowshape.ts";
 import { quoted } from "./rows.ts";
 import type { MovedTable } from "./tables.ts";
 
@@ -107,7 +108,7 @@ function nameOf({ workspaceId }: FencedWorkspace, suffix: string): string {
 /** As `table "trigger"`. */
 async function triggersOf(sql: Sql, workspace: FencedWorkspace): Promise<Set<string>> {
   const names = TRIGGERS.map(({ suffix }) => nameOf(workspace, suffix).slice(1, -1));
-  const rows = await sql<{ found: string }[]>`
+  const rows = await typed(sql, { found: text })`
     select tgrelid::regclass::text || ' "' || tgname || '"' as found from pg_trigger where tgname = any(${names}::text[])`;
   return new Set(rows.map(({ found }) => found));
 }

@@ -10,6 +10,7 @@ import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { Deadline, within } from "../db/groupcommit.ts";
 import { dayNumber, listPartitions, makePartition } from "../db/partitions.ts";
+import { boolean, float, integer, json, oneOf, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 import { numberEventsOf } from "../outbox/outbox.ts";
 import {
   allRows,
@@ -41,22 +42,28 @@ const REPORTS_MAX = 50;
 const IMPORT_SILENCE_SECONDS = 60;
 
 export type MoveState = "leaving" | "gone" | "arriving";
-export type WorkspaceMove = {
-  workspaceId: string;
+const workspaceMoveRow = {
+  workspaceId: text,
   /** Of whoever works on it now: a run of the command that was succeeded by another copies nothing any more. */
-  id: string;
-  state: MoveState;
+  id: text,
+  state: oneOf("leaving", "gone", "arriving"),
   /** The other one. */
-  cell: string;
-  handle: string;
-  copied: Copied | null;
-  goneSeconds: number | null;
+  cell: text,
+  handle: text,
+  copied: orNull(json<Copied>()),
+  goneSeconds: orNull(float),
 };
+export type WorkspaceMove = RowOf<typeof workspaceMoveRow>;
 /** How far: all tables before this one, and of it the rows up to this key. null: all of it is to come. */
 export type Copied = { table: string; key: string | null } | { isWhole: true };
 
 /** `row`: of the account. */
-type MovedMember = { email: string; row: string; role: string };
+const movedMemberRow = {
+  email: text,
+  row: text,
+  role: text,
+};
+type MovedMember = RowOf<typeof movedMemberRow>;
 /** What comes with the workspace when it arrives. */
 type Luggage = {
   workspace: string;
@@ -69,7 +76,7 @@ type Luggage = {
 export class NotYet extends Error {}
 
 export async function findMove(sql: Sql, workspaceId: string): Promise<WorkspaceMove | null> {
-  const [move] = await sql<WorkspaceMove[]>`
+  const [move] = await typed(sql, workspaceMoveRow)`
     select workspace_id as "workspaceId", id, state, cell, handle, copied,
       date_part('epoch', clock_timestamp() - gone_at) as "goneSeconds"
     from workspace_move where workspace_id = ${workspaceId}`;
@@ -105,9 +112,9 @@ export async function noteArriving(target: Sql, move: NewMove, source: Sql): Pro
   const { workspaceId, id, cell, handle } = move;
   await source.begin(async (held) => {
     await expectOurs(held, { workspaceId, id }, "leaving");
-    const [row] = await held<
-      { row: string }[]
-    >`select w::text as row from workspace w where id = ${workspaceId}`;
+    const [row] = await typed(held, {
+      row: text,
+    })`select w::text as row from workspace w where id = ${workspaceId}`;
     await target.begin(async (tx) => {
       await asReplica(tx);
       await tx`
@@ -236,7 +243,7 @@ export async function catchUp(
 }
 
 async function changesOf(tx: Tx, workspaceId: string, most: number): Promise<Changes> {
-  const rows = await tx<{ number: string; table: string; key: string }[]>`
+  const rows = await typed(tx, { number: text, table: text, key: text })`
     select number::text, table_name as table, key::text from workspace_change
     where workspace_id = ${workspaceId} order by number limit ${most}`;
   const keys = new Map<string, Set<string>>();
@@ -269,14 +276,14 @@ export async function endDrain(sql: Sql, workspaceId: string): Promise<void> {
 }
 
 async function held(sql: Sql | Tx, workspaceId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
+  const [row] = await typed(sql, { count: integer })`
     select count(*)::int from bag where workspace_id = ${workspaceId} and token is not null`;
   return row?.count ?? 0;
 }
 
 /** What keeps it where it is; null: nothing. */
 export async function obstacle(sql: Sql | Tx, workspaceId: string): Promise<string | null> {
-  const [row] = await sql<{ erasures: boolean; audiences: boolean; imports: boolean }[]>`
+  const [row] = await typed(sql, { erasures: boolean, audiences: boolean, imports: boolean })`
     select exists (select from erasure where workspace_id = ${workspaceId}) as erasures,
       exists (select from audience where workspace_id = ${workspaceId} and deleted_at is not null) as audiences,
       exists (select from contact_import where workspace_id = ${workspaceId} and completed_at is null
@@ -362,13 +369,13 @@ async function pack(tx: Tx, tables: readonly MovedTable[], workspaceId: string):
   for (const table of tables)
     if (table.mode === "late")
       late.push({ table: table.name, rows: (await allRows(tx, table, workspaceId)).map(({ row }) => row) });
-  const [workspace] = await tx<
-    { row: string }[]
-  >`select w::text as row from workspace w where id = ${workspaceId}`;
-  const people = await tx<MovedMember[]>`
+  const [workspace] = await typed(tx, {
+    row: text,
+  })`select w::text as row from workspace w where id = ${workspaceId}`;
+  const people = await typed(tx, movedMemberRow)`
     select a.email, a::text as row, m.role from member m join account a on a.id = m.account_id
     where m.workspace_id = ${workspaceId}`;
-  const reports = await tx<{ row: string }[]>`
+  const reports = await typed(tx, { row: text })`
     select r::text as row from report r
     where due_at is not null and (workspace_id = ${workspaceId} or handle = (select handle from workspace where id = ${workspaceId}))
     limit ${REPORTS_MAX + 1}`;
@@ -429,7 +436,7 @@ async function leave(
 export async function arrive(target: Sql, workspaceId: string): Promise<void> {
   await target.begin(async (tx) => {
     await asReplica(tx);
-    const [move] = await tx<{ luggage: Luggage | null }[]>`
+    const [move] = await typed(tx, { luggage: orNull(json<Luggage>()) })`
       select copied -> 'luggage' as luggage from workspace_move
       where workspace_id = ${workspaceId} and state = 'arriving' for update`;
     if (!move) return;
@@ -468,9 +475,9 @@ async function joinPeople(tx: Tx, workspaceId: string, people: readonly MovedMem
 
 /** Of the domains that it has verified there, one that somebody else has verified here. */
 export async function takenDomain(source: Sql, target: Sql, workspaceId: string): Promise<string | null> {
-  const own = await source<{ domain: string }[]>`
+  const own = await typed(source, { domain: text })`
     select domain from domain where workspace_id = ${workspaceId} and verified_at is not null`;
-  const [taken] = await target<{ domain: string }[]>`
+  const [taken] = await typed(target, { domain: text })`
     select domain from domain where domain = any(${own.map(({ domain }) => domain)}::text[])
       and verified_at is not null and workspace_id <> ${workspaceId} limit 1`;
   return taken?.domain ?? null;
@@ -492,7 +499,7 @@ async function insertDomains(tx: Tx, rows: readonly string[]): Promise<void> {
 
 /** Those that may be written. */
 async function columnsOf(tx: Tx, table: string): Promise<string[]> {
-  const columns = await tx<{ name: string }[]>`
+  const columns = await typed(tx, { name: text })`
     select attname::text as name from pg_attribute
     where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum`;
   return columns.map(({ name }) => name);

@@ -1,5 +1,6 @@
 import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { text, typed } from "../db/rowshape.ts";
 
 /** What the fence says to whoever writes rows of a workspace that is moving to another cell. */
 const MOVING = "23W01";
@@ -26,7 +27,7 @@ export async function expectHere(sql: Sql, workspaceId: string): Promise<void> {
  * all workspaces at once passes over them.
  */
 export async function fencedNow(sql: Sql | Tx): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  const rows = await typed(sql, { id: text })`
     select workspace_id as id from workspace_move where state <> 'leaving' or paused_until > clock_timestamp()`;
   return rows.map(({ id }) => id);
 }
@@ -41,7 +42,7 @@ export async function hasLeft(sql: Sql, workspaceId: string): Promise<boolean> {
 /** Which of these workspaces are on their way to this cell, or have left it. */
 export async function movingAmong(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
   if (workspaceIds.length === 0) return new Set();
-  const rows = await sql<{ id: string }[]>`
+  const rows = await typed(sql, { id: text })`
     select workspace_id as id from workspace_move
     where workspace_id = any(${[...new Set(workspaceIds)]}::uuid[]) and state <> 'leaving'`;
   return new Set(rows.map(({ id }) => id));

@@ -5,13 +5,18 @@
  * triggers made them.
  */
 import type { Sql, Tx } from "../db/connect.ts";
+import { type RowOf, text, typed } from "../db/rowshape.ts";
 import type { MovedTable } from "./tables.ts";
 
 const STEP_ROWS = 2_000;
 const STEP_BYTES = 8 * 1024 * 1024;
 
 /** `key` as jsonb text. */
-export type MovedRow = { key: string; row: string };
+const movedRow = {
+  key: text,
+  row: text,
+};
+export type MovedRow = RowOf<typeof movedRow>;
 
 export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
@@ -42,7 +47,7 @@ export async function rowsAfter(
     after === null ? "" : rest.length > 0 ? `and (${place}) > (${bounds.join(", ")})` : "and false";
   // as they are stored: a text that is long is read only when its turn has come
   const size = columns.map(({ name }) => `coalesce(pg_column_size(${quoted(name)}), 0)`).join(" + ");
-  return tx<MovedRow[]>`
+  return typed(tx, movedRow)`
     with next as (
       select ${tx.unsafe(names)}, ${tx.unsafe(size)} as step_bytes from ${tx(table.name)}, (select ${after}::text::jsonb as after_key) a
       where workspace_id = ${workspaceId} and (${tx.unsafe(condition)}) ${tx.unsafe(beyond)} ${order} limit ${STEP_ROWS}
@@ -57,7 +62,7 @@ export async function rowsAfter(
 
 /** As they are now; those that are not there any more, or are not to be copied, are left out. */
 export async function rowsAt(tx: Tx, table: MovedTable, keys: readonly string[]): Promise<MovedRow[]> {
-  return tx<MovedRow[]>`
+  return typed(tx, movedRow)`
     select ${tx.unsafe(keyText(table))} as key, t::text as row
     from ${tx(table.name)} t join ${keysOf(tx, table, keys)} on ${tx.unsafe(matched(table))}
     where ${tx.unsafe(table.condition)}`;
@@ -116,7 +121,7 @@ export async function deleteSome(tx: Tx, table: string, workspaceId: string): Pr
 }
 
 export async function allRows(tx: Tx, table: MovedTable, workspaceId: string): Promise<MovedRow[]> {
-  return tx<MovedRow[]>`
+  return typed(tx, movedRow)`
     select ${tx.unsafe(keyText(table))} as key, t::text as row from ${tx(table.name)} t where t.workspace_id = ${workspaceId}`;
 }
 

@@ -3,6 +3,7 @@
  * named here: what is done with the rows of a new one is a decision.
  */
 import type { Sql, Tx } from "../db/connect.ts";
+import { json, orNull, text, typed } from "../db/rowshape.ts";
 
 /**
  * early: copied while the workspace works, and what changes meanwhile is copied again. Nothing in the new record works on
@@ -98,7 +99,11 @@ export type MovedTable = {
 };
 
 export async function workspaceTables(sql: Sql | Tx): Promise<MovedTable[]> {
-  const found = await sql<{ name: string; columns: MovedTable["columns"]; primary: string[] | null }[]>`
+  const found = await typed(sql, {
+    name: text,
+    columns: json<MovedTable["columns"]>(),
+    primary: orNull(json<string[]>()),
+  })`
     select c.relname::text as name,
       (select json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod)) order by a.attnum)
         from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,

@@ -1,11 +1,16 @@
 /** Moves that have begun and not ended: whether a command works on them now, or was ended, the record does not know. */
 import type { Sql } from "../db/connect.ts";
-import type { MoveState } from "./moves.ts";
+import { oneOf, type RowOf, text, typed } from "../db/rowshape.ts";
 
-export type OpenMove = { workspaceId: string; state: MoveState; other: string };
+const openMoveRow = {
+  workspaceId: text,
+  state: oneOf("leaving", "gone", "arriving"),
+  other: text,
+};
+export type OpenMove = RowOf<typeof openMoveRow>;
 
 export async function listMoves(sql: Sql): Promise<OpenMove[]> {
-  return sql<OpenMove[]>`
+  return typed(sql, openMoveRow)`
     select workspace_id as "workspaceId", state, cell as other from workspace_move order by workspace_id`;
 }
 

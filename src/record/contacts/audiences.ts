@@ -4,17 +4,19 @@
  */
 import { newId } from "../../ids.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { boolean, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
-export type Audience = {
-  workspaceId: string;
-  id: string;
-  name: string;
-  doubleOptIn: boolean;
+const audienceRow = {
+  workspaceId: text,
+  id: text,
+  name: text,
+  doubleOptIn: boolean,
   /** Of somebody who was erased from it a keyed hash may be kept: only then is anybody looked for there. */
-  suppresses: boolean;
-  createdAt: Date;
+  suppresses: boolean,
+  createdAt: timestamp,
 };
+export type Audience = RowOf<typeof audienceRow>;
 
 export async function insertAudience(
   sql: Sql,
@@ -45,7 +47,7 @@ export async function defaultAudience(sql: Sql, workspaceId: string, now: Date):
 }
 
 async function findDefaultAudience(sql: Sql, workspaceId: string): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
+  const [row] = await typed(sql, { id: text })`
     select id from audience where workspace_id = ${workspaceId} and is_default and deleted_at is null`;
   return row?.id ?? null;
 }
@@ -63,7 +65,7 @@ export async function renameAudience(
 }
 
 export async function findAudience(sql: Tx | Sql, workspaceId: string, id: string): Promise<Audience | null> {
-  const [row] = await sql<Audience[]>`
+  const [row] = await typed(sql, audienceRow)`
     select ${columns(sql)} from audience
     where workspace_id = ${workspaceId} and id = ${id} and deleted_at is null`;
   return row ?? null;
@@ -71,7 +73,7 @@ export async function findAudience(sql: Tx | Sql, workspaceId: string, id: strin
 
 /** For operators, who know an audience and not whose it is. */
 export async function findAudienceAnywhere(sql: Sql, id: string): Promise<Audience | null> {
-  const [row] = await sql<Audience[]>`
+  const [row] = await typed(sql, audienceRow)`
     select ${columns(sql)} from audience where id = ${id} and deleted_at is null`;
   return row ?? null;
 }
@@ -86,7 +88,7 @@ export async function listAudiences(
   const visible = ids === null ? sql`` : sql`and id = any(${[...ids]}::uuid[])`;
   const position =
     before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
-  return sql<Audience[]>`
+  return typed(sql, audienceRow)`
     select ${columns(sql)} from audience
     where workspace_id = ${workspaceId} and deleted_at is null ${visible} ${position}
     order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
@@ -105,7 +107,7 @@ export async function lockAudiences(
   wanted: readonly { workspaceId: string; audienceId: string }[],
 ): Promise<Audience[]> {
   const each = [...new Map(wanted.map((one) => [one.workspaceId + one.audienceId, one])).values()];
-  return await tx<Audience[]>`
+  return await typed(tx, audienceRow)`
     select ${columns(tx)} from audience
     where (workspace_id, id) in (
         select * from unnest(${each.map((w) => w.workspaceId)}::uuid[], ${each.map((w) => w.audienceId)}::uuid[]))

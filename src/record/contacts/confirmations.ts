@@ -1,17 +1,19 @@
 /** Confirmation mails that are owed: asked for by a committed change, and not yet written. */
 import type { Sql } from "../db/connect.ts";
+import { orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type OwedConfirmation = {
-  workspaceId: string;
-  handle: string;
-  audienceId: string;
-  audienceName: string;
-  contactId: string;
-  email: string;
-  firstName: string | null;
-  lastName: string | null;
-  askedAt: Date;
+const owedConfirmationRow = {
+  workspaceId: text,
+  handle: text,
+  audienceId: text,
+  audienceName: text,
+  contactId: text,
+  email: text,
+  firstName: orNull(text),
+  lastName: orNull(text),
+  askedAt: timestamp,
 };
+export type OwedConfirmation = RowOf<typeof owedConfirmationRow>;
 
 /** Of one contact, or of all whose mail was asked for in this span; the oldest first, without the first `passed`. */
 export async function owedConfirmations(
@@ -24,7 +26,7 @@ export async function owedConfirmations(
     "contactId" in of
       ? sql`f.workspace_id = ${of.workspaceId} and f.contact_id = ${of.contactId}`
       : sql`f.asked_at > ${of.after} and f.asked_at < ${of.before}`;
-  return sql<OwedConfirmation[]>`
+  return typed(sql, owedConfirmationRow)`
     select f.workspace_id as "workspaceId", w.handle, c.audience_id as "audienceId", a.name as "audienceName",
            f.contact_id as "contactId", c.email, c.first_name as "firstName", c.last_name as "lastName", f.asked_at as "askedAt"
     from confirmation f

@@ -4,8 +4,10 @@ import type { Confirmation, Consent, Contact, ContactStatus, LockedContact } fro
 import { forgetContacts } from "../automations/runs.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { boolean, bytes, integer, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 import { forgetResponses } from "../outbox/webhooks.ts";
+import { contactRow } from "./contactrow.ts";
 
 export type Who = { identity: string } | { id: string };
 type Wanted = { workspaceId: string; audienceId: string; who: Who };
@@ -13,7 +15,15 @@ type Wanted = { workspaceId: string; audienceId: string; who: Who };
 const ID_FIRST = "00000000-0000-0000-0000-000000000000";
 const ID_LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
-type HeldRow = Contact & { asked: number | null } & Omit<Confirmation, "asked">;
+/** With their confirmation; null: they have none. */
+const heldRow = {
+  ...contactRow,
+  asked: orNull(integer),
+  askedAt: orNull(timestamp),
+  isOpen: orNull(boolean),
+  isMailed: orNull(boolean),
+};
+type HeldRow = RowOf<typeof heldRow>;
 
 /** What a transaction that has locked the audiences holds of these contacts, archived or not. */
 export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Promise<LockedContact[]> {
@@ -24,7 +34,7 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
   const select = async (some: typeof byId, match: ReturnType<Sql>): Promise<HeldRow[]> =>
     some.length === 0
       ? []
-      : await tx<HeldRow[]>`
+      : await typed(tx, heldRow)`
           select ${columns(tx)}, f.asked, f.asked_at as "askedAt", f.is_open as "isOpen", f.is_mailed as "isMailed"
           from unnest(${some.map((w) => w.workspaceId)}::uuid[], ${some.map((w) => w.audienceId)}::uuid[],
                       ${some.map((w) => w.value)}::text[]) as w(workspace_id, audience_id, value)
@@ -45,7 +55,7 @@ export async function keepContacts(
   tx: Tx | Sql,
   wanted: readonly { workspaceId: string; id: string }[],
 ): Promise<Set<string>> {
-  const rows = await tx<{ id: string }[]>`
+  const rows = await typed(tx, { id: text })`
     select c.id from contact c
     join unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.id)}::uuid[]) as w(workspace_id, id)
       on c.workspace_id = w.workspace_id and c.id = w.id
@@ -57,14 +67,19 @@ export async function findContact(
   sql: Sql,
   { workspaceId, audienceId, who }: Wanted,
 ): Promise<Contact | null> {
-  const [row] = await sql<Contact[]>`
+  const [row] = await typed(sql, contactRow)`
     select ${columns(sql)} from contact c
     where c.workspace_id = ${workspaceId} and c.audience_id = ${audienceId} and c.archived_at is null
       and ${match(sql, who)}`;
   return row ?? null;
 }
 
-export type Placed = { audienceId: string; id: string; identity: string };
+const placedRow = {
+  audienceId: text,
+  id: text,
+  identity: text,
+};
+export type Placed = RowOf<typeof placedRow>;
 
 /**
  * Where a contact is, of all audiences that may be seen: the default one first, then the newest. `archived`: one that
@@ -77,7 +92,7 @@ export async function placeContact(
   who: Who,
   archived = false,
 ): Promise<Placed | null> {
-  const [row] = await sql<Placed[]>`
+  const [row] = await typed(sql, placedRow)`
     select c.audience_id as "audienceId", c.id, c.identity from contact c
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null
     where c.workspace_id = ${workspaceId} and ${match(sql, who)}
@@ -115,7 +130,7 @@ export async function listContacts(
   { after, before, limit }: Page,
 ): Promise<Contact[]> {
   const direction = before === null ? sql`desc` : sql`asc`;
-  return sql<Contact[]>`
+  return typed(sql, contactRow)`
     select ${columns(sql)} from contact c
     where c.workspace_id = ${workspaceId} and c.archived_at is null
       and (c.audience_id, c.id) > (${audienceId}::uuid, ${before ?? ID_FIRST}::uuid)
@@ -139,7 +154,7 @@ export async function searchContacts(
 ): Promise<Contact[]> {
   const order = before === null ? sql`desc` : sql`asc`;
   const some = audienceIds === null ? sql`` : sql`and a.id = any(${[...audienceIds]}::uuid[])`;
-  return sql<Contact[]>`
+  return typed(sql, contactRow)`
     select ${columns(sql)} from audience a
     cross join lateral (
       ${idsOf(sql, filter, { after: after ?? ID_LAST, before: before ?? ID_FIRST }, order)} limit ${limit + 1}
@@ -266,7 +281,12 @@ export function saveConfirmations(
       is_open = excluded.is_open, is_mailed = excluded.is_mailed`;
 }
 
-export type HeldKey = { workspaceId: string; audienceId: string; hash: Buffer };
+const heldKeyRow = {
+  workspaceId: text,
+  audienceId: text,
+  hash: bytes,
+};
+export type HeldKey = RowOf<typeof heldKeyRow>;
 
 /** An address of one audience, as a hash. */
 export function heldName({ workspaceId, audienceId, hash }: HeldKey): string {
@@ -275,7 +295,7 @@ export function heldName({ workspaceId, audienceId, hash }: HeldKey): string {
 
 /** Which of these addresses must not be written to, by `heldName`. */
 export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Promise<Set<string>> {
-  const rows = await tx<HeldKey[]>`
+  const rows = await typed(tx, heldKeyRow)`
     select s.workspace_id as "workspaceId", s.audience_id as "audienceId", s.address_hash as hash from suppression s
     join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.audienceId)}::uuid[],
                 ${keys.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)
@@ -345,9 +365,10 @@ function columns(sql: Tx | Sql) {
 }
 
 function heldOf({ asked, askedAt, isOpen, isMailed, ...contact }: HeldRow): LockedContact {
+  const isAsked = asked !== null && askedAt !== null && isOpen !== null && isMailed !== null;
   return {
     contact,
-    confirmation: asked === null ? null : { asked, askedAt, isOpen, isMailed },
+    confirmation: isAsked ? { asked, askedAt, isOpen, isMailed } : null,
     isNew: false,
     isErased: false,
     consents: [],

@@ -10,19 +10,31 @@
 import { DAY_MS } from "../../clock.ts";
 import { floorId, newId } from "../../ids.ts";
 import type { Contact } from "../../rules/contact.ts";
+import type { Head, HistoryEntry } from "../../rules/email.ts";
 import { addWaiting } from "../../rules/ledger.ts";
 import { identitiesOf, type RedactableEmail, type RedactedEmail, redact } from "../../rules/redaction.ts";
 import { StepSize } from "../../rules/stepsize.ts";
 import { forgetContacts, isRemembered } from "../automations/runs.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { oldestDay } from "../db/partitions.ts";
+import { integer, json, omit, orNull, pick, type RowOf, type ShapeFor, text, typed } from "../db/rowshape.ts";
 import { deleteDue, forgetReplies } from "../mail/due.ts";
 import { forgetReports } from "../mail/reports.ts";
 import { forgetBlocks } from "../mail/searchblocks.ts";
 import { forgetSuppressed } from "../mail/suppressions.ts";
 import { forgetResponses } from "../outbox/webhooks.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
+import { contactRow } from "./contactrow.ts";
 import { deleteContacts } from "./contacts.ts";
+
+const redactableEmailRow = {
+  id: text,
+  head: json<Head>(),
+  status: text,
+  marks: orNull(text),
+  weight: integer,
+  history: orNull(json<HistoryEntry[]>()),
+} satisfies ShapeFor<RedactableEmail>;
 
 /** Sends of the workspace wait while its e-mails are rewritten. */
 const REDACT_SLOW_MS = 250;
@@ -52,15 +64,16 @@ export function eraseSizes(slowMs: number): EraseSizes {
   };
 }
 
-export type Erasure = {
-  workspaceId: string;
-  id: string;
-  nextDay: number;
+const erasureRow = {
+  workspaceId: text,
+  id: text,
+  nextDay: integer,
   /** Where in that day; null: at its beginning. */
-  nextId: string | null;
+  nextId: orNull(text),
   /** The address, when there is but one. */
-  only: string | null;
+  only: orNull(text),
 };
+export type Erasure = RowOf<typeof erasureRow>;
 
 /** Whose mail is to be looked through; by their id, what they did is forgotten to the end. */
 export type Erased = Pick<Contact, "workspaceId" | "identity"> & { id?: string };
@@ -97,14 +110,14 @@ export function insertErasures(tx: Tx | Sql, contacts: readonly Erased[], now: D
  * The next to work on, of one workspace or of all: what is begun first, and then the oldest. Nobody joins it any more.
  */
 export async function beginErasure(sql: Sql, workspaceId: string | null): Promise<Erasure | null> {
-  const [begun] = await sql<Omit<Erasure, "only">[]>`
+  const [begun] = await typed(sql, omit(erasureRow, "only"))`
     update erasure e set is_begun = true
     from (select workspace_id, id from erasure where ${workspaceId}::uuid is null or workspace_id = ${workspaceId}
           order by is_begun desc, id limit 1) as next
     where e.workspace_id = next.workspace_id and e.id = next.id
     returning e.workspace_id as "workspaceId", e.id, e.next_day as "nextDay", e.next_id as "nextId"`;
   if (!begun) return null;
-  const [first, second] = await sql<{ identity: string }[]>`
+  const [first, second] = await typed(sql, { identity: text })`
     select identity from erased_address where workspace_id = ${begun.workspaceId} and erasure_id = ${begun.id} limit 2`;
   return { ...begun, only: first && !second ? first.identity : null };
 }
@@ -153,7 +166,7 @@ async function erasedAmong(
 ): Promise<Set<string>> {
   if (only !== null) return new Set([only]);
   const named = [...new Set(mails.flatMap(({ head }) => identitiesOf(head)))];
-  const rows = await sql<{ identity: string }[]>`
+  const rows = await typed(sql, { identity: text })`
     select a.identity from unnest(${named}::text[]) as n(identity)
     join erased_address a on a.workspace_id = ${workspaceId} and a.erasure_id = ${id} and a.identity = n.identity`;
   return new Set(rows.map(({ identity }) => identity));
@@ -164,7 +177,7 @@ const FORGOTTEN_AT_ONCE_MAX = 100;
 /** Goes on forgetting what erased contacts did; says whether there was anything. */
 async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date, most: number): Promise<boolean> {
   return sql.begin(async (tx) => {
-    const contacts = await tx<{ workspaceId: string; id: string }[]>`
+    const contacts = await typed(tx, { workspaceId: text, id: text })`
       select workspace_id as "workspaceId", contact_id as id from erased_contact
       where workspace_id = ${workspaceId} and erasure_id = ${id}
       order by contact_id limit ${FORGOTTEN_AT_ONCE_MAX} for update skip locked`;
@@ -184,7 +197,7 @@ async function dropAddresses(sql: Sql, erasure: Erasure, { addresses }: EraseSiz
   // an array: the planner would ask for a list of rows anew for each of them
   const isMore = await addresses.full((most) =>
     sql.begin(async (tx) => {
-      const dropped = await tx<{ identity: string }[]>`
+      const dropped = await typed(tx, { identity: text })`
         delete from erased_address
         where workspace_id = ${workspaceId} and erasure_id = ${id} and identity = any(array(
           select identity from erased_address where workspace_id = ${workspaceId} and erasure_id = ${id}
@@ -222,7 +235,7 @@ async function idAfter(
   end: string,
   most: number,
 ): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
+  const [row] = await typed(sql, { id: text })`
     select id from email where workspace_id = ${workspaceId} and id >= ${from} and id < ${end}
     order by id offset ${most} limit 1`;
   return row?.id ?? null;
@@ -239,7 +252,7 @@ async function mailsBetween(
   // quoted local part: it may be the same one, spelt with quotes and backslashes.
   const isPlain = only !== null && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
   const local = isPlain ? `%${only.slice(0, only.lastIndexOf("@") + 1)}%` : null;
-  return sql<RedactableEmail[]>`
+  return typed(sql, redactableEmailRow)`
     select id, head, status, marks, weight, history from email
     where workspace_id = ${workspaceId} and id >= ${from} and id < ${to}
       ${local === null ? sql`` : sql`and (lower(head::text) like ${local} or position('"@' in head::text) > 0)`}
@@ -261,7 +274,7 @@ async function redactSome(
     if (!account) return;
     const subjects = ids.map((id) => ({ workspaceId, id }));
     for (const statement of forgetResponses(tx, subjects)) await statement;
-    const mails = await tx<RedactableEmail[]>`
+    const mails = await typed(tx, redactableEmailRow)`
       select id, head, status, marks, weight, history from email
       where workspace_id = ${workspaceId} and id = any(${[...ids]}::uuid[])
         and id between ${ids[0] as string} and ${ids.at(-1) as string} order by id for update`;
@@ -311,12 +324,12 @@ export function hasErasures(sql: Sql) {
 
 export async function emptyDeletedAudience(sql: Sql, now: Date, most: number): Promise<number | null> {
   return sql.begin(async (tx) => {
-    const [audience] = await tx<{ workspaceId: string; id: string }[]>`
+    const [audience] = await typed(tx, { workspaceId: text, id: text })`
       select workspace_id as "workspaceId", id from audience where deleted_at is not null
       order by deleted_at limit 1 for update skip locked`;
     if (!audience) return null;
     const { workspaceId, id } = audience;
-    const contacts = await tx<Pick<Contact, "workspaceId" | "id" | "identity">[]>`
+    const contacts = await typed(tx, pick(contactRow, "workspaceId", "id", "identity"))`
       select workspace_id as "workspaceId", id, identity from contact
       where workspace_id = ${workspaceId} and audience_id = ${id} limit ${most}`;
     if (contacts.length > 0) {

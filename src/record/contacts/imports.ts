@@ -1,16 +1,26 @@
 /** Imports of contacts that the API began, and how far they have come. One whose process is gone has failed. */
 import type { Sql } from "../db/connect.ts";
+import { integer, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
 export const IMPORT_STATUSES = ["queued", "in_progress", "completed", "failed"] as const;
 export type ImportStatus = (typeof IMPORT_STATUSES)[number];
-export type RowCounts = { total: number; created: number; updated: number; skipped: number; failed: number };
-export type ContactImport = RowCounts & {
-  id: string;
-  status: ImportStatus;
-  createdAt: Date;
-  completedAt: Date | null;
+const rowCountsRow = {
+  total: integer,
+  created: integer,
+  updated: integer,
+  skipped: integer,
+  failed: integer,
 };
+export type RowCounts = RowOf<typeof rowCountsRow>;
+const contactImportRow = {
+  ...rowCountsRow,
+  id: text,
+  status: oneOf(...IMPORT_STATUSES),
+  createdAt: timestamp,
+  completedAt: orNull(timestamp),
+};
+export type ContactImport = RowOf<typeof contactImportRow>;
 
 /** Of one that runs, which says that it lives more often. */
 const SILENCE_SECONDS_MAX = 60;
@@ -61,7 +71,7 @@ export async function listImports(
 ): Promise<ContactImport[]> {
   const position =
     before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
-  return sql<ContactImport[]>`
+  return typed(sql, contactImportRow)`
     select ${columns(sql, now)} from contact_import
     where workspace_id = ${workspaceId} ${seenBy(sql, audienceIds)} ${position}
       and ${status === null ? sql`true` : sql`${statusAt(sql, now)} = ${status}`}
@@ -75,7 +85,7 @@ export async function findImport(
   id: string,
   now: Date,
 ): Promise<ContactImport | null> {
-  const [row] = await sql<ContactImport[]>`
+  const [row] = await typed(sql, contactImportRow)`
     select ${columns(sql, now)} from contact_import
     where workspace_id = ${workspaceId} and id = ${id} ${seenBy(sql, audienceIds)}`;
   return row ?? null;

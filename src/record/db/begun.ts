@@ -3,12 +3,15 @@
  * the others would run as its own transaction. So those that write check that their transaction has begun.
  */
 import type { Sql, Tx } from "./connect.ts";
+import { text, timestamp, typed } from "./rowshape.ts";
+
+const begunRow = { xid: text, now: timestamp, set_config: text };
 
 /**
  * Number and time of a transaction. Its number is also left in the transaction itself, and nowhere when there is none.
  */
 export function markBegun(tx: Tx) {
-  return tx<{ xid: string; now: Date }[]>`
+  return typed(tx, begunRow)`
     select pg_current_xact_id()::text as xid, now() as now,
       set_config('postrider.transaction', pg_current_xact_id()::text, true)`;
 }

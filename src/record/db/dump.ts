@@ -10,8 +10,9 @@ import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import type postgres from "postgres";
 import { type Sql, streamingClient } from "./connect.ts";
-import { type AppliedMigration, migrate } from "./migrate.ts";
-import { dayNumber, makePartition, type Partition } from "./partitions.ts";
+import { type AppliedMigration, appliedMigrationRow, migrate } from "./migrate.ts";
+import { dayNumber, makePartition, type Partition, partitionRow } from "./partitions.ts";
+import { arrayOf, integer, onlyRow, orNull, pick, rowsOf, text, timestamp, typed } from "./rowshape.ts";
 
 const FORMAT = 1;
 const END_OF_ROWS = "\\.";
@@ -151,19 +152,25 @@ const NEWLINE = Buffer.from("\n");
 
 async function headerOf(tx: postgres.TransactionSql): Promise<Header> {
   const [migrations, partitions, sequences] = [
-    await tx<AppliedMigration[]>`select name, checksum from migration order by name`,
-    await tx<Header["partitions"]>`
+    rowsOf(appliedMigrationRow, await tx`select name, checksum from migration order by name`),
+    rowsOf(
+      pick(partitionRow, "table", "day"),
+      await tx`
       select left(relname, -9) as table, right(relname, 8) as day
       from pg_inherits join pg_class c on c.oid = inhrelid
       where not inhdetachpending and relname ~ '^[a-z_]+_[0-9]{8}$' and pg_table_is_visible(c.oid) order by relname`,
-    await tx<{ name: string; value: string | null; start: string }[]>`
+    ),
+    rowsOf(
+      { name: text, value: orNull(text), start: text },
+      await tx`
       select sequencename as name, last_value::text as value, start_value::text as start
       from pg_sequences where schemaname = 'public' order by sequencename`,
+    ),
   ];
   return {
     postrider: "backup",
     format: FORMAT,
-    takenAt: ((await tx<{ at: Date }[]>`select now() as at`)[0] as { at: Date }).at.toISOString(),
+    takenAt: onlyRow(rowsOf({ at: timestamp }, await tx`select now() as at`)).at.toISOString(),
     migrations: [...migrations],
     partitions: [...partitions],
     sequences: sequences.map(({ name, value, start }) => ({
@@ -174,9 +181,13 @@ async function headerOf(tx: postgres.TransactionSql): Promise<Header> {
   };
 }
 
+const referringTable = { table: text, columns: arrayOf(text), refersTo: arrayOf(text) };
+
 /** With what others refer to first. Partitions are rows of the table that they belong to. */
 async function tablesOf(tx: postgres.TransactionSql): Promise<TableHeader[]> {
-  const tables = await tx<(TableHeader & { refersTo: string[] })[]>`
+  const tables = rowsOf(
+    referringTable,
+    await tx`
     select c.relname::text as table,
       (select array_agg(a.attname::text order by a.attnum) from pg_attribute a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
@@ -185,7 +196,8 @@ async function tablesOf(tx: postgres.TransactionSql): Promise<TableHeader[]> {
     from pg_class c
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       and c.relname !~ '_[0-9]{8}$' and c.relname <> all(${[...LEFT_OUT]}::text[])
-    order by c.relname`;
+    order by c.relname`,
+  );
   const ordered: TableHeader[] = [];
   let left = [...tables];
   while (left.length > 0) {
@@ -199,7 +211,7 @@ async function tablesOf(tx: postgres.TransactionSql): Promise<TableHeader[]> {
 }
 
 async function expectEmpty(sql: Sql): Promise<void> {
-  const [row] = await sql<{ count: number }[]>`
+  const [row] = await typed(sql, { count: integer })`
     select count(*)::int from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`;
   if (row && row.count > 0)
     throw new DumpError("The database is not empty. Create an empty one, and name it in DATABASE_URL.");

@@ -25,6 +25,7 @@ import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
+import { orNull, text, typed } from "./rowshape.ts";
 import type { Reserved } from "./statement.ts";
 
 const ROWS = new Histogram("postrider_commit_rows", "Rows of each group commit", SIZES, ["what"]);
@@ -330,7 +331,7 @@ class Lane<Entry, Verdict> {
     while (performance.now() < until) {
       try {
         const [row] = await within(
-          this.#sql<{ status: string | null; incarnation: string }[]>`
+          typed(this.#sql, { status: orNull(text), incarnation: text })`
             select pg_xact_status(${xid}::xid8) as status, ${incarnation(this.#sql)} as incarnation`,
           Math.max(1, until - performance.now()),
         );
@@ -357,9 +358,9 @@ function incarnationOf(connection: Reserved): Promise<string | null> {
   const known = incarnations.get(connection.backend);
   if (known) return known;
   // sent before the transaction begins, and so answered before it commits
-  const asked = connection<
-    { incarnation: string }[]
-  >`select ${incarnation(connection)} as incarnation`.execute();
+  const asked = typed(connection, {
+    incarnation: text,
+  })`select ${incarnation(connection)} as incarnation`.execute();
   const answered = asked.then(
     ([row]) => row?.incarnation ?? null,
     () => null,

@@ -8,6 +8,7 @@
  */
 import type { Sql, Statement } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
+import { float, json, onlyRow, typed } from "./rowshape.ts";
 import { nowIn } from "./time.ts";
 
 /** An expression, with the time that counts for it. */
@@ -107,10 +108,10 @@ export class Looks {
     const { sql, given } = this.#parts;
     const now = nowIn(sql, given());
     const expressions = asked.map(({ write }) => sql`, ${write(sql, now)}`);
-    const [row] = await sql<{ answers: unknown[]; ms: number }[]>`
+    const asking = typed(sql, { answers: json<unknown[]>(), ms: float })`
       select jsonb_build_array(null ${expressions}) as answers,
              extract(epoch from clock_timestamp())::float8 * 1000 as ms`;
-    const { answers, ms } = row as { answers: unknown[]; ms: number };
+    const { answers, ms } = onlyRow(await asking);
     return { answers: answers.slice(1), ms };
   }
 }

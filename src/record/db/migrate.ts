@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
+import { type RowOf, text, typed } from "./rowshape.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
@@ -45,7 +46,8 @@ export async function migrate(
   }
 }
 
-export type AppliedMigration = { name: string; checksum: string };
+export const appliedMigrationRow = { name: text, checksum: text };
+export type AppliedMigration = RowOf<typeof appliedMigrationRow>;
 
 /** Of a backup, whose rows fit the tables that these made. */
 function filesOf(only: readonly AppliedMigration[]): Migration[] {
@@ -68,7 +70,7 @@ async function readApplied(tx: Tx): Promise<Applied> {
   if (!(await isThere(tx, "migration")))
     await tx`create table migration (
       name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
-  const rows = await tx<{ name: string; checksum: string }[]>`select name, checksum from migration`;
+  const rows = await typed(tx, { name: text, checksum: text })`select name, checksum from migration`;
   const applied = new Map(rows.map((row) => [row.name, row.checksum]));
   await followRenamed(tx, migrations(), applied);
   return applied;
@@ -131,7 +133,7 @@ function notOwner({ message }: Error): NotOwner {
 
 /** Whether every migration of this build is applied: part of readiness. */
 export async function isMigrated(sql: Sql): Promise<boolean> {
-  const rows = await sql<{ name: string }[]>`select name from migration`;
+  const rows = await typed(sql, { name: text })`select name from migration`;
   const names = new Set(rows.map((row) => row.name));
   return migrations().every(({ name }) => names.has(name));
 }

@@ -13,6 +13,7 @@
 import { DAY_MS } from "../../clock.ts";
 import { floorId } from "../../ids.ts";
 import type { Sql, Tx } from "./connect.ts";
+import { boolean, oneOf, type RowOf, text, typed } from "./rowshape.ts";
 
 export const PARTITION_DAYS_AHEAD = 7;
 /** Yesterday too: ids never run backwards in one process, but clocks of two may differ. */
@@ -36,19 +37,20 @@ const STORAGE = {
   webhook_attempt: "with (autovacuum_vacuum_insert_scale_factor = 0.5)",
 } as const;
 
-export type Partition = {
+export const partitionRow = {
   /** `email_20261118` */
-  name: string;
-  table: (typeof TABLES)[number];
+  name: text,
+  table: oneOf(...TABLES),
   /** `20261118` */
-  day: string;
+  day: text,
   /** `pending`: its detaching was begun and broken off; queries of the parent do not see it any more. */
-  state: "attached" | "pending" | "detached";
+  state: oneOf("attached", "pending", "detached"),
 };
+export type Partition = RowOf<typeof partitionRow>;
 
 /** All that there are, and those that are no partitions any more and wait to be dropped; oldest first. */
 export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
-  return sql<Partition[]>`
+  return typed(sql, partitionRow)`
     select relname as name, left(relname, -9) as table, right(relname, 8) as day,
            case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
     from pg_class c left join pg_inherits on inhrelid = c.oid
@@ -59,7 +61,7 @@ export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
 
 /** Whether there is a table of this name, attached or not. */
 export async function isThere(sql: Sql | Tx, name: string): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`select to_regclass(${name}) is not null as found`;
+  const [row] = await typed(sql, { found: boolean })`select to_regclass(${name}) is not null as found`;
   return row?.found ?? false;
 }
 

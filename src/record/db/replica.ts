@@ -10,6 +10,7 @@ import { DAY_MS } from "../../clock.ts";
 import { Counter, Gauge } from "../../meter.ts";
 import type { Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
+import { boolean, integer, type RowOf, text, typed } from "./rowshape.ts";
 import { type Rows, type Unsent, writing } from "./statement.ts";
 
 const LAG_MS_MAX = 5_000;
@@ -43,7 +44,13 @@ export type ReplicaParts = {
 };
 
 type Position = { at: number; lsn: number };
-type LookedAt = { system: string; database: string; isStandby: boolean; lsn: number };
+const lookedAtRow = {
+  system: text,
+  database: text,
+  isStandby: boolean,
+  lsn: integer,
+};
+type LookedAt = RowOf<typeof lookedAtRow>;
 
 export class Replica {
   readonly #parts: ReplicaParts;
@@ -179,7 +186,7 @@ function relationTrouble(own: LookedAt | null, other: LookedAt): ReplicaTrouble 
 }
 
 async function lookAt(sql: Sql, msMax: number): Promise<LookedAt | ReplicaTrouble> {
-  const asked = sql<LookedAt[]>`
+  const asked = typed(sql, lookedAtRow)`
     select system_identifier::text as system, current_database() as database, pg_is_in_recovery() as "isStandby",
       (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end - '0/0')::float8 as lsn
     from pg_control_system()`;

@@ -14,7 +14,7 @@ export interface Statement<T extends readonly (object | undefined)[] = Row[]> ex
 }
 
 type Fragment = { execute(): unknown };
-type StatementValue = postgres.SerializableParameter | postgres.Helper<string> | Fragment;
+export type StatementValue = postgres.SerializableParameter | postgres.Helper<string> | Fragment;
 
 /** How statements are written: on any connection of a pool, on a reserved one, or in a transaction. */
 export interface Tx {
@@ -86,6 +86,8 @@ function onto(client: Client, value: unknown): never {
 export class Unsent implements Statement {
   readonly [Symbol.toStringTag] = "Statement";
   readonly writtenBy: (client: Client) => postgres.PendingQuery<Row[]>;
+  /** Throws when its rows are not what they are declared to be: see rowshape.ts. */
+  check: ((rows: Rows) => void) | null = null;
   readonly #send: SendStatement;
   #answer: Promise<Rows> | null = null;
 
@@ -116,7 +118,13 @@ export class Unsent implements Statement {
   }
 
   #answered(): Promise<Rows> {
-    this.#answer ??= this.#send(this);
+    this.#answer ??= this.check ? this.#checked(this.check) : this.#send(this);
     return this.#answer;
+  }
+
+  async #checked(check: (rows: Rows) => void): Promise<Rows> {
+    const rows = await this.#send(this);
+    check(rows);
+    return rows;
   }
 }

@@ -3,6 +3,7 @@
  * one time, that of its start. A test may give another (`given`, in ms); 0 means Postgres' own.
  */
 import type { Sql, Tx } from "./connect.ts";
+import { float, onlyRow, timestamp, typed } from "./rowshape.ts";
 
 /** Inside of a statement: the time of its transaction. */
 export function nowIn(sql: Sql | Tx, given: number) {
@@ -12,14 +13,11 @@ export function nowIn(sql: Sql | Tx, given: number) {
 /** The time of the transaction, in ms. */
 export async function transactionTime(tx: Sql | Tx, given: number): Promise<number> {
   if (given !== 0) return given;
-  const [row] = await tx<{ now: Date }[]>`select now() as now`;
-  return (row as { now: Date }).now.getTime();
+  return onlyRow(await typed(tx, { now: timestamp })`select now() as now`).now.getTime();
 }
 
 /** Postgres' clock at this moment, in ms. */
 export async function clockTime(sql: Sql): Promise<number> {
-  const [row] = await sql<
-    { ms: number }[]
-  >`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`;
-  return (row as { ms: number }).ms;
+  const asked = typed(sql, { ms: float })`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`;
+  return onlyRow(await asked).ms;
 }

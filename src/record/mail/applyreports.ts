@@ -11,10 +11,11 @@ import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
 import { type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
 import { isMailboxOf } from "../../rules/samemailbox.ts";
-import type { MailStream } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
+import { json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { HashOf } from "./barred.ts";
+import { mailStreamRow } from "./mailstream.ts";
 import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
@@ -46,16 +47,18 @@ export type Told = {
 /** Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. */
 export type AppliedReport = { reportId: string; result: string | null };
 
-type ReportedRow = {
-  workspaceId: string;
-  id: string;
-  status: string;
-  marks: string | null;
-  head: Head;
-  history: HistoryEntry[] | null;
-  sentAt: Date | null;
-  createdAt: Date;
-} & MailStream;
+const reportedRow = {
+  workspaceId: text,
+  id: text,
+  status: text,
+  marks: orNull(text),
+  head: json<Head>(),
+  history: orNull(json<HistoryEntry[]>()),
+  sentAt: orNull(timestamp),
+  createdAt: timestamp,
+  ...mailStreamRow,
+};
+type ReportedRow = RowOf<typeof reportedRow>;
 
 /** An e-mail with what the reports of this step make of it. */
 type ReportedEmail = ReportedRow & {
@@ -315,14 +318,16 @@ function keyOf({ workspaceId, emailId }: Pick<Told, "workspaceId" | "emailId">):
 /** Those that somebody else holds are left out, since workers lock e-mails of several workspaces in another order. */
 async function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, ReportedRow>> {
   return byKey(
-    await tx<ReportedRow[]>`
+    await typed(tx, reportedRow)`
       select ${columns(tx)} from email e where ${isReported(tx, told)}
       order by e.workspace_id, e.id for update of e skip locked`,
   );
 }
 
 async function findReported(tx: Tx, told: readonly Told[]): Promise<Map<string, ReportedRow>> {
-  return byKey(await tx<ReportedRow[]>`select ${columns(tx)} from email e where ${isReported(tx, told)}`);
+  return byKey(
+    await typed(tx, reportedRow)`select ${columns(tx)} from email e where ${isReported(tx, told)}`,
+  );
 }
 
 function byKey(rows: readonly ReportedRow[]): Map<string, ReportedRow> {
@@ -342,7 +347,7 @@ function isReported(tx: Tx, told: readonly Told[]): Statement {
 }
 
 async function stillThere(tx: Tx, told: readonly Told[]): Promise<Set<string>> {
-  const rows = await tx<{ workspaceId: string; emailId: string }[]>`
+  const rows = await typed(tx, { workspaceId: text, emailId: text })`
     select e.workspace_id as "workspaceId", e.id as "emailId" from email e where ${isReported(tx, told)}`;
   return new Set(rows.map(keyOf));
 }

@@ -6,10 +6,13 @@
 import { concatInTurns } from "../../turn.ts";
 import type { Sql } from "../db/connect.ts";
 import { within } from "../db/groupcommit.ts";
+import { bytes, typed } from "../db/rowshape.ts";
 import type { AttachmentRef, NewAttachment } from "./emails.ts";
 
 const LARGE_BYTES = 256 * 1024;
 const PIECE_BYTES = 384 * 1024;
+
+const pieceRow = { piece: bytes };
 /** All of them may take longer: a distant Postgres does not keep large mail from leaving. */
 const PIECE_MS_MAX = 10_000;
 
@@ -21,7 +24,7 @@ export async function readAttachment(
 ): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
   for (let at = 0; at < Math.max(bytes, 1); at += PIECE_BYTES) {
-    const piece = sql<{ piece: Buffer }[]>`
+    const piece = typed(sql, pieceRow)`
       select substring(content from ${at + 1} for ${PIECE_BYTES}) as piece from attachment
       where workspace_id = ${workspaceId} and hash = decode(${hash}, 'hex')`;
     const [row] = await within(piece, PIECE_MS_MAX);

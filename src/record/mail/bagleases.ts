@@ -5,11 +5,12 @@
 
 import type { Head } from "../../rules/email.ts";
 import { GRANT_LIVES_MS } from "../../rules/ledger.ts";
-import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { arrayOf, boolean, integer, json, oneOf, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 import { nowIn } from "../db/time.ts";
 import { type Extra, lockEmails } from "./emails.ts";
 import { lifetimeColumns } from "./lifetime.ts";
+import { mailStreamRow } from "./mailstream.ts";
 
 export const LEASE_SECONDS = 20;
 
@@ -17,39 +18,42 @@ export type BagKey = { workspaceId: string; id: string; generation: number };
 export type HeldBag = BagKey & { token: string };
 
 /** An e-mail of a bag that is still open, with all that is needed to send it. */
-export type OpenEmail = MailStream & {
-  id: string;
-  head: Head;
-  bytes: number;
+const openEmailRow = {
+  ...mailStreamRow,
+  id: text,
+  head: json<Head>(),
+  bytes: integer,
   /** One letter per recipient. */
-  marks: string;
-  attempts: number;
+  marks: text,
+  attempts: integer,
   /** When the first attempt began, in ms; null: no receiver was asked so far. */
-  sentAt: number | null;
+  sentAt: orNull(integer),
   /** From when on it has been tried, in ms; null: it was not, or that is stopped (see lifetime.ts). */
-  triedSince: number | null;
+  triedSince: orNull(integer),
   /** For how long it was tried until that was stopped; null: it is not. */
-  triedMs: number | null;
-  html: string | null;
-  plain: string | null;
-  extra: Extra | null;
+  triedMs: orNull(integer),
+  html: orNull(text),
+  plain: orNull(text),
+  extra: orNull(json<Extra>()),
   /** Of the source addresses of its stream, where that names one. */
-  pool: string | null;
+  pool: orNull(text),
   /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
-  barred: "unsubscribed" | "pending" | "archived" | "erased" | null;
+  barred: orNull(oneOf("unsubscribed", "pending", "archived", "erased")),
 };
+export type OpenEmail = RowOf<typeof openEmailRow>;
 
-export type Claimed = {
-  emailIds: string[];
+const claimedRow = {
+  emailIds: arrayOf(text),
   /** How often the bag was taken, this time included. */
-  claims: number;
+  claims: integer,
   /** How often its one e-mail may have ended a worker that composed it. */
-  composing: number;
+  composing: integer,
   /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
-  lapsesInMs: number;
+  lapsesInMs: integer,
   /** Whether there is any address that the workspace does not write to. */
-  suppresses: boolean;
+  suppresses: boolean,
 };
+export type Claimed = RowOf<typeof claimedRow>;
 
 /**
  * Takes the lease of a bag that nobody holds and whose workspace is not suspended. A lease that has run out is ended by the keeper, which knows whether its
@@ -60,7 +64,7 @@ export async function claimBag(
   { workspaceId, id, generation, token }: HeldBag,
   given: number,
 ): Promise<Claimed | null> {
-  const [row] = await sql<Claimed[]>`
+  const [row] = await typed(sql, claimedRow)`
     update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
       and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
@@ -77,7 +81,7 @@ export async function loadOpen(
   { workspaceId, id: bagId }: Pick<HeldBag, "workspaceId" | "id">,
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
-  return sql<OpenEmail[]>`
+  return typed(sql, openEmailRow)`
     select e.id, e.head, e.bulk, e.stream, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
            ${lifetimeColumns(sql, workspaceId)},
@@ -170,7 +174,7 @@ export async function splitBag(
 
 /** Renews leases; hands back the bags that are still held, and whether their workspaces have been suspended. */
 export async function renewLeases(sql: Sql, held: readonly HeldBag[]): Promise<Map<string, boolean>> {
-  const rows = await sql<{ id: string; isSuspended: boolean }[]>`
+  const rows = await typed(sql, { id: text, isSuspended: boolean })`
     with held as materialized (${lockHeld(sql, held)})
     update bag b set lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
     from held where b.workspace_id = held.workspace_id and b.id = held.id

@@ -4,6 +4,7 @@
  */
 import { shardOf } from "../../rules/shards.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { integer, type RowOf, text } from "../db/rowshape.ts";
 
 export const BAG_EMAILS_MAX = 100;
 export const BAG_BYTES_MAX = 4 * 1024 * 1024;
@@ -66,7 +67,13 @@ export function isNotNew(sql: Sql | Tx, before: Date) {
   return sql`(created_at < ${before} or created_at > ${new Date(before.getTime() + AHEAD_MS_MAX)})`;
 }
 
-export type BagRow = { workspaceId: string; id: string; generation: number; shard: number };
+export const bagRow = {
+  workspaceId: text,
+  id: text,
+  generation: integer,
+  shard: integer,
+};
+export type BagRow = RowOf<typeof bagRow>;
 
 /** A new bag, to be queued. */
 export function firstRow({ workspaceId, id, shard, emailIds }: Bag): BagRow & { emails: number } {

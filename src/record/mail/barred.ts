@@ -5,12 +5,13 @@
 import { identity, parseMailbox } from "../../address.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import { advance, giveBack } from "../../rules/ledger.ts";
-import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { text, timestamp, typed } from "../db/rowshape.ts";
 import { transactionTime } from "../db/time.ts";
 import { lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import type { HeldBag } from "./bagleases.ts";
 import { lockEmails, type MarkedEmail, markRecipients, recipientsOf } from "./emails.ts";
+import { mailStreamRow } from "./mailstream.ts";
 import { type Barrier, barrierName, findBarriers } from "./suppressions.ts";
 
 /** The keyed hash of an address. */
@@ -81,7 +82,7 @@ export async function barOpen(
     const accounts = await lockAccounts(tx, [workspaceId]);
     const keys = [...barred.keys()].map((emailId) => ({ workspaceId, emailId }));
     await lockEmails(tx, keys);
-    const mails = await tx<(MailStream & { id: string; marks: string; grantedAt: Date })[]>`
+    const mails = await typed(tx, { ...mailStreamRow, id: text, marks: text, grantedAt: timestamp })`
       select e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.bulk, e.stream, b.granted_at as "grantedAt"
       from email e join bag b on b.workspace_id = e.workspace_id and b.id = e.bag_id
       where e.workspace_id = ${workspaceId} and e.id = any(${[...barred.keys()]}::uuid[])

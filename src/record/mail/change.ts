@@ -1,10 +1,11 @@
 /** Changes of an e-mail that has not left: another time, or canceling it. */
 import { addWaiting } from "../../rules/ledger.ts";
-import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { orNull, text, typed } from "../db/rowshape.ts";
 import { type Account, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { deleteDue } from "./due.ts";
 import { lockEmails } from "./emails.ts";
+import { mailStreamRow } from "./mailstream.ts";
 import { endingSql, withoutOpen } from "./status.ts";
 
 export type ChangeResult = "changed" | "not found" | "too late" | "another key's";
@@ -42,7 +43,7 @@ export async function cancel(
     const found = await lockEmail(tx, email);
     if (found.result !== "changed") return found.result;
     if (found.status !== "scheduled" && found.status !== "waiting") return "too late";
-    const [due] = await tx<(MailStream & { why: string })[]>`
+    const [due] = await typed(tx, { ...mailStreamRow, why: text })`
       delete from due where workspace_id = ${email.workspaceId} and email_id = ${email.id}
         and why <> 'deferred' returning bulk, stream, why`;
     if (!due) return "too late";
@@ -69,7 +70,7 @@ async function scheduledOf(
   after: string,
   most: number,
 ): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  const rows = await typed(sql, { id: text })`
     select d.email_id as id from due d
     join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
     where d.workspace_id = ${workspaceId} and d.email_id > ${after} and d.why <> 'deferred'
@@ -139,7 +140,7 @@ async function lockEmail(
   tx: Tx,
   { workspaceId, id, keyId }: { workspaceId: string; id: string; keyId: string | null },
 ): Promise<{ result: ChangeResult; status: string }> {
-  const [row] = await tx<{ status: string; keyId: string | null }[]>`
+  const [row] = await typed(tx, { status: text, keyId: orNull(text) })`
     select status, key_id as "keyId" from email where workspace_id = ${workspaceId} and id = ${id} for update`;
   if (!row) return { result: "not found", status: "" };
   if (keyId !== null && row.keyId !== keyId) return { result: "another key's", status: row.status };

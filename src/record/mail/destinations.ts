@@ -4,24 +4,26 @@
  */
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { float, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import { makeDue } from "./due.ts";
-import { type EmailKey, lockEmails } from "./emails.ts";
+import { emailKeyRow, lockEmails } from "./emails.ts";
 import { isStopped } from "./lifetime.ts";
 
-export type DestinationHold = {
+export const destinationHoldRow = {
   /** A recipient domain, a provider of the shaping file, or `smarthost`. */
-  destination: string;
+  destination: text,
   /** The source address it is about; empty: all. */
-  source: string;
-  kind: "suspended" | "slowed";
+  source: text,
+  kind: oneOf("suspended", "slowed"),
   /** Of a slowed one: what its limits are multiplied by. */
-  factor: number;
+  factor: float,
   /** null: until an operator resumes it. */
-  until: Date | null;
-  reason: string;
-  setBy: "operator" | "rule";
-  changedAt: Date;
+  until: orNull(timestamp),
+  reason: text,
+  setBy: oneOf("operator", "rule"),
+  changedAt: timestamp,
 };
+export type DestinationHold = RowOf<typeof destinationHoldRow>;
 
 /** Rules add no more to these: a table of that size is as good as stopping. */
 export const HOLDS_MAX = 10_000;
@@ -30,7 +32,7 @@ const FACTOR_MIN = 0.01;
 const AGAIN_SECONDS = 60;
 
 export async function readHoldsMark(sql: Sql): Promise<string> {
-  const [row] = await sql<{ mark: string }[]>`select ${holdsMark(sql)} as mark`;
+  const [row] = await typed(sql, { mark: text })`select ${holdsMark(sql)} as mark`;
   return row?.mark ?? "";
 }
 
@@ -42,7 +44,7 @@ export function holdsMark(sql: Sql) {
 }
 
 export async function listHolds(sql: Sql): Promise<DestinationHold[]> {
-  return sql<DestinationHold[]>`
+  return typed(sql, destinationHoldRow)`
     select destination, source, kind, factor, until, reason, set_by as "setBy", changed_at as "changedAt"
     from destination_hold order by destination, source, kind`;
 }
@@ -113,7 +115,7 @@ export function hasHeld(sql: Sql, now: Statement) {
  */
 export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<number> {
   const fenced = await fencedNow(tx);
-  const found = await tx<EmailKey[]>`
+  const found = await typed(tx, emailKeyRow)`
     with recursive hop as (
       (select held_by from due where held_by is not null order by held_by limit 1)
       union all
@@ -136,10 +138,14 @@ export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<numb
   return makeDue(tx, locked, now);
 }
 
-export type KeptShaping = { text: string; readAt: Date };
+const keptShapingRow = {
+  text,
+  readAt: timestamp,
+};
+export type KeptShaping = RowOf<typeof keptShapingRow>;
 
 export async function loadShaping(sql: Sql): Promise<KeptShaping | null> {
-  const [row] = await sql<KeptShaping[]>`select text, read_at as "readAt" from shaping_file`;
+  const [row] = await typed(sql, keptShapingRow)`select text, read_at as "readAt" from shaping_file`;
   return row ?? null;
 }
 

@@ -4,7 +4,9 @@ import type { WaitReason } from "../../rules/reason.ts";
 import type { MailStream } from "../../rules/stream.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { oneOf, type RowOf, text, typed } from "../db/rowshape.ts";
 import type { EmailKey } from "./emails.ts";
+import { mailStreamRow } from "./mailstream.ts";
 
 export type Due = MailStream & {
   workspaceId: string;
@@ -25,12 +27,17 @@ export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
       ${of((d) => d.weight)}::int[], ${of((d) => d.bytes)}::int[])`;
 }
 
-export type EndedDue = MailStream & { emailId: string; why: WaitReason };
+const endedDueRow = {
+  ...mailStreamRow,
+  emailId: text,
+  why: oneOf("scheduled", "cap_hour", "cap_day", "quota_month", "deferred"),
+};
+export type EndedDue = RowOf<typeof endedDueRow>;
 
 /** Locks due rows in the order of their keys and deletes them; hands back those that there were. */
 export async function deleteDue(tx: Tx, keys: readonly EmailKey[]): Promise<EndedDue[]> {
   if (keys.length === 0) return [];
-  return tx<EndedDue[]>`
+  return typed(tx, endedDueRow)`
     with held as materialized (${lockDueRows(tx, keys)})
     delete from due d using held where d.workspace_id = held.workspace_id and d.email_id = held.email_id
     returning d.email_id as "emailId", d.bulk, d.stream, d.why`;

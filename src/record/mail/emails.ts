@@ -4,6 +4,8 @@ import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { MailStream } from "../../rules/stream.ts";
 import { columns, plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { integer, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
+import { mailStreamRow } from "./mailstream.ts";
 
 const PIECE_CHARS_MAX = 1024 * 1024;
 
@@ -129,15 +131,21 @@ export function insertEmails(
     from (select ${rows}) e`;
 }
 
-export type EmailKey = { workspaceId: string; emailId: string };
-export type LockedEmail = EmailKey &
-  MailStream & {
-    status: string;
-    bytes: number;
-    bagId: string | null;
-    /** Recipients that still have to be reached. */
-    open: number;
-  };
+export const emailKeyRow = {
+  workspaceId: text,
+  emailId: text,
+};
+export type EmailKey = RowOf<typeof emailKeyRow>;
+const lockedEmailRow = {
+  ...emailKeyRow,
+  ...mailStreamRow,
+  status: text,
+  bytes: integer,
+  bagId: orNull(text),
+  /** Recipients that still have to be reached. */
+  open: integer,
+};
+export type LockedEmail = RowOf<typeof lockedEmailRow>;
 
 /** Locks e-mails in the order of their keys. `skip`: those that somebody else holds are left out. */
 export async function lockEmails(
@@ -146,7 +154,7 @@ export async function lockEmails(
   whenHeld: "wait" | "skip" = "wait",
 ): Promise<LockedEmail[]> {
   const ids = keys.map(({ emailId }) => emailId);
-  return tx<LockedEmail[]>`
+  return typed(tx, lockedEmailRow)`
     select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.stream, e.bytes, e.bag_id as "bagId",
            coalesce(length(e.marks) - length(replace(e.marks, 'o', '')), e.weight) as open
     from email e
@@ -162,7 +170,7 @@ export async function existingEmails(
   emails: readonly Pick<NewEmail, "workspaceId" | "id">[],
 ): Promise<string[]> {
   const ids = emails.map(({ id }) => id).sort();
-  const rows = await tx<{ id: string }[]>`
+  const rows = await typed(tx, { id: text })`
     select e.id from email e
     join unnest(${emails.map((e) => e.workspaceId)}::uuid[], ${emails.map((e) => e.id)}::uuid[]) as a(workspace_id, id)
       on e.workspace_id = a.workspace_id and e.id = a.id

@@ -8,23 +8,25 @@ import { floorId, timeOfId } from "../../ids.ts";
 import type { Head } from "../../rules/email.ts";
 import type { Sql } from "../db/connect.ts";
 import { oldestDay } from "../db/partitions.ts";
+import { json, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
 const SPAN_MS_MIN = 3_600_000;
 /** Of one span. */
 const ROWS_MAX = 1_000;
 const QUERY_CANCELED = "57014";
 
-export type FoundMail = {
-  workspaceId: string;
-  id: string;
-  status: string;
-  createdAt: Date;
-  head: Head;
+const foundMailRow = {
+  workspaceId: text,
+  id: text,
+  status: text,
+  createdAt: timestamp,
+  head: json<Head>(),
 };
+export type FoundMail = RowOf<typeof foundMailRow>;
 
 /** `workspaceId`: only in this one; null: in all. */
 export async function mailOfId(sql: Sql, workspaceId: string | null, id: string): Promise<FoundMail[]> {
-  return sql<FoundMail[]>`
+  return typed(sql, foundMailRow)`
     select w.id as "workspaceId", e.* from workspace w
     cross join lateral (
       select id, status, created_at as "createdAt", head from email
@@ -74,7 +76,7 @@ async function mailBetween(
 ): Promise<FoundMail[]> {
   // letters that Postgres may fold in another way are compared here alone
   const needle = utf8 ? "" : `${JSON.stringify(local).slice(1, -1).toLowerCase()}@`;
-  return sql<FoundMail[]>`
+  return typed(sql, foundMailRow)`
     select w.id as "workspaceId", e.* from workspace w
     cross join lateral (
       select id, status, created_at as "createdAt", head from email

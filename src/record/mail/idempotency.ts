@@ -5,11 +5,19 @@
 import { fencedNow } from "../cells/moving.ts";
 import { hasBegun } from "../db/begun.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { integer, type RowOf, text, typed } from "../db/rowshape.ts";
 import { nowIn } from "../db/time.ts";
 
 export const CLAIM_HOURS = 24;
 
-export type Claim = { workspaceId: string; scope: string; key: string; digest: string; answer: string };
+const claimRow = {
+  workspaceId: text,
+  scope: text,
+  key: text,
+  digest: text,
+  answer: text,
+};
+export type Claim = RowOf<typeof claimRow>;
 
 /**
  * Writes the claims that are free, or whose day is over; hands back those that are held, with what they answered. Only
@@ -17,7 +25,7 @@ export type Claim = { workspaceId: string; scope: string; key: string; digest: s
  */
 export async function takeClaims(tx: Tx, claims: readonly Claim[], given: number): Promise<Claim[]> {
   const of = (pick: (claim: Claim) => string): string[] => claims.map(pick);
-  const taken = await tx<{ n: number }[]>`
+  const taken = await typed(tx, { n: integer })`
     with asked as (
       select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.scope)}::text[], ${of((c) => c.key)}::text[],
         ${of((c) => c.digest)}::text[], ${of((c) => c.answer)}::text[]) with ordinality as a(workspace_id, scope, key, digest, answer, n)
@@ -47,7 +55,7 @@ export async function findClaims(
   claims: readonly Pick<Claim, "workspaceId" | "scope" | "key">[],
   given: number,
 ): Promise<Claim[]> {
-  return sql<Claim[]>`
+  return typed(sql, claimRow)`
     select c.workspace_id as "workspaceId", c.scope, c.key, encode(c.digest, 'hex') as digest, c.answer::text
     from claim c
     join unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],

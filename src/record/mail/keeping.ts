@@ -19,14 +19,25 @@ import {
 } from "../../rules/ledger.ts";
 import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { boolean, integer, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import { nowIn, transactionTime } from "../db/time.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
 import { resumedIn, suspendedOf } from "../workspaces/suspension.ts";
 import { type HeldBag, LEASE_SECONDS } from "./bagleases.ts";
-import { type Bag, type Bagging, type BagRow, bagOfEach, insertBags, isNotNew, pack } from "./bags.ts";
+import {
+  type Bag,
+  type Bagging,
+  type BagRow,
+  bagOfEach,
+  bagRow,
+  insertBags,
+  isNotNew,
+  pack,
+} from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
-import { type EmailKey, lockEmails } from "./emails.ts";
+import { type EmailKey, emailKeyRow, lockEmails } from "./emails.ts";
 import { stopLifetimes } from "./lifetime.ts";
+import { mailStreamRow } from "./mailstream.ts";
 
 const KEEPER_LOCKS = 7_165_100;
 const ID_FIRST = "00000000-0000-0000-0000-000000000000";
@@ -78,7 +89,7 @@ export async function onlyOne<T>(
 ): Promise<T | null> {
   const lock = KEEPER_LOCKS + TICKS.indexOf(tick);
   const result = await sql.begin(async (tx) => {
-    const [row] = await tx<{ taken: boolean; now: Date }[]>`
+    const [row] = await typed(tx, { taken: boolean, now: timestamp })`
       select pg_try_advisory_xact_lock(${lock}) as taken, now() as now`;
     return row?.taken ? { value: await run(tx, given || row.now.getTime()) } : null;
   });
@@ -94,7 +105,10 @@ export function hasDue(sql: Sql, now: Statement) {
 
 export type Packed = { bags: Bag[]; moved: number };
 
-type DueRow = MailStream & { workspaceId: string; emailId: string; weight: number; bytes: number };
+const dueRow = { ...mailStreamRow, workspaceId: text, emailId: text, weight: integer, bytes: integer };
+type DueRow = RowOf<typeof dueRow>;
+const lockedDueRow = { ...dueRow, grantedAt: orNull(timestamp) };
+type LockedDue = RowOf<typeof lockedDueRow>;
 /** `grantedAt`: when it got its place in the caps, in ms. */
 type Going = DueRow & { grantedAt: number };
 type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
@@ -105,7 +119,7 @@ type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
  */
 export async function packDeferred(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
   const [from, to] = [new Date(now - GRANT_LIVES_MS), new Date(now + GRANT_LIVES_MS)];
-  const found = await tx<(EmailKey & { isLapsed: boolean })[]>`
+  const found = await typed(tx, { ...emailKeyRow, isLapsed: boolean })`
     select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at not between ${from} and ${to}, true) as "isLapsed"
     from due where why = 'deferred' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
@@ -115,7 +129,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, bagging: B
   const accounts = lapsed.length > 0 ? await lockAccounts(tx, [...new Set(lapsed)]) : [];
   const locked = await lockEmails(tx, found, "skip");
   const open = locked.filter(({ status }) => status === "deferred");
-  const rows = await lockDue<DueRow & { grantedAt: Date | null }>(tx, open, "deferred", now);
+  const rows = await lockDue(tx, open, "deferred", now);
   // a late answer has settled what is not deferred any more
   if (open.length < locked.length)
     await deleteDue(
@@ -155,7 +169,7 @@ async function holdSuspended(tx: Tx, found: readonly EmailKey[]): Promise<number
 
 /** Scheduled mail whose time has come asks for its place in the caps now; what finds none waits. */
 export async function packScheduled(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
-  const found = await tx<EmailKey[]>`
+  const found = await typed(tx, emailKeyRow)`
     select workspace_id as "workspaceId", email_id as "emailId" from due
     where why = 'scheduled' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
@@ -163,7 +177,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, bagging: 
   if (held > 0) return { bags: [], moved: held };
   const accounts = await lockAccounts(tx, [...new Set(found.map((row) => row.workspaceId))]);
   const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "scheduled");
-  const rows = await lockDue<DueRow>(tx, open, "scheduled", now);
+  const rows = await lockDue(tx, open, "scheduled", now);
   const accountOf = byWorkspace(accounts, now);
   const going: Going[] = [];
   const waiting: WaitingWorkspace[] = [];
@@ -195,7 +209,7 @@ export async function renewGrant(
     const open = (await lockEmails(tx, keys)).filter(
       ({ status, bagId }) => bagId === id && (status === "accepted" || status === "deferred"),
     );
-    const [held] = await tx<{ grantedAt: Date; createdAt: Date }[]>`
+    const [held] = await typed(tx, { grantedAt: timestamp, createdAt: timestamp })`
       select granted_at as "grantedAt", created_at as "createdAt" from bag
       where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
     if (!held) return null;
@@ -255,13 +269,13 @@ function byWorkspace(accounts: readonly Account[], now: number): Map<string, Acc
 }
 
 /** The due rows of e-mails that are locked already, in the order of their keys: those that are due for this reason. */
-async function lockDue<Row extends DueRow>(
+async function lockDue(
   tx: Tx,
   keys: readonly EmailKey[],
   why: "scheduled" | "deferred",
   now: number,
-): Promise<Row[]> {
-  return tx<Row[]>`
+): Promise<LockedDue[]> {
+  return typed(tx, lockedDueRow)`
     select d.workspace_id as "workspaceId", d.email_id as "emailId", d.bulk, d.stream, d.weight, d.bytes, d.granted_at as "grantedAt"
     from due d
     join unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])
@@ -277,7 +291,7 @@ export function hasRoomed(sql: Sql, now: Statement) {
 
 /** The workspaces for which room may have appeared. */
 export async function accountsToRelease(sql: Sql | Tx, given: number, most: number): Promise<string[]> {
-  const rows = await sql<{ workspaceId: string }[]>`
+  const rows = await typed(sql, { workspaceId: text })`
     select workspace_id as "workspaceId" from ledger where next_release_at <= ${nowIn(sql, given)}
     order by next_release_at limit ${most}`;
   return rows.map((row) => row.workspaceId);
@@ -339,7 +353,8 @@ export async function release(
   return { bags, moved: going.length, handle: account.handle };
 }
 
-type WaitingRow = DueRow & { why: WaitsFor };
+const waitingRow = { ...dueRow, why: oneOf("cap_hour", "cap_day", "quota_month") };
+type WaitingRow = RowOf<typeof waitingRow>;
 
 /** What waits in a stream, oldest first; the lock on the ledger protects it. `isPaid`: only what the month has counted. */
 async function waitingRows(
@@ -349,7 +364,7 @@ async function waitingRows(
   { most, isPaid, after }: { most: number; isPaid: boolean; after: string },
 ): Promise<WaitingRow[]> {
   const reasons = isPaid ? tx`('cap_hour', 'cap_day')` : tx`('cap_hour', 'cap_day', 'quota_month')`;
-  return tx<WaitingRow[]>`
+  return typed(tx, waitingRow)`
     select workspace_id as "workspaceId", email_id as "emailId", bulk, stream, weight, bytes, why from due
     where workspace_id = ${workspaceId} and bulk = ${bulk} and stream = ${stream} and why in ${reasons}
       and email_id > ${after}
@@ -476,7 +491,7 @@ export async function workspacesWithStrays(
   after: string | null,
   most: number,
 ): Promise<string[]> {
-  const rows = await sql<{ workspaceId: string }[]>`
+  const rows = await typed(sql, { workspaceId: text })`
     with recursive hop as (
       (select workspace_id from bag where shard = ${shard} and token is null and epoch is null
          ${after === null ? sql`` : sql`and workspace_id > ${after}`}
@@ -502,7 +517,7 @@ export async function strays(
   before: Date,
   most: number,
 ): Promise<(BagRow & { emails: number })[]> {
-  return sql<(BagRow & { emails: number })[]>`
+  return typed(sql, { ...bagRow, emails: integer })`
     select workspace_id as "workspaceId", id, generation, shard, cardinality(email_ids) as emails from bag
     where shard = ${shard} and workspace_id = ${workspaceId} and token is null and epoch is null
       and ${isNotNew(sql, before)}
@@ -550,7 +565,7 @@ export async function queuedAfter(
   before: Date,
   most: number,
 ): Promise<BagRow[]> {
-  return sql<BagRow[]>`
+  return typed(sql, bagRow)`
     select workspace_id as "workspaceId", id, generation, shard from bag
     where shard = ${shard} and token is null and epoch is not null
       and (workspace_id, id) > (${after.workspaceId}, ${after.id}) and ${isNotNew(sql, before)}
@@ -559,7 +574,7 @@ export async function queuedAfter(
 
 /** How many bags of each workspace stand in line under an epoch. */
 export async function countQueued(sql: Sql | Tx, shard: number, epoch: string): Promise<Map<string, number>> {
-  const rows = await sql<{ workspaceId: string; count: number }[]>`
+  const rows = await typed(sql, { workspaceId: text, count: integer })`
     select workspace_id as "workspaceId", count(*)::int from bag where shard = ${shard} and epoch = ${epoch} group by 1`;
   return new Map(rows.map((row) => [row.workspaceId, row.count]));
 }

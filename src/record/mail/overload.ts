@@ -5,6 +5,7 @@
 import { statfs } from "node:fs/promises";
 import type { Sql, Tx } from "../db/connect.ts";
 import type { Looks } from "../db/looks.ts";
+import { float, integer, orNull, typed } from "../db/rowshape.ts";
 import { BAG_EMAILS_MAX } from "./bags.ts";
 
 const LOOK_EVERY_MS = 1_000;
@@ -60,7 +61,7 @@ export async function watchOverload(
   now: Date,
 ): Promise<void> {
   // statistics, not a count: the price of a look must not grow with the backlog
-  const [size] = await tx<{ bags: number; due: number }[]>`
+  const [size] = await typed(tx, { bags: integer, due: integer })`
     select coalesce(sum(n_live_tup) filter (where relname = 'bag'), 0)::float8 as bags,
            coalesce(sum(n_live_tup) filter (where relname = 'due'), 0)::float8 as due
     from pg_stat_user_tables where relname in ('bag', 'due')`;
@@ -88,7 +89,7 @@ export async function watchOverload(
 /** From a sample of pages: bags of single sends hold one e-mail, bags of batches a hundred. */
 async function emailsPerBag(tx: Tx, bags: number): Promise<number> {
   const percent = Math.min(100, (100 * SAMPLE_BAGS) / Math.max(1, bags));
-  const [row] = await tx<{ mean: number | null }[]>`
+  const [row] = await typed(tx, { mean: orNull(float) })`
     select avg(cardinality(email_ids))::float8 as mean from bag tablesample system (${percent})`;
   return row?.mean ?? 1;
 }

@@ -10,6 +10,7 @@
  */
 import { StepSize } from "../../rules/stepsize.ts";
 import type { Sql } from "../db/connect.ts";
+import { integer, json, orNull, text, typed } from "../db/rowshape.ts";
 
 const PAGES_MAX = 2_000;
 const KEYS_MAX = 50_000;
@@ -98,7 +99,7 @@ export class PartitionCheck {
     const sql = this.#sql;
     const page = this.#nextPage ?? 0;
     const end = page + most;
-    const [row] = await sql<{ pages: number; rows: number; hash: string; open: string | null }[]>`
+    const [row] = await typed(sql, { pages: integer, rows: integer, hash: text, open: orNull(text) })`
       select (pg_relation_size(${this.#name}::regclass) / current_setting('block_size')::int)::int as pages,
         count(*)::int as rows, coalesce(bit_xor(uuid_hash_extended(id, 0)), 0)::text as hash,
         min(workspace_id || ' ' || id) filter (where ${notOver(sql, before)}) as open
@@ -116,7 +117,7 @@ export class PartitionCheck {
   async #seeKeys(most: number): Promise<void> {
     const sql = this.#sql;
     const { workspaceId, id } = this.#lastKey ?? NO_KEY;
-    const [row] = await sql<{ rows: number; hash: string; last: Key | null }[]>`
+    const [row] = await typed(sql, { rows: integer, hash: text, last: orNull(json<Key>()) })`
       with step as materialized (
         select workspace_id, id from ${sql(this.#name)} where (workspace_id, id) > (${workspaceId}, ${id})
         order by workspace_id, id limit ${most}

@@ -5,6 +5,7 @@
  */
 import type { Sql, Tx } from "../db/connect.ts";
 import type { Looks } from "../db/looks.ts";
+import { boolean, integer, json, oneOf, orNull, type RowOf, timestamp, typed } from "../db/rowshape.ts";
 import { isNotNew } from "./bags.ts";
 
 const LOOK_EVERY_MS = 1_000;
@@ -23,9 +24,9 @@ export class QueueShards {
   }
 
   async look(): Promise<void> {
-    const [row] = await this.#sql<
-      { shards: ShardsInUse | null }[]
-    >`select ${shardsInUse(this.#sql)} as shards`;
+    const [row] = await typed(this.#sql, {
+      shards: orNull(json<ShardsInUse>()),
+    })`select ${shardsInUse(this.#sql)} as shards`;
     this.#take(row?.shards ?? null);
   }
 
@@ -73,19 +74,20 @@ export async function setShards(sql: Sql, shards: number): Promise<void> {
     on conflict (is_only) do update set shards = excluded.shards`;
 }
 
-export type ShardView = {
-  shard: number;
+const shardViewRow = {
+  shard: integer,
   /** Draining: its bags leave it, and no new ones come. */
-  state: "open" | "draining";
-  queued: number;
-  held_back: number;
-  leased: number;
-  oldest: Date | null;
+  state: oneOf("open", "draining"),
+  queued: integer,
+  held_back: integer,
+  leased: integer,
+  oldest: orNull(timestamp),
 };
+export type ShardView = RowOf<typeof shardViewRow>;
 
 /** The open shards, and those that still have bags. */
 export async function viewShards(sql: Sql): Promise<ShardView[]> {
-  return sql<ShardView[]>`
+  return typed(sql, shardViewRow)`
     with open as (select generate_series(0, shards - 1) as shard from queue_shards), has as (
       select shard::int,
              count(*) filter (where token is null and epoch is not null)::int as queued,
@@ -122,7 +124,7 @@ export async function leaveClosedShards(
 
 /** Whether a bag has been queued there since before this time, and nobody has taken it. */
 export async function isWaitedIn(sql: Sql, shard: number, before: Date): Promise<boolean> {
-  const [row] = await sql<{ waits: boolean }[]>`
+  const [row] = await typed(sql, { waits: boolean })`
     select exists (select from bag where shard = ${shard} and token is null and epoch is not null
                      and created_at < ${before}) as waits`;
   return row?.waits ?? false;

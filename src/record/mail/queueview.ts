@@ -2,10 +2,28 @@
 import { endingOf, type Head, type HistoryEntry, OPEN_MARK } from "../../rules/email.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql } from "../db/connect.ts";
-import type { DestinationHold } from "./destinations.ts";
+import { integer, json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
+import { destinationHoldRow } from "./destinations.ts";
 import { deleteDue, makeDue } from "./due.ts";
-import { type EmailKey, lockEmails, recipientsOf } from "./emails.ts";
+import { type EmailKey, emailKeyRow, lockEmails, recipientsOf } from "./emails.ts";
 import { endingSql, withoutOpen } from "./status.ts";
+
+const replyCount = { reply: text, count: integer };
+const waitingDestination = {
+  domain: orNull(text),
+  count: integer,
+  /** null: when an operator resumes it. */
+  next_attempt_at: orNull(timestamp),
+  last_reply: orNull(text),
+};
+const waitingHold = { ...destinationHoldRow, waiting: integer };
+const holdOfWorkspace = {
+  destination: text,
+  kind: text,
+  until: orNull(timestamp),
+  reason: text,
+  waiting: integer,
+};
 
 export type QueueView = {
   bags: { in_line: number; held_back: number; leased: number; oldest: Date | null };
@@ -13,19 +31,13 @@ export type QueueView = {
   /**
    * What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same.
    */
-  replies: { reply: string; count: number }[];
+  replies: RowOf<typeof replyCount>[];
   destinations: WaitingDestination[];
   /** Suspended or slowed down: by whom, until when and why, and how much waits for that. */
-  holds: (DestinationHold & { waiting: number })[];
+  holds: RowOf<typeof waitingHold>[];
 };
 
-export type WaitingDestination = {
-  domain: string | null;
-  count: number;
-  /** null: when an operator resumes it. */
-  next_attempt_at: Date | null;
-  last_reply: string | null;
-};
+export type WaitingDestination = RowOf<typeof waitingDestination>;
 
 const DESTINATIONS_MAX = 20;
 const REPLIES_MAX = 10;
@@ -33,16 +45,14 @@ const HOLDS_SHOWN_MAX = 100;
 
 export async function viewQueue(sql: Sql): Promise<QueueView> {
   const [[bags], [due], replies, destinations, holds] = await Promise.all([
-    sql<
-      {
-        in_line: number;
-        held_back: number;
-        leased: number;
-        oldest: Date | null;
-        emails: number;
-        in_flight: number;
-      }[]
-    >`
+    typed(sql, {
+      in_line: integer,
+      held_back: integer,
+      leased: integer,
+      oldest: orNull(timestamp),
+      emails: integer,
+      in_flight: integer,
+    })`
       select count(*) filter (where token is null and epoch is not null)::int as in_line,
              count(*) filter (where token is null and epoch is null)::int as held_back,
              count(*) filter (where token is not null)::int as leased,
@@ -50,19 +60,19 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
              coalesce(sum(cardinality(email_ids)), 0)::int as emails,
              coalesce(sum(cardinality(email_ids)) filter (where token is not null), 0)::int as in_flight
       from bag`,
-    sql<{ scheduled: number; waiting: number; deferred: number }[]>`
+    typed(sql, { scheduled: integer, waiting: integer, deferred: integer })`
       select count(*) filter (where why = 'scheduled')::int as scheduled,
              count(*) filter (where why in ('cap_hour', 'cap_day', 'quota_month'))::int as waiting,
              count(*) filter (where why = 'deferred')::int as deferred
       from due`,
-    sql<QueueView["replies"]>`
+    typed(sql, replyCount)`
       select reply, count(*)::int from due where why = 'deferred' and reply is not null
       group by reply order by count(*) desc, reply limit ${REPLIES_MAX}`,
-    sql<QueueView["destinations"]>`
+    typed(sql, waitingDestination)`
       select d.domain, count(*)::int, min(d.at) filter (where ${hasEnd(sql)}) as next_attempt_at,
              (array_agg(d.reply order by d.at desc))[1] as last_reply
       from due d where d.why = 'deferred' group by d.domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
-    sql<QueueView["holds"]>`
+    typed(sql, waitingHold)`
       select h.destination, h.source, h.kind, h.factor, h.until, h.reason, h.set_by as "setBy", h.changed_at as "changedAt",
              (select count(*)::int from due d where d.held_by = h.destination and h.kind = 'suspended') as waiting
       from destination_hold h order by h.destination, h.source, h.kind limit ${HOLDS_SHOWN_MAX}`,
@@ -80,13 +90,7 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
 
 /** What is stuck of one workspace; counted among the first `most` of its rows. */
 export type QueueOfWorkspace = Pick<QueueView, "replies" | "destinations"> & {
-  holds: readonly {
-    destination: string;
-    kind: string;
-    until: Date | null;
-    reason: string;
-    waiting: number;
-  }[];
+  holds: readonly RowOf<typeof holdOfWorkspace>[];
 };
 
 export async function viewQueueOf(sql: Sql, workspaceId: string, most: number): Promise<QueueOfWorkspace> {
@@ -94,14 +98,14 @@ export async function viewQueueOf(sql: Sql, workspaceId: string, most: number): 
     select domain, at, reply, held_by from due where workspace_id = ${workspaceId} and why = 'deferred'
     limit ${most}) d`;
   const [replies, destinations, holds] = await Promise.all([
-    sql<QueueView["replies"]>`
+    typed(sql, replyCount)`
       select reply, count(*)::int from ${deferred} where reply is not null
       group by reply order by count(*) desc, reply limit ${REPLIES_MAX}`,
-    sql<QueueView["destinations"]>`
+    typed(sql, waitingDestination)`
       select d.domain, count(*)::int, min(d.at) filter (where ${hasEnd(sql)}) as next_attempt_at,
              (array_agg(d.reply order by d.at desc))[1] as last_reply
       from ${deferred} group by d.domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
-    sql<QueueOfWorkspace["holds"]>`
+    typed(sql, holdOfWorkspace)`
       select h.destination, h.kind, max(h.until) as until, min(h.reason) as reason, count(*)::int as waiting
       from ${deferred} join destination_hold h on h.destination = d.held_by and h.kind = 'suspended'
       group by h.destination, h.kind order by count(*) desc limit ${HOLDS_SHOWN_MAX}`,
@@ -159,7 +163,7 @@ async function forAll(
 ): Promise<number> {
   let changed = 0;
   for (let after = FIRST; ; ) {
-    const some = await sql<EmailKey[]>`
+    const some = await typed(sql, emailKeyRow)`
       select workspace_id as "workspaceId", email_id as "emailId" from due
       where why = 'deferred' and (workspace_id, email_id) > (${after.workspaceId}, ${after.emailId})
         and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
@@ -192,14 +196,21 @@ async function cancelSome(
   });
 }
 
-type BouncingEmail = { workspaceId: string; id: string; head: Head; marks: string; domain: string };
+const bouncingEmailRow = {
+  workspaceId: text,
+  id: text,
+  head: json<Head>(),
+  marks: text,
+  domain: text,
+};
+type BouncingEmail = RowOf<typeof bouncingEmailRow>;
 
 /** The recipients at the domain it waits for; others it has are tried again. */
 async function bounceSome(sql: Sql, found: readonly EmailKey[], reason: string, now: Date): Promise<number> {
   return sql.begin(async (tx) => {
     const locked = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "deferred");
     const ids = locked.map(({ emailId }) => emailId);
-    const emails = await tx<BouncingEmail[]>`
+    const emails = await typed(tx, bouncingEmailRow)`
       select e.workspace_id as "workspaceId", e.id, e.head, coalesce(e.marks, repeat('o', e.weight)) as marks, d.domain
       from email e join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
       where (e.workspace_id, e.id) in (

@@ -2,36 +2,70 @@
 
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Situation } from "../../rules/reason.ts";
-import type { MailStream } from "../../rules/stream.ts";
 import type { Sql, Statement } from "../db/connect.ts";
+import {
+  boolean,
+  integer,
+  json,
+  oneOf,
+  orNull,
+  type RowOf,
+  type ShapeFor,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
 import type { AttachmentRef, EmailKey, Extra } from "./emails.ts";
+import { mailStreamRow } from "./mailstream.ts";
 
-export type EmailRow = Situation &
-  MailStream & {
-    id: string;
-    keyId: string | null;
-    head: Head;
-    createdAt: Date;
-    updatedAt: Date;
-    scheduledAt: Date | null;
-    sentAt: Date | null;
-    deliveredAt: Date | null;
-    delayedAt: Date | null;
-    bouncedAt: Date | null;
-    complainedAt: Date | null;
-    failedAt: Date | null;
-    attempts: number;
-  };
+const situationRow = {
+  status: text,
+  waitingFor: orNull(oneOf("scheduled", "cap_hour", "cap_day", "quota_month", "deferred")),
+  /** When it comes due, or room is expected. */
+  nextAttemptAt: orNull(timestamp),
+  /** The last answer, and for which domain. */
+  lastReply: orNull(text),
+  lastDomain: orNull(text),
+  /** The suspended destination that it waits for, and why that is suspended; null: it is no longer. */
+  heldBy: orNull(text),
+  heldFor: orNull(text),
+  /** A worker has it. */
+  isUnderWay: boolean,
+  isSuspended: boolean,
+  /** Nothing of its stream goes. */
+  isPaused: boolean,
+} satisfies ShapeFor<Situation>;
 
-export type WholeEmail = EmailRow & {
-  html: string | null;
-  plain: string | null;
-  extra: Extra | null;
-  history: HistoryEntry[] | null;
+const emailRow = {
+  ...situationRow,
+  ...mailStreamRow,
+  id: text,
+  keyId: orNull(text),
+  head: json<Head>(),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+  scheduledAt: orNull(timestamp),
+  sentAt: orNull(timestamp),
+  deliveredAt: orNull(timestamp),
+  delayedAt: orNull(timestamp),
+  bouncedAt: orNull(timestamp),
+  complainedAt: orNull(timestamp),
+  failedAt: orNull(timestamp),
+  attempts: integer,
 };
+export type EmailRow = RowOf<typeof emailRow>;
+
+const wholeEmailRow = {
+  ...emailRow,
+  html: orNull(text),
+  plain: orNull(text),
+  extra: orNull(json<Extra>()),
+  history: orNull(json<HistoryEntry[]>()),
+};
+export type WholeEmail = RowOf<typeof wholeEmailRow>;
 
 export async function findEmail(sql: Sql, workspaceId: string, id: string): Promise<WholeEmail | null> {
-  const [row] = await sql<WholeEmail[]>`
+  const [row] = await typed(sql, wholeEmailRow)`
     select ${columns(sql)}, e.history, b.extra,
            case when b.extra -> 'private' is null then b.html end as html,
            case when b.extra -> 'private' is null then b.plain end as plain
@@ -42,7 +76,12 @@ export async function findEmail(sql: Sql, workspaceId: string, id: string): Prom
   return row ?? null;
 }
 
-export type EmailAttachments = { keyId: string | null; attachments: AttachmentRef[]; hasBody: boolean };
+const emailAttachmentsRow = {
+  keyId: orNull(text),
+  attachments: json<AttachmentRef[]>(),
+  hasBody: boolean,
+};
+export type EmailAttachments = RowOf<typeof emailAttachmentsRow>;
 
 /** null: there is no such e-mail. Attachments are kept as long as the body that names them. */
 export async function attachmentsOf(
@@ -50,7 +89,7 @@ export async function attachmentsOf(
   workspaceId: string,
   id: string,
 ): Promise<EmailAttachments | null> {
-  const [row] = await sql<EmailAttachments[]>`
+  const [row] = await typed(sql, emailAttachmentsRow)`
     select e.key_id as "keyId", coalesce(b.extra -> 'attachments', '[]') as attachments, b.id is not null as "hasBody"
     from email e left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
     where e.workspace_id = ${workspaceId} and e.id = ${id}`;
@@ -70,7 +109,7 @@ export async function listEmails(
 ): Promise<{ rows: EmailRow[]; isMore: boolean }> {
   const beyond = after === null ? sql`` : sql`and id < ${after}`;
   const [from, order] = before === null ? [beyond, sql`desc`] : [sql`and id > ${before}`, sql`asc`];
-  const found = await sql<(EmailRow & { found: number })[]>`
+  const found = await typed(sql, { ...emailRow, found: integer })`
     select ${columns(sql)}, e.found::int from (
       select *, count(*) over () as found,
         sum(octet_length(head::text)) over (order by id ${order}) - octet_length(head::text) as bytes_before
@@ -93,7 +132,7 @@ export async function readEmails(
   const sorted = [...ids].sort();
   const [first, last] = [sorted[0], sorted.at(-1)];
   if (first === undefined || last === undefined) return [];
-  return sql<EmailRow[]>`
+  return typed(sql, emailRow)`
     select ${columns(sql)} from email e ${situationOf(sql)}
     where e.workspace_id = ${workspaceId} and e.id = any(${sorted}::uuid[]) and e.id between ${first} and ${last}
     order by e.id ${order}`;
@@ -128,8 +167,8 @@ function situationOf(sql: Sql) {
 /** Some e-mails, of any workspaces. */
 export async function findEmails(sql: Sql, keys: readonly EmailKey[]): Promise<Map<string, WholeEmail>> {
   const ids = keys.map(({ emailId }) => emailId);
-  const rows = await sql<WholeEmail[]>`
-    select ${columns(sql)}, e.history, null as html, null as plain, null as extra from email e
+  const rows = await typed(sql, wholeEmailRow)`
+    select ${columns(sql)}, e.history, null as html, null as plain, null::json as extra from email e
     ${situationOf(sql)}
     where (e.workspace_id, e.id) in (
         select * from unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))

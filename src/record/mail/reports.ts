@@ -5,22 +5,25 @@
 import { fencedNow } from "../cells/moving.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { bytes, integer, omit, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
 export type ReportSource = "return_path" | "feedback_address" | "tls_report" | "api";
 
-export type NewReport = {
-  id: string;
-  source: ReportSource;
-  handle: string | null;
-  workspaceId: string | null;
-  emailId: string | null;
-  place: number | null;
+const newReportRow = {
+  id: text,
+  source: oneOf("return_path", "feedback_address", "tls_report", "api"),
+  handle: orNull(text),
+  workspaceId: orNull(text),
+  emailId: orNull(text),
+  place: orNull(integer),
   /** Of whoever handed it in by SMTP. */
-  network: string | null;
-  raw: Buffer;
+  network: orNull(text),
+  raw: bytes,
 };
+export type NewReport = RowOf<typeof newReportRow>;
 
-export type DueReport = Omit<NewReport, "handle"> & { tries: number; receivedAt: Date };
+const dueReportRow = { ...omit(newReportRow, "handle"), tries: integer, receivedAt: timestamp };
+export type DueReport = RowOf<typeof dueReportRow>;
 
 export async function insertReports(sql: Sql, reports: readonly NewReport[]): Promise<void> {
   const of = (pick: (report: NewReport) => string | number | null): string => plainArray(reports.map(pick));
@@ -45,7 +48,7 @@ export function hasDueReports(sql: Sql) {
 }
 
 export async function takeReports(tx: Tx, most: number): Promise<DueReport[]> {
-  return tx<DueReport[]>`
+  return typed(tx, dueReportRow)`
     select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place, r.network,
            r.raw, r.tries, r.received_at as "receivedAt"
     from (select * from report where due_at <= now() order by due_at, id limit ${most} for update skip locked) as r

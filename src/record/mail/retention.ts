@@ -8,10 +8,11 @@ import { DAY_MS } from "../../clock.ts";
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { attachingOf, dayNumber, oldestDay, type Partition } from "../db/partitions.ts";
+import { text, typed } from "../db/rowshape.ts";
 
 /** The transactions that use a table now. Whoever is named again some time later is in a long one. */
 export async function holdersOf(sql: Sql, table: string): Promise<string[]> {
-  const rows = await sql<{ holder: string }[]>`
+  const rows = await typed(sql, { holder: text })`
     select distinct virtualtransaction as holder from pg_locks
     where locktype = 'relation' and granted and pid <> pg_backend_pid() and relation = to_regclass(${table})::oid
       and database = (select oid from pg_database where datname = current_database())`;

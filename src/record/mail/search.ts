@@ -11,6 +11,7 @@ import { floorId, idBefore } from "../../ids.ts";
 import { BULK, isBuiltIn } from "../../rules/stream.ts";
 import { wordsOf } from "../../rules/words.ts";
 import type { Sql, Statement } from "../db/connect.ts";
+import { text, typed } from "../db/rowshape.ts";
 import { type EmailRow, type Page, readEmails } from "./read.ts";
 import { BLOCK_EMAILS, blocksWith, endOfBlocks, type IdRange, type Term, within } from "./searchblocks.ts";
 
@@ -135,10 +136,10 @@ async function walk(search: PageSearch, range: IdRange, few: Statement | null): 
       ? sql`(select * ${all} limit ${most}) c cross join lateral (select c.*) e`
       : sql`(select id from (${few}) c order by id ${order} limit ${most}) c cross join lateral
           (select * from email where workspace_id = ${workspaceId} and id = c.id offset 0) e`;
-  const found = await sql<{ id: string }[]>`
+  const found = await typed(sql, { id: text })`
     select c.id from ${emails} where ${matches(sql, filter)} order by c.id ${order} limit ${limit + 1}`;
   if (found.length > limit) return { ids: idsOf(found), last: null };
-  const [last] = await sql<{ id: string }[]>`
+  const [last] = await typed(sql, { id: text })`
     select id from (${few ?? sql`select id ${all}`}) c order by id ${order} offset ${most - 1} limit 1`;
   return { ids: idsOf(found), last: last?.id ?? null };
 }
@@ -205,7 +206,7 @@ async function findInBlocks(
     over: greater(range.over, idBefore(first.fromId)),
     under: lesser(range.under, last.untilId),
   };
-  const found = await sql<{ id: string }[]>`
+  const found = await typed(sql, { id: text })`
     select e.id from unnest(${some.map(({ fromId }) => fromId)}::uuid[], ${some.map(({ untilId }) => untilId)}::uuid[])
       as b(from_id, until_id)
     cross join lateral (

@@ -12,6 +12,7 @@ import { floorId } from "../../ids.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { oldestDay } from "../db/partitions.ts";
+import { integer, json, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 import type { NewEmail } from "./emails.ts";
 
 export const BLOCK_EMAILS = 1_000;
@@ -21,7 +22,11 @@ const TRAVELLING_BAGS = 100;
 const FIRST = "00000000-0000-0000-0000-000000000000";
 
 export type Term = { kind: "key" | "to" | "word" | "tag" | "stream"; value: string };
-export type SearchBlock = { fromId: string; untilId: string };
+const searchBlockRow = {
+  fromId: text,
+  untilId: text,
+};
+export type SearchBlock = RowOf<typeof searchBlockRow>;
 
 /** Ids between two others. */
 export type IdRange = { over: string; under: string };
@@ -32,7 +37,7 @@ export function within(sql: Sql, column: Statement, { over, under }: IdRange): S
 
 /** Where the last block of the workspace ends; null when it has none. */
 export async function endOfBlocks(sql: Sql, workspaceId: string): Promise<string | null> {
-  const [last] = await sql<{ end: string }[]>`
+  const [last] = await typed(sql, { end: text })`
     select until_id as end from search_block where workspace_id = ${workspaceId} order by until_id desc limit 1`;
   return last?.end ?? null;
 }
@@ -51,7 +56,7 @@ export async function blocksWith(
     sql`true`,
   );
   // materialized: found by the terms, and not by looking through all blocks of the workspace
-  return sql<SearchBlock[]>`
+  return typed(sql, searchBlockRow)`
     with known as materialized (select workspace_id, from_id, until_id from search_block where ${occurring})
     select from_id as "fromId", until_id as "untilId" from (
       select * from known where workspace_id = ${workspaceId}
@@ -87,7 +92,7 @@ export async function cutBlocks(sql: Sql, workspaceId: string, now: number, most
 /** Looks through some unknown blocks; says how many. */
 export async function readBlocks(sql: Sql, most: number): Promise<number> {
   return sql.begin(async (tx) => {
-    const blocks = await tx<(SearchBlock & { workspaceId: string })[]>`
+    const blocks = await typed(tx, { ...searchBlockRow, workspaceId: text })`
       select workspace_id as "workspaceId", from_id as "fromId", until_id as "untilId" from search_block
       where terms is null order by workspace_id, until_id limit ${most} for update skip locked`;
     // in a statement of its own: whoever made a block unknown has committed what it holds now
@@ -144,7 +149,7 @@ export const FIRST_BLOCK: BlockKey = { workspaceId: FIRST, untilId: FIRST };
 
 /** Makes blocks unknown that hold more or fewer e-mails than were looked through. Hands back where to go on. */
 export async function auditBlocks(sql: Sql, after: BlockKey, most: number): Promise<BlockKey | null> {
-  const [step] = await sql<{ found: number; last: BlockKey | null }[]>`
+  const [step] = await typed(sql, { found: integer, last: orNull(json<BlockKey>()) })`
     with step as materialized (
       select workspace_id, from_id, until_id, emails from search_block
       where (workspace_id, until_id) > (${after.workspaceId}, ${after.untilId}) and terms is not null
@@ -178,7 +183,7 @@ export async function isMuchTravelling(sql: Sql): Promise<boolean> {
 
 /** In the order of their ids; null: from the first. */
 export async function workspacesAfter(sql: Sql, after: string | null, most: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  const rows = await typed(sql, { id: text })`
     select id from workspace where id > ${after ?? FIRST} order by id limit ${most}`;
   return rows.map(({ id }) => id);
 }

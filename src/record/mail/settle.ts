@@ -15,6 +15,7 @@ import { DAY_MS } from "../../clock.ts";
 import { type Ending, endingOf, type HistoryEntry, OPEN_MARK } from "../../rules/email.ts";
 import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { arrayOf, integer, json, onlyRow, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 import { deleteBags, type HeldBag, lockBags, releaseBags } from "./bagleases.ts";
 import { changeLifetimes, type LifetimeChange, stoppedAtOnce } from "./lifetime.ts";
 import {
@@ -171,7 +172,7 @@ function asRetry(note: Settled): Settled {
 async function settleDeliveries(sql: Sql, worker: string, refused: readonly Settled[]): Promise<void> {
   await sql.begin(async (tx) => {
     const ids = refused.map(({ emailId }) => emailId);
-    const open = await tx<(Unfinished & { attempts: number })[]>`
+    const open = await typed(tx, { ...unfinishedRow, attempts: integer })`
       select e.workspace_id as "workspaceId", e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts
       from email e
       join unnest(${refused.map(({ bag }) => bag.workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
@@ -295,7 +296,7 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
     token: ["uuid", ({ bag }) => bag.token],
     events_text: ["text", ({ events }) => JSON.stringify(events)],
   });
-  const [row] = await tx<{ changed: string[] | null; unfinished: Unfinished[]; triedBefore: string[] }[]>`
+  const written = await typed(tx, updatedRow)`
     with done as (update email e set
       status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
       bag_id = null,
@@ -322,7 +323,7 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
              filter (where marks ~ '[ox]'), '[]') as unfinished,
            coalesce(array_agg(id) filter (where was_tried), '{}') as "triedBefore"
     from done`;
-  const { changed, ...found } = row as NonNullable<typeof row>;
+  const { changed, ...found } = onlyRow(written);
   return { changed: changed && new Set(changed), ...found };
 }
 
@@ -342,7 +343,7 @@ async function bouncedOf(tx: Tx, kept: readonly Settled[]): Promise<NewlyBounced
   );
   if (bounced.length === 0) return { gone: [], wavering: [] };
   const ids = bounced.map(({ emailId }) => emailId);
-  const rows = await tx<{ id: string }[]>`
+  const rows = await typed(tx, { id: text })`
     select e.id from email e
     where e.workspace_id = any(${[...new Set(bounced.map(({ bag }) => bag.workspaceId))]}::uuid[])
       and e.id = any(${ids}::uuid[]) and ${isErased(tx)}`;
@@ -371,8 +372,19 @@ function latest(settled: readonly Settled[]): number {
   return settled.reduce((latest, { at }) => Math.max(latest, at), 0);
 }
 
-type ErasedRecipientRow = { workspaceId: string; id: string };
-type Unfinished = ErasedRecipientRow & { marks: string };
+const erasedRecipientRow = {
+  workspaceId: text,
+  id: text,
+};
+type ErasedRecipientRow = RowOf<typeof erasedRecipientRow>;
+const unfinishedRow = { ...erasedRecipientRow, marks: text };
+type Unfinished = RowOf<typeof unfinishedRow>;
+const updatedRow = {
+  /** Which were; null: all. */
+  changed: orNull(arrayOf(text)),
+  unfinished: json<Unfinished[]>(),
+  triedBefore: arrayOf(text),
+};
 
 /** Who was open and is not to be tried again; what came of the others, and of them, stands. */
 function marksKeptOut(tx: Tx) {
@@ -408,7 +420,7 @@ function isErased(tx: Tx) {
 /** As an erasure ends a mail that is not on its way: when nobody is open any more its contents go. */
 async function endRedacted(tx: Tx, redacted: readonly ErasedRecipientRow[]): Promise<void> {
   const ids = redacted.map(({ id }) => id);
-  const over = await tx<ErasedRecipientRow[]>`
+  const over = await typed(tx, erasedRecipientRow)`
     update email e set
       status = case
         when e.status <> 'deferred' then e.status

@@ -9,30 +9,46 @@
 import { parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import type { HistoryEntry } from "../../rules/email.ts";
-import type { MailStream } from "../../rules/stream.ts";
 import type { SuppressionReason } from "../../rules/suppression.ts";
+import { SUPPRESSION_REASONS } from "../../rules/suppression.ts";
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import {
+  bytes,
+  integer,
+  json,
+  omit,
+  oneOf,
+  orNull,
+  pick,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
+import { mailStreamRow } from "./mailstream.ts";
 import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import type { Page } from "./read.ts";
 import { addSources, type CountedSource } from "./sources.ts";
 
-export type NewSuppression = {
-  workspaceId: string;
-  id: string;
-  hash: Buffer;
+const newSuppressionRow = {
+  workspaceId: text,
+  id: text,
+  hash: bytes,
   /** Null of an erased person. */
-  identity: string | null;
-  email: string | null;
+  identity: orNull(text),
+  email: orNull(text),
   /** A domain of senders, with those below it; empty: all. */
-  scope: string;
-  reason: SuppressionReason;
-  evidence: string | null;
-  emailId: string | null;
+  scope: text,
+  reason: oneOf(...SUPPRESSION_REASONS),
+  evidence: orNull(text),
+  emailId: orNull(text),
   /** The day on which it was counted as a bounce or complaint; null: not at all. */
-  countedDay: number | null;
+  countedDay: orNull(integer),
 };
-export type Suppression = Omit<NewSuppression, "hash" | "countedDay"> & { createdAt: Date };
+export type NewSuppression = RowOf<typeof newSuppressionRow>;
+const suppressionRow = { ...omit(newSuppressionRow, "hash", "countedDay"), createdAt: timestamp };
+export type Suppression = RowOf<typeof suppressionRow>;
 
 /** The hash of an address, or the id of its row. */
 export type SuppressionKey = { hash: Buffer } | { id: string };
@@ -125,7 +141,7 @@ export async function addSuppressions(
   if (!first) return [];
   return sql.begin(async (tx) => {
     await insertSuppressions(tx, given, now);
-    const rows = await tx<{ id: string; hash: string; scope: string }[]>`
+    const rows = await typed(tx, { id: text, hash: text, scope: text })`
       select id, encode(address_hash, 'hex') as hash, scope from suppressed_address
       where workspace_id = ${first.workspaceId} and undone_at is null
         and address_hash in (${hashesOf(
@@ -137,14 +153,15 @@ export async function addSuppressions(
   });
 }
 
-export type Barrier = Pick<Suppression, "scope" | "reason" | "evidence" | "createdAt">;
+const barrierRow = pick(suppressionRow, "scope", "reason", "evidence", "createdAt");
+export type Barrier = RowOf<typeof barrierRow>;
 
 /** What bars each of these addresses, by `barrierName`. */
 export async function findBarriers(
   tx: Tx | Sql,
   wanted: readonly { workspaceId: string; hash: Buffer }[],
 ): Promise<ReadonlyMap<string, Barrier[]>> {
-  const rows = await tx<(Barrier & { workspaceId: string; hash: string })[]>`
+  const rows = await typed(tx, { ...barrierRow, workspaceId: text, hash: text })`
     select s.workspace_id as "workspaceId", encode(s.address_hash, 'hex') as hash, s.scope, s.reason, s.evidence,
            s.created_at as "createdAt"
     from suppressed_address s
@@ -171,7 +188,7 @@ export async function findSuppression(
   workspaceId: string,
   key: SuppressionKey,
 ): Promise<Suppression | null> {
-  const [row] = await sql<Suppression[]>`
+  const [row] = await typed(sql, suppressionRow)`
     select ${columns(sql)} from suppressed_address
     where workspace_id = ${workspaceId} and undone_at is null
       and ${"id" in key ? sql`id = ${key.id}` : sql`address_hash = ${key.hash}`}
@@ -187,7 +204,7 @@ export async function listSuppressions(
   { after, before, limit }: Page,
 ): Promise<Suppression[]> {
   const direction = before === null ? sql`desc` : sql`asc`;
-  return sql<Suppression[]>`
+  return typed(sql, suppressionRow)`
     select ${columns(sql)} from suppressed_address
     where workspace_id = ${workspaceId} and undone_at is null
       ${reason === null ? sql`` : sql`and reason = ${reason}`}
@@ -205,7 +222,7 @@ export async function undoSuppressions(
   const ids = keys.flatMap((key) => ("id" in key ? [key.id] : []));
   const hashes = keys.flatMap((key) => ("hash" in key ? [key.hash] : []));
   return sql.begin(async (tx) => {
-    const undone = await tx<Undone[]>`
+    const undone = await typed(tx, undoneRow)`
       with held as materialized (
         select id from suppressed_address
         where workspace_id = ${workspaceId} and undone_at is null
@@ -222,10 +239,12 @@ export async function undoSuppressions(
   });
 }
 
-type Undone = Pick<Suppression, "id" | "email" | "emailId" | "reason"> & {
-  hash: string;
-  countedDay: number | null;
+const undoneRow = {
+  ...pick(suppressionRow, "id", "email", "emailId", "reason"),
+  hash: text,
+  countedDay: orNull(integer),
 };
+type Undone = RowOf<typeof undoneRow>;
 type UndoneCount = Undone & { countedDay: number };
 
 function isCountedOnce(one: Undone): one is UndoneCount {
@@ -266,7 +285,8 @@ async function uncount(tx: Tx, workspaceId: string, counted: readonly UndoneCoun
   if (sources.length > 0) await addSources(tx, UNDOING_WORKER, sources);
 }
 
-type CountedEmail = MailStream & { id: string; history: HistoryEntry[] | null };
+const countedEmailRow = { ...mailStreamRow, id: text, history: orNull(json<HistoryEntry[]>()) };
+type CountedEmail = RowOf<typeof countedEmailRow>;
 
 async function emailsOf(
   tx: Tx,
@@ -274,7 +294,7 @@ async function emailsOf(
   counted: readonly UndoneCount[],
 ): Promise<Map<string, CountedEmail>> {
   const ids = counted.flatMap(({ emailId }) => emailId ?? []);
-  const rows = await tx<CountedEmail[]>`
+  const rows = await typed(tx, countedEmailRow)`
     select id, bulk, stream, history from email where workspace_id = ${workspaceId} and id = any(${ids}::uuid[])`;
   return new Map(rows.map((row) => [row.id, row]));
 }
@@ -311,7 +331,7 @@ export async function unsubscribeComplainers(
     where (a.workspace_id, a.id) in (
       select c.workspace_id, c.audience_id from contact c join ${who()} on c.workspace_id = w.workspace_id and c.identity = w.identity)
     order by a.workspace_id, a.id for update`;
-  const gone = await tx<{ workspaceId: string; id: string; evidence: string | null }[]>`
+  const gone = await typed(tx, { workspaceId: text, id: text, evidence: orNull(text) })`
     with held as materialized (
       select c.workspace_id, c.id, w.evidence from contact c
       join ${who()} on c.workspace_id = w.workspace_id and c.identity = w.identity

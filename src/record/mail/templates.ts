@@ -5,31 +5,48 @@
 import { codeOf } from "../../caught.ts";
 import { isUuid } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import {
+  arrayOf,
+  boolean,
+  integer,
+  json,
+  omit,
+  orNull,
+  pick,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
 import { PAGE_BYTES_MAX, type Page } from "./read.ts";
 
 const VERSIONS_KEPT_MAX = 100;
 const UNIQUE_VIOLATION = "23505";
 
-export type TemplateContent = {
-  name: string;
-  subject: string | null;
-  from: string | null;
-  replyTo: string[];
-  html: string;
-  plain: string | null;
+const templateContentRow = {
+  name: text,
+  subject: orNull(text),
+  from: orNull(text),
+  replyTo: arrayOf(text),
+  html: text,
+  plain: orNull(text),
   /** All that it uses or declares. */
-  variables: TemplateVariable[];
-  declared: TemplateVariable[];
+  variables: json<TemplateVariable[]>(),
+  declared: json<TemplateVariable[]>(),
 };
+export type TemplateContent = RowOf<typeof templateContentRow>;
 export type TemplateVariable = { key: string; type: string; fallback_value: string | number | null };
 
-export type TemplateRow = Omit<TemplateContent, "html" | "plain" | "declared"> & {
-  id: string;
-  externalId: string | null;
-  createdAt: Date;
-  updatedAt: Date;
+const templateRow = {
+  ...omit(templateContentRow, "html", "plain", "declared"),
+  id: text,
+  externalId: orNull(text),
+  createdAt: timestamp,
+  updatedAt: timestamp,
 };
-export type WholeTemplate = TemplateRow & TemplateContent;
+export type TemplateRow = RowOf<typeof templateRow>;
+const wholeTemplateRow = { ...templateRow, ...templateContentRow };
+export type WholeTemplate = RowOf<typeof wholeTemplateRow>;
 
 export type NewTemplate = { workspaceId: string; id: string; externalId: string | null };
 
@@ -41,7 +58,7 @@ export async function putTemplate(
   now: Date,
 ): Promise<{ id: string; isNew: boolean }> {
   return sql.begin(async (tx) => {
-    const [saved] = await tx<{ id: string; version: number }[]>`
+    const [saved] = await typed(tx, { id: text, version: integer })`
       insert into template as t (workspace_id, id, external_id, version, created_at, updated_at)
       values (${workspaceId}, ${id}, ${externalId}, 1, ${now}, ${now})
       on conflict (workspace_id, external_id) do update
@@ -61,7 +78,7 @@ export async function insertTemplate(
   now: Date,
 ): Promise<boolean> {
   return sql.begin(async (tx) => {
-    const [saved] = await tx<{ id: string; version: number }[]>`
+    const [saved] = await typed(tx, { id: text, version: integer })`
       insert into template (workspace_id, id, external_id, version, created_at, updated_at)
       values (${workspaceId}, ${id}, ${externalId}, 1, ${now}, ${now})
       on conflict (workspace_id, external_id) do nothing returning id, version`;
@@ -86,7 +103,7 @@ export async function amendTemplate(
   try {
     return await sql.begin(async (tx) => {
       // who has that name already is locked too: two that swap their names would each wait for the other
-      const locked = await tx<{ id: string; isMeant: boolean }[]>`
+      const locked = await typed(tx, { id: text, isMeant: boolean })`
         select t.id, ${named(tx, ref)} as "isMeant" from template t
         where t.workspace_id = ${workspaceId} and (${named(tx, ref)} ${rename === null ? tx`` : tx`or t.external_id = ${rename}`})
         order by t.id for update`;
@@ -94,7 +111,7 @@ export async function amendTemplate(
       const whole = meant && (await findTemplate(tx, workspaceId, meant.id));
       if (!whole) return { kind: "unknown" };
       const content = amend(whole);
-      const [saved] = await tx<{ id: string; version: number }[]>`
+      const [saved] = await typed(tx, { id: text, version: integer })`
         update template set external_id = coalesce(${rename}, external_id), version = version + 1,
           updated_at = greatest(updated_at, ${now})
         where workspace_id = ${workspaceId} and id = ${whole.id} returning id, version`;
@@ -128,7 +145,7 @@ export async function findTemplate(
   workspaceId: string,
   ref: string,
 ): Promise<WholeTemplate | null> {
-  const [row] = await sql<WholeTemplate[]>`
+  const [row] = await typed(sql, wholeTemplateRow)`
     select ${columns(sql)}, v.html, v.plain, v.declared from template t ${withVersion(sql)}
     where t.workspace_id = ${workspaceId} and ${named(sql, ref)}`;
   return row ?? null;
@@ -137,10 +154,10 @@ export async function findTemplate(
 /** A page and one more row, so that the caller sees whether more follow. */
 export async function listTemplates(sql: Sql, workspaceId: string, page: Page): Promise<TemplateRow[]> {
   if (page.before !== null)
-    return sql<TemplateRow[]>`
+    return typed(sql, templateRow)`
       select ${columns(sql)} from template t ${withVersion(sql)}
       where t.workspace_id = ${workspaceId} and t.id > ${page.before} order by t.id limit ${page.limit + 1}`;
-  return sql<TemplateRow[]>`
+  return typed(sql, templateRow)`
     select ${columns(sql)} from template t ${withVersion(sql)}
     where t.workspace_id = ${workspaceId} ${page.after === null ? sql`` : sql`and t.id < ${page.after}`}
     order by t.id desc limit ${page.limit + 1}`;
@@ -148,12 +165,16 @@ export async function listTemplates(sql: Sql, workspaceId: string, page: Page): 
 
 /** Hands back its id, or null when there was none. */
 export async function deleteTemplate(sql: Sql, workspaceId: string, ref: string): Promise<string | null> {
-  const [row] = await sql<{ id: string }[]>`
+  const [row] = await typed(sql, { id: text })`
     delete from template t where t.workspace_id = ${workspaceId} and ${named(sql, ref)} returning t.id`;
   return row?.id ?? null;
 }
 
-export type VersionRef = { id: string; version: number };
+const versionRefRow = {
+  id: text,
+  version: integer,
+};
+export type VersionRef = RowOf<typeof versionRefRow>;
 
 /** Which versions are the ones to send, of many templates at once and without their text. */
 export async function currentVersions(
@@ -168,15 +189,18 @@ export async function currentVersions(
     where t.workspace_id = ${workspaceId} and (t.id = any(${ids}::uuid[]) or t.external_id = any(${externalIds}::text[]))`;
 }
 
-export type VersionText = VersionRef &
-  Pick<TemplateContent, "subject" | "from" | "replyTo" | "html" | "plain" | "declared">;
+const versionTextRow = {
+  ...versionRefRow,
+  ...pick(templateContentRow, "subject", "from", "replyTo", "html", "plain", "declared"),
+};
+export type VersionText = RowOf<typeof versionTextRow>;
 
 export async function readVersions(
   sql: Sql,
   workspaceId: string,
   refs: readonly VersionRef[],
 ): Promise<VersionText[]> {
-  return sql<VersionText[]>`
+  return typed(sql, versionTextRow)`
     select v.template_id as id, v.version, v.subject, v.sender as "from", v.reply_to as "replyTo", v.html, v.plain,
            v.declared
     from template_version v
@@ -185,10 +209,12 @@ export async function readVersions(
     where v.workspace_id = ${workspaceId}`;
 }
 
-export type TemplateVersion = Pick<TemplateContent, "name" | "subject" | "html" | "plain"> & {
-  version: number;
-  createdAt: Date;
+const templateVersionRow = {
+  ...pick(templateContentRow, "name", "subject", "html", "plain"),
+  version: integer,
+  createdAt: timestamp,
 };
+export type TemplateVersion = RowOf<typeof templateVersionRow>;
 
 /** Newest first; of long ones as many as have room in an answer, and one at least. */
 export async function listVersions(
@@ -197,7 +223,7 @@ export async function listVersions(
   ref: string,
   most: number,
 ): Promise<TemplateVersion[]> {
-  return sql<TemplateVersion[]>`
+  return typed(sql, templateVersionRow)`
     select version, "createdAt", name, subject, html, plain from (
       select v.version, v.created_at as "createdAt", v.name, v.subject, v.html, v.plain,
         sum(octet_length(v.html)) over (order by v.version desc) - octet_length(v.html) as bytes_before

@@ -10,26 +10,41 @@ import { TEST_TYPE } from "../../rules/webhook.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { settled } from "../db/groupcommit.ts";
-import { contentsOf, type EventRow, hasUnnumbered, joinedTo } from "./outbox.ts";
-import { ERASING_LOCKS, type WebhookKey } from "./webhooks.ts";
+import {
+  arrayOf,
+  boolean,
+  bytes,
+  integer,
+  json,
+  oneOf,
+  orNull,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
+import { contentsOf, type EventRow, eventRow, hasUnnumbered, joinedTo } from "./outbox.ts";
+import { ERASING_LOCKS, type WebhookKey, webhookKeyRow } from "./webhooks.ts";
 
 /** Looked through at once for an endpoint that wants few of them, and for all endpoints together. */
 const SCAN_EVENTS = 1_000;
 const SCAN_EVENTS_OF_ALL = 20_000;
 
-export type HeldWebhook = WebhookKey & {
-  endpoint: string;
-  events: string[] | null;
-  secrets: Buffer;
-  cursor: number;
-  failures: number;
-  retryAt: Date | null;
+const heldWebhookRow = {
+  ...webhookKeyRow,
+  endpoint: text,
+  events: orNull(arrayOf(text)),
+  secrets: bytes,
+  cursor: integer,
+  failures: integer,
+  retryAt: orNull(timestamp),
   /** Rises with every change by its owner. */
-  updatedAt: Date;
+  updatedAt: timestamp,
   /** Nothing is sent while it is disabled, or its workspace is suspended. */
-  isOpen: boolean;
-  replay: { id: string; cursor: number; last: number } | null;
+  isOpen: boolean,
+  replay: orNull(json<{ id: string; cursor: number; last: number }>()),
 };
+export type HeldWebhook = RowOf<typeof heldWebhookRow>;
 
 export type WebhookClaim = {
   leaseMs: number;
@@ -53,7 +68,7 @@ export async function claimWebhooks(
   token: string,
   { leaseMs, now, most, mostOfOne, held, fullHosts, from }: WebhookClaim,
 ): Promise<HeldWebhook[]> {
-  return sql<HeldWebhook[]>`
+  return typed(sql, heldWebhookRow)`
     with ready as materialized (
       select w.workspace_id, w.id
       from (
@@ -106,7 +121,7 @@ export async function renewWebhooks(
   keys: readonly WebhookKey[],
   leaseMs: number,
 ): Promise<HeldWebhook[]> {
-  return sql<HeldWebhook[]>`
+  return typed(sql, heldWebhookRow)`
     with ${heldBy(sql, token, keys)}
     update webhook w set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms'
     from held h, workspace p
@@ -131,23 +146,30 @@ export type Span = WebhookKey & {
   most: number;
 };
 
-export type SpanEvent = EventRow & {
-  place: number;
-  entry: number | null;
-  detail: string | null;
-  isWanted: boolean;
+const spanEventRow = {
+  ...eventRow,
+  place: integer,
+  entry: orNull(integer),
+  detail: orNull(text),
+  isWanted: boolean,
   /** Behind another event of the same e-mail or contact that has not been delivered. */
-  isBehind: boolean;
+  isBehind: boolean,
 };
+export type SpanEvent = RowOf<typeof spanEventRow>;
 /** The end of what was looked through; `missed`: events that the log does not hold any more. */
-export type SpanEnd = { place: number; scannedTo: number; missed: number };
+const spanEndRow = {
+  place: integer,
+  scannedTo: integer,
+  missed: integer,
+};
+export type SpanEnd = RowOf<typeof spanEndRow>;
 
 /** The next events of some spans that their endpoints want, oldest first. A test has a row, and only its endpoint gets it. */
 export async function readSpans(
   sql: Sql,
   spans: readonly Span[],
 ): Promise<{ events: SpanEvent[]; ends: SpanEnd[] }> {
-  const rows = await sql<(SpanEvent & SpanEnd)[]>`
+  const rows = await typed(sql, { ...spanEventRow, ...spanEndRow })`
     with span as (
       select * from unnest(
         ${spans.map((s) => s.place)}::int[], ${spans.map((s) => s.workspaceId)}::uuid[], ${spans.map((s) => s.id)}::uuid[],
@@ -190,7 +212,7 @@ export async function logBounds(
   sql: Sql,
   workspaceIds: readonly string[],
 ): Promise<Map<string, { first: number | null; last: number }>> {
-  const rows = await sql<{ workspaceId: string; first: number | null; last: number }[]>`
+  const rows = await typed(sql, { workspaceId: text, first: orNull(integer), last: integer })`
     select s.workspace_id as "workspaceId", s.last::float8 as last,
       (select o.sequence from outbox o where o.workspace_id = s.workspace_id and o.sequence is not null
        order by o.sequence limit 1)::float8 as first
@@ -198,12 +220,14 @@ export async function logBounds(
   return new Map(rows.map(({ workspaceId, ...bounds }) => [workspaceId, bounds]));
 }
 
-export type DueEvent = EventRow & {
-  webhookId: string;
-  entry: number | null;
-  detail: string | null;
-  tries: number;
+const dueEventRow = {
+  ...eventRow,
+  webhookId: text,
+  entry: orNull(integer),
+  detail: orNull(text),
+  tries: integer,
 };
+export type DueEvent = RowOf<typeof dueEventRow>;
 
 /** Rows whose time has come, of endpoints that are held. */
 export async function readDue(
@@ -211,7 +235,7 @@ export async function readDue(
   wanted: readonly (WebhookKey & { most: number })[],
   now: Date,
 ): Promise<DueEvent[]> {
-  return sql<DueEvent[]>`
+  return typed(sql, dueEventRow)`
     select o.webhook_id as "webhookId", o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId",
       o.entry, o.detail, o.tries::int, ${contentsOf(sql)}
     from (
@@ -314,7 +338,7 @@ async function saveProgress(
   const firstOf = new Map([...attempts].reverse().map((one) => [one.id, one]));
   const of = <T>(pick: (one: WebhookProgress) => T): T[] => progress.map(pick);
   const seconds = (ms: number | null) => (ms === null ? null : ms / 1_000);
-  const rows = await tx<{ id: string }[]>`
+  const rows = await typed(tx, { id: text })`
     with ${heldBy(tx, token, progress)}
     update webhook w set cursor = greatest(w.cursor, g.cursor::bigint),
       missed = w.missed + case when g.cursor::bigint > w.cursor then g.missed::bigint else 0 end,
@@ -449,18 +473,20 @@ function insertAttempts(tx: Tx, attempts: readonly WebhookAttempt[]) {
 }
 
 /** An endpoint whose owner is to be told, and whom mail reaches; `mailId`: of the e-mail that told of it before. */
-export type TroubledWebhook = WebhookKey & {
-  handle: string;
-  workspaceName: string;
-  endpoint: string;
-  failingSince: Date;
-  disabledFor: "gone" | "failing" | null;
-  owners: string[];
+const troubledWebhookRow = {
+  ...webhookKeyRow,
+  handle: text,
+  workspaceName: text,
+  endpoint: text,
+  failingSince: timestamp,
+  disabledFor: orNull(oneOf("gone", "failing")),
+  owners: json<string[]>(),
 };
+export type TroubledWebhook = RowOf<typeof troubledWebhookRow>;
 
 /** Endpoints that have failed since before a time, or are disabled for it, and whose owners have not been told. */
 export async function webhooksToTell(sql: Sql, before: Date, most: number): Promise<TroubledWebhook[]> {
-  return sql<TroubledWebhook[]>`
+  return typed(sql, troubledWebhookRow)`
     select w.workspace_id as "workspaceId", w.id, p.handle, p.name as "workspaceName", w.endpoint,
       w.failing_since as "failingSince", w.disabled_for as "disabledFor", o.owners
     from webhook w join workspace p on p.id = w.workspace_id

@@ -8,37 +8,45 @@
  */
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { integer, json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import { PAGE_BYTES_MAX } from "../mail/read.ts";
 
 /** Read at once. Postgres looks at the heads of all of them, however few of them there is room for. */
 const STEP_EVENTS = 100;
 
-export type EventRow = {
-  sequence: number;
-  type: string;
-  at: Date;
-  subjectId: string;
+export const eventRow = {
+  sequence: integer,
+  type: text,
+  at: timestamp,
+  subjectId: text,
   /** Of an e-mail: its head and what was written to its history; null for others, and when it is not kept any more. */
-  email: {
-    head: Head;
-    createdAt: string;
-    entry: HistoryEntry | null;
-    tags: { name: string; value: string }[] | null;
-  } | null;
+  email: orNull(
+    json<{
+      head: Head;
+      createdAt: string;
+      entry: HistoryEntry | null;
+      tags: { name: string; value: string }[] | null;
+    }>(),
+  ),
   /** null for others, and when it was erased. Of an archived one nothing says who it is. */
-  contact: {
-    audienceId: string;
-    email: string | null;
-    firstName: string | null;
-    lastName: string | null;
-    status: string;
-    createdAt: string;
-    updatedAt: string;
-  } | null;
+  contact: orNull(
+    json<{
+      audienceId: string;
+      email: string | null;
+      firstName: string | null;
+      lastName: string | null;
+      status: string;
+      createdAt: string;
+      updatedAt: string;
+    }>(),
+  ),
   /** Of a domain, which is named here also when it was removed. */
-  domain: { name: string; createdAt: string | null; isVerified: boolean; isSeen: boolean } | null;
-  cap: { dayBefore: number; dayAfter: number; hourBefore: number; hourAfter: number; reason: string } | null;
+  domain: orNull(json<{ name: string; createdAt: string | null; isVerified: boolean; isSeen: boolean }>()),
+  cap: orNull(
+    json<{ dayBefore: number; dayAfter: number; hourBefore: number; hourAfter: number; reason: string }>(),
+  ),
 };
+export type EventRow = RowOf<typeof eventRow>;
 
 /** What happened and has no sequence yet. */
 export function hasUnnumbered(sql: Sql) {
@@ -58,7 +66,7 @@ export async function numberEvents(tx: Tx, most: number): Promise<number> {
         select * from (select number, events from outbox_batch order by number limit ${most}) batch
       ) fresh
     ) fresh where before < ${most}`;
-  const [row] = await tx<{ count: number }[]>`
+  const [row] = await typed(tx, { count: integer })`
     with last as materialized (${next}), ${numbering(tx, tx`number <= (select number from last)`)}
     select count(*)::int as count from numbered`;
   return row?.count ?? 0;
@@ -66,10 +74,10 @@ export async function numberEvents(tx: Tx, most: number): Promise<number> {
 
 /** Of one workspace, all that there is, as long as that is not too much; hands back the sequences, null: it was. */
 export async function numberEventsOf(tx: Tx, workspaceId: string, most: number): Promise<number[] | null> {
-  const [batches] = await tx<{ events: number }[]>`
+  const [batches] = await typed(tx, { events: integer })`
     select coalesce(sum(events), 0)::float8 as events from outbox_batch where workspace_id = ${workspaceId}`;
   if (batches && batches.events > most) return null;
-  const rows = await tx<{ sequence: number }[]>`
+  const rows = await typed(tx, { sequence: integer })`
     with ${numbering(tx, tx`workspace_id = ${workspaceId}`)}
     select sequence::float8 as sequence from numbered`;
   return rows.map(({ sequence }) => sequence);
@@ -148,7 +156,8 @@ export async function readEvents(
 }
 
 /** `bytes`: of the heads up to and with this one. `found`: how many there are, also of those that are too much. */
-type FoundEvents = EventRow & { bytes: number; found: number };
+const foundEventsRow = { ...eventRow, bytes: integer, found: integer };
+type FoundEvents = RowOf<typeof foundEventsRow>;
 
 async function readSome(
   sql: Sql,
@@ -157,7 +166,7 @@ async function readSome(
   most: number,
   bytesMax: number,
 ): Promise<FoundEvents[]> {
-  return sql<FoundEvents[]>`
+  return typed(sql, foundEventsRow)`
     select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", o.bytes::float8 as bytes, o.found::int as found,
       ${contentsOf(sql)}
     from (

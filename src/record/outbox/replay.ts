@@ -1,26 +1,39 @@
 /** What endpoints were sent, for their owners to see, and what they are to be sent again. */
 import { TEST_TYPE } from "../../rules/webhook.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import {
+  boolean,
+  integer,
+  oneOf,
+  onlyRow,
+  orNull,
+  pick,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
-import { contentsOf, type EventRow, joinedTo } from "./outbox.ts";
+import { contentsOf, type EventRow, eventRow, joinedTo } from "./outbox.ts";
 import type { WebhookKey } from "./webhooks.ts";
 
 const REPLAYS_MAX = 10;
 /** Events of a transaction get its time, and their sequence when it is over. */
 const UNORDERED_MS = 60_000;
 
-export type ListedAttempt = {
-  id: string;
-  sequence: number;
+const listedAttemptRow = {
+  id: text,
+  sequence: integer,
   /** Null: the log no longer holds the event. */
-  type: string | null;
-  subjectId: string | null;
-  status: number | null;
-  response: string | null;
-  error: string | null;
-  ms: number;
-  at: Date;
+  type: orNull(text),
+  subjectId: orNull(text),
+  status: orNull(integer),
+  response: orNull(text),
+  error: orNull(text),
+  ms: integer,
+  at: timestamp,
 };
+export type ListedAttempt = RowOf<typeof listedAttemptRow>;
 
 /** A page and one more row, newest first; of one event or of all. */
 export async function listAttempts(
@@ -30,7 +43,7 @@ export async function listAttempts(
   { after, before, limit }: Page,
 ): Promise<ListedAttempt[]> {
   const direction = before === null ? sql`desc` : sql`asc`;
-  return sql<ListedAttempt[]>`
+  return typed(sql, listedAttemptRow)`
     select a.id, a.sequence::float8 as sequence, o.type, o.subject_id as "subjectId", a.status, a.response, a.error, a.ms, a.at
     from (
       select * from webhook_attempt
@@ -44,14 +57,15 @@ export async function listAttempts(
 }
 
 export type EventState = "success" | "pending" | "attempting" | "failed";
-export type ListedEvent = {
-  sequence: number;
-  subjectId: string;
-  type: string;
-  at: Date;
-  state: EventState;
-  nextAttemptAt: Date | null;
+const listedEventRow = {
+  sequence: integer,
+  subjectId: text,
+  type: text,
+  at: timestamp,
+  state: oneOf("success", "pending", "attempting", "failed"),
+  nextAttemptAt: orNull(timestamp),
 };
+export type ListedEvent = RowOf<typeof listedEventRow>;
 
 /** Events that were sent or are to be sent again, newest first, and one more. */
 export async function listSent(
@@ -64,7 +78,7 @@ export async function listSent(
     select distinct sequence from ${sql(table)}
     where workspace_id = ${workspaceId} and webhook_id = ${id} and sequence < ${before}
     order by sequence desc limit ${limit + 1}`;
-  return sql<ListedEvent[]>`
+  return typed(sql, listedEventRow)`
     select o.sequence::float8 as sequence, o.subject_id as "subjectId", o.type, o.at, ${stateOf(sql)}
     from (
       select * from (${known("webhook_attempt")}) tried union select * from (${known("webhook_delivery")}) open
@@ -81,7 +95,11 @@ export async function findSent(
   { workspaceId, id }: WebhookKey,
   sequence: number,
 ): Promise<(EventRow & Pick<ListedEvent, "state" | "nextAttemptAt"> & { isSent: boolean }) | null> {
-  const [row] = await sql<(EventRow & Pick<ListedEvent, "state" | "nextAttemptAt"> & { isSent: boolean })[]>`
+  const [row] = await typed(sql, {
+    ...eventRow,
+    ...pick(listedEventRow, "state", "nextAttemptAt"),
+    isSent: boolean,
+  })`
     select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", ${contentsOf(sql)}, ${stateOf(sql)},
       w.sequence is not null or exists (
         select from webhook_attempt a where a.workspace_id = ${workspaceId} and a.webhook_id = ${id} and a.sequence = o.sequence
@@ -175,10 +193,10 @@ export async function insertTest(
 ): Promise<number | null> {
   return sql.begin(async (tx) => {
     if (!(await tryAtOnce(tx, key, now))) return null;
-    const [row] = await tx<{ last: number }[]>`
+    const raised = await typed(tx, { last: integer })`
       insert into event_sequence as s (workspace_id, last) values (${key.workspaceId}, 1)
       on conflict (workspace_id) do update set last = s.last + 1 returning last::float8 as last`;
-    const { last } = row as { last: number };
+    const { last } = onlyRow(raised);
     await tx`
       insert into outbox (workspace_id, sequence, at, type, subject_id)
       values (${key.workspaceId}, ${last}, ${now}, ${type}, ${key.id})`;
@@ -207,7 +225,7 @@ export async function sequencesBetween(
   since: number,
   until: number,
 ): Promise<{ from: number; to: number } | null> {
-  const [bounds] = await sql<{ first: number; last: number }[]>`
+  const [bounds] = await typed(sql, { first: integer, last: integer })`
     select min(sequence)::float8 as first, max(sequence)::float8 as last from outbox
     where workspace_id = ${workspaceId} and sequence is not null`;
   if (!bounds || bounds.first === null) return null;
@@ -227,7 +245,7 @@ async function firstSince(
   let [low, high] = [first, last + 1];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    const [row] = await sql<{ writtenAt: Date }[]>`
+    const [row] = await typed(sql, { writtenAt: timestamp })`
       select kept_at as "writtenAt" from outbox where workspace_id = ${workspaceId} and sequence >= ${middle}
       order by sequence limit 1`;
     if (row && row.writtenAt.getTime() < time) low = middle + 1;

@@ -4,31 +4,46 @@
  */
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import {
+  arrayOf,
+  boolean,
+  bytes,
+  integer,
+  oneOf,
+  orNull,
+  pick,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
-export type Webhook = {
-  workspaceId: string;
-  id: string;
-  endpoint: string;
+const webhookRow = {
+  workspaceId: text,
+  id: text,
+  endpoint: text,
   /** null: all. */
-  events: string[] | null;
-  publicKey: string | null;
-  status: "enabled" | "disabled";
-  disabledFor: "gone" | "failing" | null;
-  failures: number;
-  failingSince: Date | null;
-  retryAt: Date | null;
-  deliveredAt: Date | null;
-  missed: number;
+  events: orNull(arrayOf(text)),
+  publicKey: orNull(text),
+  status: oneOf("enabled", "disabled"),
+  disabledFor: orNull(oneOf("gone", "failing")),
+  failures: integer,
+  failingSince: orNull(timestamp),
+  retryAt: orNull(timestamp),
+  deliveredAt: orNull(timestamp),
+  missed: integer,
   /** Events that it has not been sent yet, of any type. */
-  behind: number;
-  createdAt: Date;
+  behind: integer,
+  createdAt: timestamp,
 };
+export type Webhook = RowOf<typeof webhookRow>;
 
 export type NewWebhook = Pick<Webhook, "workspaceId" | "id" | "endpoint" | "events" | "publicKey"> & {
   secrets: Buffer;
 };
-export type WebhookKey = Pick<Webhook, "workspaceId" | "id">;
+export const webhookKeyRow = pick(webhookRow, "workspaceId", "id");
+export type WebhookKey = RowOf<typeof webhookKeyRow>;
 
 /** From now on the events of its workspace are written. It is told of those that follow. */
 export async function insertWebhook(
@@ -39,7 +54,7 @@ export async function insertWebhook(
 ): Promise<"inserted" | "too many" | "unknown workspace"> {
   const { workspaceId } = webhook;
   for (;;) {
-    const [workspace] = await sql<{ webhooks: number; isTold: boolean }[]>`
+    const [workspace] = await typed(sql, { webhooks: integer, isTold: boolean })`
       select webhooks, has_webhooks as "isTold" from workspace where id = ${workspaceId}`;
     if (!workspace) return "unknown workspace";
     if (workspace.webhooks >= most) return "too many";
@@ -77,7 +92,7 @@ export async function stopTelling(sql: Sql): Promise<void> {
 }
 
 export async function findWebhook(sql: Sql, { workspaceId, id }: WebhookKey): Promise<Webhook | null> {
-  const [row] = await sql<Webhook[]>`
+  const [row] = await typed(sql, webhookRow)`
     select ${columns(sql)} where w.workspace_id = ${workspaceId} and w.id = ${id}`;
   return row ?? null;
 }
@@ -88,7 +103,7 @@ export async function listWebhooks(
   workspaceId: string,
   { after, before, limit }: Page,
 ): Promise<Webhook[]> {
-  return sql<Webhook[]>`
+  return typed(sql, webhookRow)`
     select ${columns(sql)} where w.workspace_id = ${workspaceId}
       ${after === null ? sql`` : sql`and w.id < ${after}`} ${before === null ? sql`` : sql`and w.id > ${before}`}
     order by w.id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
@@ -127,7 +142,7 @@ export async function changeSecrets(
   now: Date,
 ): Promise<boolean> {
   return sql.begin(async (tx) => {
-    const [held] = await tx<{ secrets: Buffer }[]>`
+    const [held] = await typed(tx, { secrets: bytes })`
       select secrets from webhook where workspace_id = ${workspaceId} and id = ${id} for update`;
     if (!held) return false;
     const { secrets, publicKey } = change(held.secrets);
@@ -152,11 +167,16 @@ export async function deleteWebhook(sql: Sql, { workspaceId, id }: WebhookKey): 
   });
 }
 
-export type WebhookFigures = { failing: number; disabled: number; behind: number };
+const webhookFiguresRow = {
+  failing: integer,
+  disabled: integer,
+  behind: integer,
+};
+export type WebhookFigures = RowOf<typeof webhookFiguresRow>;
 
 /** Of all workspaces that are not suspended. `behind`: events that enabled endpoints have not been sent, of any type. */
 export async function webhookFigures(sql: Sql): Promise<WebhookFigures> {
-  const [row] = await sql<WebhookFigures[]>`
+  const [row] = await typed(sql, webhookFiguresRow)`
     select count(*) filter (where w.status = 'enabled' and w.failing_since is not null)::int as failing,
       count(*) filter (where w.disabled_for is not null)::int as disabled,
       coalesce(sum(greatest(0, s.last - w.cursor)) filter (where w.status = 'enabled'), 0)::float8 as behind

@@ -1,18 +1,23 @@
 /** MTA-STS policies of receivers, as they were found. They hold for every process, until they expire. */
 import type { Sql } from "../db/connect.ts";
+import { arrayOf, integer, onlyRow, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type StoredPolicy = {
-  domain: string;
-  id: string;
-  mode: string;
-  mx: string[];
-  maxAgeSeconds: number;
-  expiresAt: Date;
-  usedAt: Date;
+const storedPolicyRow = {
+  domain: text,
+  id: text,
+  mode: text,
+  mx: arrayOf(text),
+  maxAgeSeconds: integer,
+  expiresAt: timestamp,
+  usedAt: timestamp,
 };
+export type StoredPolicy = RowOf<typeof storedPolicyRow>;
 
 export async function findStsPolicy(sql: Sql, domain: string): Promise<StoredPolicy | null> {
-  const [row] = await sql<StoredPolicy[]>`select ${columns(sql)} from sts_policy where domain = ${domain}`;
+  const [row] = await typed(
+    sql,
+    storedPolicyRow,
+  )`select ${columns(sql)} from sts_policy where domain = ${domain}`;
   return row ?? null;
 }
 
@@ -42,7 +47,7 @@ export async function takeStsPolicies(
   { now, usedSince, againAt }: { now: Date; usedSince: Date; againAt: Date },
   most: number,
 ): Promise<StoredPolicy[]> {
-  return sql<StoredPolicy[]>`
+  return typed(sql, storedPolicyRow)`
     with due as materialized (
       select domain from sts_policy
       where refresh_at <= ${now} and expires_at > ${now} and used_at > ${usedSince}
@@ -60,10 +65,10 @@ export async function dropExpiredStsPolicies(sql: Sql, now: Date, most: number):
 }
 
 export async function countStsPolicies(sql: Sql, now: Date): Promise<{ all: number; enforced: number }> {
-  const [row] = await sql<{ all: number; enforced: number }[]>`
+  const rows = await typed(sql, { all: integer, enforced: integer })`
     select count(*)::int as all, count(*) filter (where mode = 'enforce')::int as enforced
     from sts_policy where expires_at > ${now}`;
-  return row as { all: number; enforced: number };
+  return onlyRow(rows);
 }
 
 function columns(sql: Sql) {

@@ -1,18 +1,20 @@
 /** TLS reports of others about our own domains. Who wrote one is their own claim, so nothing follows from it. */
 import { newId } from "../../ids.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
+import { integer, json, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type HeardTlsReport = {
-  organization: string;
-  reportId: string;
-  beginsAt: Date;
-  endsAt: Date;
-  domain: string;
-  policy: string;
-  succeeded: number;
-  failed: number;
-  failures: { result: string; host: string | null; sessions: number; why: string | null }[];
+const heardTlsReportRow = {
+  organization: text,
+  reportId: text,
+  beginsAt: timestamp,
+  endsAt: timestamp,
+  domain: text,
+  policy: text,
+  succeeded: integer,
+  failed: integer,
+  failures: json<{ result: string; host: string | null; sessions: number; why: string | null }[]>(),
 };
+export type HeardTlsReport = RowOf<typeof heardTlsReportRow>;
 
 /** `network`: from which it came. */
 type ReceivedTlsReport = HeardTlsReport & { network: string };
@@ -78,7 +80,7 @@ function keyOf({ domain, organization, reportId, policy, beginsAt }: HeardTlsRep
 
 /** About a domain and those below it, the newest first. */
 export async function listTlsReports(sql: Sql, domain: string): Promise<HeardTlsReport[]> {
-  return sql<HeardTlsReport[]>`
+  return typed(sql, heardTlsReportRow)`
     select domain, organization, report_id as "reportId", begins_at as "beginsAt", ends_at as "endsAt", policy,
            succeeded::float8 as succeeded, failed::float8 as failed, failures
     from tls_report_in where domain = ${domain} or right(domain, ${domain.length + 1}) = ${`.${domain}`}

@@ -1,20 +1,28 @@
 /** Counts of secured and unsecured connections to receivers, and which reports about them are still to be sent. */
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql } from "../db/connect.ts";
+import { arrayOf, integer, onlyRow, type RowOf, text, typed } from "../db/rowshape.ts";
 
-export type TlsSessions = {
-  day: number;
-  domain: string;
-  policy: string;
+const tlsSessionsRow = {
+  day: integer,
+  domain: text,
+  policy: text,
   /** Empty: nothing was wrong. */
-  result: string;
-  mxHost: string;
-  mxIp: string;
-  sourceIp: string;
-  sessions: number;
+  result: text,
+  mxHost: text,
+  mxIp: text,
+  sourceIp: text,
+  sessions: integer,
 };
+export type TlsSessions = RowOf<typeof tlsSessionsRow>;
 
-export type DueTlsReport = { day: number; domain: string; tries: number; sentTo: string[] };
+const dueTlsReportRow = {
+  day: integer,
+  domain: text,
+  tries: integer,
+  sentTo: arrayOf(text),
+};
+export type DueTlsReport = RowOf<typeof dueTlsReportRow>;
 
 export async function addTlsSessions(sql: Sql, counted: readonly TlsSessions[]): Promise<void> {
   const words = (pick: (one: TlsSessions) => string) => texts(sql, counted.map(pick));
@@ -47,7 +55,7 @@ export async function takeTlsReports(
   againAt: Date,
   most: number,
 ): Promise<DueTlsReport[]> {
-  return sql<DueTlsReport[]>`
+  return typed(sql, dueTlsReportRow)`
     with due as materialized (
       select day, domain from tls_report_out where due_at <= ${now}
       order by due_at limit ${most} for update skip locked
@@ -61,7 +69,7 @@ export async function takeTlsReports(
 const ROWS_OF_A_REPORT_MAX = 5_000;
 
 export async function readTlsSessions(sql: Sql, day: number, domain: string): Promise<TlsSessions[]> {
-  return sql<TlsSessions[]>`
+  return typed(sql, tlsSessionsRow)`
     select day, domain, policy, result, mx_host as "mxHost", mx_ip as "mxIp", source_ip as "sourceIp",
            sessions::float8 as sessions
     from (select * from tls_sessions where day = ${day} and domain = ${domain}
@@ -103,9 +111,9 @@ export async function dropOldTlsSessions(sql: Sql, beforeDay: number, most: numb
 
 /** How many reports were sent, and how many of them could not be. */
 export async function countTlsReports(sql: Sql): Promise<{ due: number; failed: number }> {
-  const [row] = await sql<{ due: number; failed: number }[]>`
+  const rows = await typed(sql, { due: integer, failed: integer })`
     select count(*) filter (where due_at is not null)::int as due,
            count(*) filter (where due_at is null and result like 'given up%')::int as failed
     from tls_report_out`;
-  return row as { due: number; failed: number };
+  return onlyRow(rows);
 }

@@ -7,13 +7,19 @@ import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import { floorId } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { integer, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 
 /** So many e-mails, and not older ones, show where the mail of a workspace goes of late. */
 export const LATEST_MAX = 1_000;
 const LATEST_DAYS = 7;
 
 /** Bounces of one domain, of mail that was first tried on a day. */
-export type BounceSource = { day: string; name: string; bounced: number };
+const bounceSourceRow = {
+  day: text,
+  name: text,
+  bounced: integer,
+};
+export type BounceSource = RowOf<typeof bounceSourceRow>;
 /** Of mail, by the domain of the first recipient. */
 export type SourceShares = ReadonlyMap<string, number>;
 /** Of the latest mail before a day, and how much goes to domains that are not in it, then and of late. */
@@ -38,7 +44,7 @@ export async function bounceSources(
 ): Promise<BounceSources> {
   const since = Math.floor(now / DAY_MS) - days + 1;
   // ids are made in the order of time: those of older rows are not looked at
-  const bounces = await sql<BounceSource[]>`
+  const bounces = await typed(sql, bounceSourceRow)`
     select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day, split_part(identity, '@', 2) as name,
            count(*)::int as bounced
     from suppressed_address
@@ -67,7 +73,7 @@ async function latestDomains(
   at: number,
   below: string | null,
 ): Promise<string[]> {
-  const rows = await sql<{ first: string | null }[]>`
+  const rows = await typed(sql, { first: orNull(text) })`
     select head -> 'to' ->> 0 as first from email
     where workspace_id = ${workspaceId} and id >= ${floorId(at - LATEST_DAYS * DAY_MS)}
       ${below === null ? sql`` : sql`and id < ${below}`}

@@ -4,6 +4,7 @@ import { DAY_MS } from "../../clock.ts";
 import { fencedNow } from "../cells/moving.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { arrayOf, integer, json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { BulkCounts, DayCounts, DayRow } from "./caps.ts";
 
 /** Of a workspace with mail in every five minutes 288 rows a day, some 200 bytes each. */
@@ -79,11 +80,16 @@ export async function noteStates(sql: Sql | Tx, states: readonly NotedState[], n
     on conflict do nothing`;
 }
 
-export type StateRow = { at: Date; state: unknown; override: unknown };
+const stateRow = {
+  at: timestamp,
+  state: orNull(json<unknown>()),
+  override: orNull(json<unknown>()),
+};
+export type StateRow = RowOf<typeof stateRow>;
 
 /** The newest that is not after `from`, and all later ones until `to`, oldest first. */
 export async function statesSince(sql: Sql, workspaceId: string, from: Date, to: Date): Promise<StateRow[]> {
-  return sql<StateRow[]>`
+  return typed(sql, stateRow)`
     select at, state, override from cap_state
     where workspace_id = ${workspaceId} and at <= ${to} and at >= coalesce(
       (select max(at) from cap_state where workspace_id = ${workspaceId} and at <= ${from}), ${from})
@@ -93,7 +99,7 @@ export async function statesSince(sql: Sql, workspaceId: string, from: Date, to:
 export type LookRow = { at: number; counts: DayCounts; waiting: number; waitingBulk: number };
 
 export async function looksBetween(sql: Sql, workspaceId: string, from: Date, to: Date): Promise<LookRow[]> {
-  const rows = await sql<{ at: Date; day: string; counts: number[] }[]>`
+  const rows = await typed(sql, { at: timestamp, day: text, counts: arrayOf(integer) })`
     select at, to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, counts from cap_look
     where workspace_id = ${workspaceId} and at >= ${from} and at <= ${to}
       and day >= ${Math.floor(from.getTime() / DAY_MS) - LOOKED_DAYS}
@@ -121,7 +127,7 @@ export async function dropOldLooks(
 ): Promise<string | null> {
   const looksBefore = Math.floor(now / DAY_MS) - LOOKS_KEPT_DAYS;
   const fenced = await fencedNow(tx);
-  const workspaces = await tx<{ id: string }[]>`
+  const workspaces = await typed(tx, { id: text })`
     with page as (
         select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}),
       old_looks as (

@@ -1,24 +1,30 @@
 /** The policies of sending caps, by version. The highest is in force; none is ever changed or removed. */
 
 import type { Sql, Tx } from "../db/connect.ts";
+import { columnsOf, integer, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type CapPolicyRow = {
-  version: number;
-  /** The file. */
-  text: string;
+const capPolicySummary = {
+  version: integer,
   /** Of what it decides: the same as in the rows of history. */
-  digest: string;
-  author: string;
-  reason: string;
-  appliedAt: Date;
+  digest: text,
+  author: text,
+  reason: text,
+  appliedAt: timestamp,
 };
+const capPolicy = {
+  ...capPolicySummary,
+  /** The file. */
+  text,
+};
+type CapPolicySummary = RowOf<typeof capPolicySummary>;
+export type CapPolicyRow = RowOf<typeof capPolicy>;
 
 export type NewCapPolicy = Omit<CapPolicyRow, "version" | "appliedAt">;
 
 /** The one in force; `known` is a version that the caller has already: null when there is none above it. */
 export async function newestCapPolicy(sql: Sql | Tx, known = 0): Promise<CapPolicyRow | null> {
-  const [row] = await sql<CapPolicyRow[]>`
-    select ${columns(sql)} from cap_policy where version > ${known} order by version desc limit 1`;
+  const [row] = await typed(sql, capPolicy)`
+    select ${columnsOf(sql, capPolicy)} from cap_policy where version > ${known} order by version desc limit 1`;
   return row ?? null;
 }
 
@@ -27,22 +33,22 @@ export function newestVersion(sql: Sql) {
 }
 
 export async function findCapPolicy(sql: Sql | Tx, version: number): Promise<CapPolicyRow | null> {
-  const [row] = await sql<CapPolicyRow[]>`
-    select ${columns(sql)} from cap_policy where version = ${version}`;
+  const [row] = await typed(sql, capPolicy)`
+    select ${columnsOf(sql, capPolicy)} from cap_policy where version = ${version}`;
   return row ?? null;
 }
 
 /** The newest of a time. */
 export async function capPolicyOn(sql: Sql | Tx, at: Date): Promise<CapPolicyRow | null> {
-  const [row] = await sql<CapPolicyRow[]>`
-    select ${columns(sql)} from cap_policy where applied_at <= ${at} order by version desc limit 1`;
+  const [row] = await typed(sql, capPolicy)`
+    select ${columnsOf(sql, capPolicy)} from cap_policy where applied_at <= ${at} order by version desc limit 1`;
   return row ?? null;
 }
 
 /** Newest first. */
-export async function listCapPolicies(sql: Sql, most: number): Promise<Omit<CapPolicyRow, "text">[]> {
-  return sql<Omit<CapPolicyRow, "text">[]>`
-    select version, digest, author, reason, applied_at as "appliedAt" from cap_policy
+export async function listCapPolicies(sql: Sql, most: number): Promise<CapPolicySummary[]> {
+  return typed(sql, capPolicySummary)`
+    select ${columnsOf(sql, capPolicySummary)} from cap_policy
     order by version desc limit ${most}`;
 }
 
@@ -53,13 +59,9 @@ export async function insertCapPolicy(
   after: number,
   now: Date,
 ): Promise<number | null> {
-  const [row] = await sql<{ version: number }[]>`
+  const [row] = await typed(sql, { version: integer })`
     insert into cap_policy (version, text, digest, author, reason, applied_at)
     values (${after + 1}, ${text}, ${digest}, ${author}, ${reason}, ${now})
     on conflict (version) do nothing returning version`;
   return row?.version ?? null;
-}
-
-function columns(sql: Sql | Tx) {
-  return sql`version, text, digest, author, reason, applied_at as "appliedAt"`;
 }

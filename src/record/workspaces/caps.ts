@@ -2,10 +2,24 @@
 
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
-import type { Overrides, Plan } from "../../rules/plans.ts";
+import type { Overrides } from "../../rules/plans.ts";
+import { PLANS } from "../../rules/plans.ts";
 import { BULK, type StreamDefinitions, type StreamShares } from "../../rules/stream.ts";
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import {
+  boolean,
+  float,
+  integer,
+  json,
+  oneOf,
+  orNull,
+  pick,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
 import { type SenderLimit, savePartLimits } from "./senderlimits.ts";
 
 export const COUNTS_KEPT_DAYS = 400;
@@ -13,21 +27,22 @@ const SOURCES_KEPT_DAYS = 40;
 /** Workspaces that are looked through for the mail that has waited longest. */
 const OLDEST_OF_MAX = 1_000;
 
-export type CapacityRow = {
-  workspaceId: string;
-  handle: string;
-  plan: Plan;
-  limits: Overrides;
+const capacityRow = {
+  workspaceId: text,
+  handle: text,
+  plan: oneOf(...PLANS),
+  limits: json<Overrides>(),
   /** In force, unless the workspace has a limit of its own. */
-  capDay: number;
-  capHour: number;
-  reservedShare: number;
-  streams: StreamDefinitions;
-  streamShares: StreamShares;
+  capDay: integer,
+  capHour: integer,
+  reservedShare: float,
+  streams: json<StreamDefinitions>(),
+  streamShares: json<StreamShares>(),
   /** CapState and Override as JSON; null: never evaluated, nothing set. */
-  state: unknown;
-  override: unknown;
+  state: orNull(json<unknown>()),
+  override: orNull(json<unknown>()),
 };
+export type CapacityRow = RowOf<typeof capacityRow>;
 
 /** Of one UTC day, in recipients; bounces and complaints that come later count on the day of the send. */
 export type DayCounts = {
@@ -67,21 +82,31 @@ export type DayCounts = {
   postmaster?: readonly PostmasterDay[];
 };
 
+export const bulkCountsRow = {
+  attempted: integer,
+  delivered: integer,
+  bounced: integer,
+  lateBounced: integer,
+  blocked: integer,
+  complained: integer,
+  fblDelivered: integer,
+};
 export type BulkCounts = Pick<
   DayCounts,
   "attempted" | "delivered" | "bounced" | "lateBounced" | "blocked" | "complained" | "fblDelivered"
 >;
 
 /** Of one domain of the workspace, by one provider. */
-export type PostmasterDay = {
-  domain: string;
+const postmasterDayRow = {
+  domain: text,
   /** Whose page it is; null: the file did not say. */
-  provider: string | null;
-  complaintRate: number | null;
+  provider: orNull(text),
+  complaintRate: orNull(float),
   /** Over how much mail the rate was taken; null: it does not say, so that the rate slows growth and proves nothing. */
-  delivered: number | null;
-  reputation: PostmasterReputation | null;
+  delivered: orNull(integer),
+  reputation: orNull(oneOf("high", "medium", "low", "bad")),
 };
+export type PostmasterDay = RowOf<typeof postmasterDayRow>;
 export type PostmasterReputation = "high" | "medium" | "low" | "bad";
 
 /**
@@ -103,7 +128,7 @@ export async function capacitiesToJudge(
   most: number,
 ): Promise<CapacityRow[]> {
   const today = Math.floor(now / DAY_MS);
-  return sql<CapacityRow[]>`
+  return typed(sql, capacityRow)`
     select ${columns(sql)}
     from workspace w join ledger l on l.workspace_id = w.id left join capacity c on c.workspace_id = w.id
     where w.id > ${after}
@@ -113,7 +138,7 @@ export async function capacitiesToJudge(
 }
 
 export async function findCapacity(sql: Sql | Tx, workspaceId: string): Promise<CapacityRow | null> {
-  const [row] = await sql<CapacityRow[]>`
+  const [row] = await typed(sql, capacityRow)`
     select ${columns(sql)}
     from workspace w join ledger l on l.workspace_id = w.id left join capacity c on c.workspace_id = w.id
     where w.id = ${workspaceId}`;
@@ -163,7 +188,25 @@ export async function dailyCounts(
   });
 }
 
-type OfDay = { workspaceId: string; day: string };
+const ofDayRow = {
+  workspaceId: text,
+  day: text,
+};
+type OfDay = RowOf<typeof ofDayRow>;
+const sourceCountsRow = {
+  ...ofDayRow,
+  ...pick(bulkCountsRow, "attempted", "bounced", "complained", "fblDelivered"),
+  name: text,
+};
+const dayRow = {
+  ...ofDayRow,
+  ...bulkCountsRow,
+  soft: integer,
+  throttled: integer,
+  delayed: integer,
+  used: integer,
+  usedBulk: integer,
+};
 
 /** Of the mail of the built-in stream: bulk streams with a name are judged by themselves. */
 async function bulkOf(
@@ -171,7 +214,7 @@ async function bulkOf(
   workspaceIds: readonly string[],
   since: number,
 ): Promise<Map<string, BulkCounts[]>> {
-  const rows = await sql<(OfDay & BulkCounts)[]>`
+  const rows = await typed(sql, { ...ofDayRow, ...bulkCountsRow })`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked, sum(complained)::int as complained,
@@ -187,7 +230,7 @@ async function sourcesOf(
   workspaceIds: readonly string[],
   since: number,
 ): Promise<Map<string, SourceCounts[]>> {
-  const rows = await sql<(OfDay & SourceCounts)[]>`
+  const rows = await typed(sql, sourceCountsRow)`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, source as name,
            0 as attempted, 0 as bounced, sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered"
     from cap_source s
@@ -203,7 +246,7 @@ async function postmasterOf(
   workspaceIds: readonly string[],
   since: number,
 ): Promise<Map<string, PostmasterDay[]>> {
-  const rows = await sql<(OfDay & PostmasterDay)[]>`
+  const rows = await typed(sql, { ...ofDayRow, ...postmasterDayRow })`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, domain,
            provider, complaint_rate as "complaintRate", delivered, reputation
     from (
@@ -235,7 +278,7 @@ async function countsByDay(
   days: number,
 ): Promise<DayRow[]> {
   const since = Math.floor(now / DAY_MS) - days + 1;
-  return sql<DayRow[]>`
+  return typed(sql, dayRow)`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced",
@@ -254,20 +297,21 @@ async function countsByDay(
 }
 
 /** A day of one workspace, as `caps fit` reads it. */
-export type CountedDay = {
-  workspaceId: string;
-  attempted: number;
-  delivered: number;
-  deferred: number;
-  bounced: number;
-  blocked: number;
-  complained: number;
-  fblDelivered: number;
+const countedDayRow = {
+  workspaceId: text,
+  attempted: integer,
+  delivered: integer,
+  deferred: integer,
+  bounced: integer,
+  blocked: integer,
+  complained: integer,
+  fblDelivered: integer,
 };
+export type CountedDay = RowOf<typeof countedDayRow>;
 
 /** The last days of all workspaces, those of each in order. */
 export async function countsOfAll(sql: Sql, now: number, days: number): Promise<CountedDay[]> {
-  return sql<CountedDay[]>`
+  return typed(sql, countedDayRow)`
     select workspace_id as "workspaceId", sum(attempted)::int as attempted, sum(delivered)::int as delivered,
            sum(deferred)::int as deferred, sum(hard_bounced)::int as bounced, sum(blocked)::int as blocked,
            sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered"
@@ -311,7 +355,7 @@ export async function saveDecision(sql: Sql, decision: Decision, now: Date): Pro
     decision;
   return sql.begin(async (tx): Promise<Saved> => {
     await tx`select from ledger where workspace_id = ${workspaceId} for update`;
-    const [held] = await tx<{ isKnown: boolean }[]>`
+    const [held] = await typed(tx, { isKnown: boolean })`
       select c.state is not distinct from ${jsonOf(known.state)}::text::jsonb
         and c.override is not distinct from ${jsonOf(known.override)}::text::jsonb as "isKnown"
       from workspace w left join capacity c on c.workspace_id = w.id where w.id = ${workspaceId}`;
@@ -330,7 +374,7 @@ export async function saveDecision(sql: Sql, decision: Decision, now: Date): Pro
       update ledger set cap_day = ${caps.day}, cap_hour = ${caps.hour}, reserved_share = ${caps.reservedShare},
         next_release_at = case when waiting + waiting_bulk > 0 then ${now}::timestamptz else next_release_at end
       where workspace_id = ${workspaceId}`;
-    const [row] = await tx<{ version: number }[]>`
+    const [row] = await typed(tx, { version: integer })`
       update workspace set version = version + 1, changed_at = ${now} where id = ${workspaceId} returning version::int`;
     return { kind: "saved", version: row?.version ?? null };
   });
@@ -354,20 +398,21 @@ export async function insertCapChange(
             ${reason}, ${counts === null ? null : JSON.stringify(counts)}::text::jsonb, ${policyVersion}, ${by})`;
 }
 
-export type CapChangeRow = {
-  at: Date;
-  dayBefore: number;
-  dayAfter: number;
-  hourBefore: number;
-  hourAfter: number;
-  level: string;
-  reason: string;
-  counts: unknown;
-  policyVersion: string | null;
+const capChangeRow = {
+  at: timestamp,
+  dayBefore: integer,
+  dayAfter: integer,
+  hourBefore: integer,
+  hourAfter: integer,
+  level: text,
+  reason: text,
+  counts: orNull(json<unknown>()),
+  policyVersion: orNull(text),
   /** The number of that version, if it was applied by `caps policy`. */
-  version: number | null;
-  by: string;
+  version: orNull(integer),
+  by: text,
 };
+export type CapChangeRow = RowOf<typeof capChangeRow>;
 
 export type TimeSpan = { from: Date | null; to: Date | null };
 
@@ -378,7 +423,7 @@ export async function listCapChanges(
   most: number,
   { from, to }: TimeSpan = { from: null, to: null },
 ): Promise<CapChangeRow[]> {
-  return sql<CapChangeRow[]>`
+  return typed(sql, capChangeRow)`
     select at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore", hour_after as "hourAfter",
            level, reason, counts, policy_version as "policyVersion", changed_by as by,
            (select max(p.version) from cap_policy p where p.digest = c.policy_version and p.applied_at <= c.at) as version
@@ -395,26 +440,27 @@ export async function busiestWorkspaces(
   to: number,
   most: number,
 ): Promise<{ ids: string[]; total: number }> {
-  const rows = await sql<{ id: string; total: number }[]>`
+  const rows = await typed(sql, { id: text, total: integer })`
     select workspace_id as id, count(*) over ()::int as total from cap_use
     where day between ${Math.floor(from / DAY_MS)} and ${Math.floor(to / DAY_MS)}
     group by workspace_id having sum(used) > 0 order by sum(used) desc, workspace_id limit ${most}`;
   return { ids: rows.map(({ id }) => id), total: rows[0]?.total ?? 0 };
 }
 
-export type CapUse = {
-  workspaceId: string;
-  capDay: number;
-  capHour: number;
-  used: number;
-  waiting: number;
-  oldest: Date | null;
+const capUseRow = {
+  workspaceId: text,
+  capDay: integer,
+  capHour: integer,
+  used: integer,
+  waiting: integer,
+  oldest: orNull(timestamp),
 };
+export type CapUse = RowOf<typeof capUseRow>;
 
 /** The workspaces with the most waiting, and the most sent today. */
 export async function busiestCaps(sql: Sql, now: number, most: number): Promise<CapUse[]> {
   const today = Math.floor(now / DAY_MS);
-  return sql<CapUse[]>`
+  return typed(sql, capUseRow)`
     select l.workspace_id as "workspaceId", coalesce((w.limits ->> 'cap_day')::int, l.cap_day) as "capDay",
            coalesce((w.limits ->> 'cap_hour')::int, l.cap_hour) as "capHour",
            case when l.day = ${today} then l.cap_day_used else 0 end as used, l.waiting + l.waiting_bulk as waiting,
@@ -429,7 +475,7 @@ export async function busiestCaps(sql: Sql, now: number, most: number): Promise<
 export async function totalWaiting(
   sql: Sql,
 ): Promise<{ waiting: number; workspaces: number; oldest: Date | null }> {
-  const [row] = await sql<{ waiting: number; workspaces: number; oldest: Date | null }[]>`
+  const [row] = await typed(sql, { waiting: integer, workspaces: integer, oldest: orNull(timestamp) })`
     select coalesce(sum(waiting + waiting_bulk), 0)::int as waiting,
            count(*) filter (where waiting + waiting_bulk > 0)::int as workspaces,
            (select min(first.created_at) from (
@@ -448,7 +494,7 @@ export async function capLevels(
   sql: Sql,
   since: number,
 ): Promise<{ level: string; workspaces: number; changed: number }[]> {
-  return sql<{ level: string; workspaces: number; changed: number }[]>`
+  return typed(sql, { level: text, workspaces: integer, changed: integer })`
     select coalesce(state ->> 'level', 'normal') as level, count(*)::int as workspaces,
            count(*) filter (where (state ->> 'changedAt')::float8 >= ${since})::int as changed
     from capacity group by 1`;
@@ -466,7 +512,7 @@ export async function dropOldCounts(
 ): Promise<string | null> {
   const before = Math.floor(now / DAY_MS) - COUNTS_KEPT_DAYS;
   const fenced = await fencedNow(tx);
-  const workspaces = await tx<{ id: string }[]>`
+  const workspaces = await typed(tx, { id: text })`
     with page as (
         select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}),
       old_uses as (

@@ -1,5 +1,6 @@
 /** What a workspace says of its events and of the properties of its contacts. */
 import type { Sql, Statement } from "../db/connect.ts";
+import { json, orNull, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
 export const DEFINITIONS_MAX = 1_000;
@@ -13,6 +14,17 @@ export type Definition<Content extends object> = {
   createdAt: Date;
   updatedAt: Date | null;
 };
+
+/** What an event or a property is said to be, as its kind says. */
+function definitionRow<Content>() {
+  return {
+    id: text,
+    name: text,
+    content: json<Content>(),
+    createdAt: timestamp,
+    updatedAt: orNull(timestamp),
+  };
+}
 
 export async function insertDefinition(
   sql: Sql,
@@ -42,7 +54,7 @@ export async function findDefinition<Content extends object>(
   kind: DefinitionKind,
   ref: { id: string } | { name: string },
 ): Promise<Definition<Content> | null> {
-  const [row] = await sql<Definition<Content>[]>`
+  const [row] = await typed(sql, definitionRow<Content>())`
     select ${columns(sql)} from definition
     where workspace_id = ${workspaceId} and kind = ${kind}
       and ${"id" in ref ? sql`id = ${ref.id}` : sql`name = ${ref.name}`}`;
@@ -58,7 +70,7 @@ export async function listDefinitions<Content extends object>(
 ): Promise<Definition<Content>[]> {
   const position =
     before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
-  return sql<Definition<Content>[]>`
+  return typed(sql, definitionRow<Content>())`
     select ${columns(sql)} from definition where workspace_id = ${workspaceId} and kind = ${kind} ${position}
     order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }

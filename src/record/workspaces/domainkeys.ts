@@ -7,6 +7,7 @@
 import { codeOf } from "../../caught.ts";
 import type { Algorithm } from "../../rules/signing.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { bytes, oneOf, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import { lockDomains, nameDomain } from "./domains.ts";
 
 const UNIQUE_VIOLATION = "23505";
@@ -14,18 +15,25 @@ const FOREIGN_KEY_VIOLATION = "23503";
 
 export type KeyName = { workspaceId: string; domain: string; selector: string };
 
-export type DomainKey = {
-  domain: string;
-  selector: string;
-  algorithm: Algorithm;
-  state: "waiting" | "signing" | "retired";
+const domainKeyRow = {
+  domain: text,
+  selector: text,
+  algorithm: oneOf("rsa", "ed25519"),
+  state: oneOf("waiting", "signing", "retired"),
   /** SubjectPublicKeyInfo */
-  publicKey: Buffer;
-  createdAt: Date;
+  publicKey: bytes,
+  createdAt: timestamp,
 };
+export type DomainKey = RowOf<typeof domainKeyRow>;
 
 export type NewDomainKey = KeyName & { algorithm: Algorithm; publicKey: Buffer; sealedKey: Buffer };
-export type SigningRow = { domain: string; selector: string; algorithm: Algorithm; sealedKey: Buffer };
+const signingRow = {
+  domain: text,
+  selector: text,
+  algorithm: oneOf("rsa", "ed25519"),
+  sealedKey: bytes,
+};
+export type SigningRow = RowOf<typeof signingRow>;
 
 /** It signs at once, in the place of the one that did, or waits. With its first key a workspace names the domain. */
 export async function insertDomainKey(
@@ -57,7 +65,7 @@ export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyN
   return sql.begin(async (tx) => {
     const named = await lockDomains(tx, domain, [workspaceId]);
     if (named.length === 0) return false;
-    const [key] = await tx<{ algorithm: Algorithm }[]>`
+    const [key] = await typed(tx, { algorithm: oneOf("rsa", "ed25519") })`
       select algorithm from domain_key
       where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state = 'waiting'`;
     if (!key) return false;
@@ -79,7 +87,7 @@ export async function listDomainKeys(
   workspaceId: string,
   domain: string | null = null,
 ): Promise<DomainKey[]> {
-  return sql<DomainKey[]>`
+  return typed(sql, domainKeyRow)`
     select domain, selector, algorithm, state, public_key as "publicKey", created_at as "createdAt"
     from domain_key where workspace_id = ${workspaceId} and (${domain}::text is null or domain = ${domain})
     order by domain, created_at, selector`;
@@ -91,7 +99,7 @@ export async function signingKeys(
   workspaceId: string,
   domains: readonly string[],
 ): Promise<SigningRow[]> {
-  return sql<SigningRow[]>`
+  return typed(sql, signingRow)`
     select domain, selector, algorithm, sealed_key as "sealedKey" from domain_key
     where workspace_id = ${workspaceId} and domain = any(${domains}::text[]) and state = 'signing'`;
 }

@@ -5,34 +5,42 @@
  */
 import { newId } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { boolean, integer, json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
 const UNIQUE_VIOLATION = "23505";
 
-export type SenderDomain = {
-  workspaceId: string;
-  domain: string;
+const senderDomainRow = {
+  workspaceId: text,
+  domain: text,
   /** What the TXT record of ownership says. */
-  token: string;
-  verifiedAt: Date | null;
-  missingSince: Date | null;
+  token: text,
+  verifiedAt: orNull(timestamp),
+  missingSince: orNull(timestamp),
   /** Since when mail from it has its return path below it. */
-  returnPathAt: Date | null;
+  returnPathAt: orNull(timestamp),
 };
+export type SenderDomain = RowOf<typeof senderDomainRow>;
 
 export type RecordStatus = "verified" | "failed" | "temporary_failure";
 /** With what the API shows of it: `seen` says by its name what DNS showed of each record when it was last asked. */
-export type ShownDomain = SenderDomain & {
-  id: string;
-  createdAt: Date;
-  seen: Readonly<Record<string, RecordStatus>>;
-  seenAt: Date | null;
+const shownDomainRow = {
+  ...senderDomainRow,
+  id: text,
+  createdAt: timestamp,
+  seen: json<Readonly<Record<string, RecordStatus>>>(),
+  seenAt: orNull(timestamp),
   /** Its mail is signed with a key of its own. */
-  isSigned: boolean;
+  isSigned: boolean,
 };
+export type ShownDomain = RowOf<typeof shownDomainRow>;
 
 /** A workspace whose copies elsewhere are out of date. */
-export type Raised = { handle: string; version: number };
+const raisedRow = {
+  handle: text,
+  version: integer,
+};
+export type Raised = RowOf<typeof raisedRow>;
 
 /** Names a domain; one that is named already stays as it is. In a transaction its row is locked, either way. */
 export async function nameDomain(
@@ -51,13 +59,13 @@ export async function findDomain(
   workspaceId: string,
   domain: string,
 ): Promise<SenderDomain | null> {
-  const [row] = await sql<SenderDomain[]>`
+  const [row] = await typed(sql, senderDomainRow)`
     select ${columns(sql)} from domain where workspace_id = ${workspaceId} and domain = ${domain}`;
   return row ?? null;
 }
 
 export async function listDomains(sql: Sql, workspaceId: string): Promise<SenderDomain[]> {
-  return sql<SenderDomain[]>`
+  return typed(sql, senderDomainRow)`
     select ${columns(sql)} from domain where workspace_id = ${workspaceId} order by domain`;
 }
 
@@ -67,7 +75,7 @@ export async function findShownDomain(
   workspaceId: string,
   by: { id: string } | { domain: string },
 ): Promise<ShownDomain | null> {
-  const [row] = await sql<ShownDomain[]>`
+  const [row] = await typed(sql, shownDomainRow)`
     select ${shownColumns(sql)} from domain
     where workspace_id = ${workspaceId} and ${"id" in by ? sql`id = ${by.id}` : sql`domain = ${by.domain}`}`;
   return row ?? null;
@@ -81,13 +89,13 @@ export async function pageOfDomains(
 ): Promise<ShownDomain[]> {
   const position =
     before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
-  return sql<ShownDomain[]>`
+  return typed(sql, shownDomainRow)`
     select ${shownColumns(sql)} from domain where workspace_id = ${workspaceId} ${position}
     order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }
 
 export async function countDomains(sql: Sql, workspaceId: string): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
+  const [row] = await typed(sql, { count: integer })`
     select count(*)::int as count from domain where workspace_id = ${workspaceId}`;
   return row?.count ?? 0;
 }
@@ -105,7 +113,7 @@ export async function noteSeen(
 
 /** Who has this very domain verified. */
 export async function ownerOf(sql: Sql, domain: string): Promise<SenderDomain | null> {
-  const [row] = await sql<SenderDomain[]>`
+  const [row] = await typed(sql, senderDomainRow)`
     select ${columns(sql)} from domain where domain = ${domain} and verified_at is not null`;
   return row ?? null;
 }
@@ -115,7 +123,7 @@ export async function workspaceOfDomains(
   sql: Sql | Tx,
   domains: readonly string[],
 ): Promise<{ workspaceId: string; handle: string; domain: string } | null> {
-  const [row] = await sql<{ workspaceId: string; handle: string; domain: string }[]>`
+  const [row] = await typed(sql, { workspaceId: text, handle: text, domain: text })`
     select d.workspace_id as "workspaceId", w.handle, d.domain
     from domain d join workspace w on w.id = d.workspace_id
     where d.domain = any(${[...domains]}::text[]) and d.verified_at is not null
@@ -190,7 +198,7 @@ function changed(
 
 /** Verified domains whose proof is to be looked up again, the longest overdue first. */
 export async function domainsToCheck(sql: Sql, now: Date, most: number): Promise<SenderDomain[]> {
-  return sql<SenderDomain[]>`
+  return typed(sql, senderDomainRow)`
     select ${columns(sql)} from domain where verified_at is not null and check_at <= ${now}
     order by check_at limit ${most}`;
 }
@@ -218,7 +226,7 @@ export async function noteReturnPath(
 
 /** How many domains are verified, and how many workspaces have none. */
 export async function countVerified(sql: Sql): Promise<{ domains: number; without: number }> {
-  const [row] = await sql<{ domains: number; without: number }[]>`
+  const [row] = await typed(sql, { domains: integer, without: integer })`
     select (select count(*) from domain where verified_at is not null)::int as domains,
            (select count(*) from workspace w where not exists (
               select from domain d where d.workspace_id = w.id and d.verified_at is not null))::int as without`;
@@ -231,7 +239,7 @@ export async function returnPathOf(
   workspaceId: string,
   domains: readonly string[],
 ): Promise<{ handle: string; domain: string | null }> {
-  const [row] = await sql<{ handle: string; domain: string | null }[]>`
+  const [row] = await typed(sql, { handle: text, domain: orNull(text) })`
     select w.handle, (
       select d.domain from domain d
       where d.workspace_id = w.id and d.domain = any(${[...domains]}::text[])
@@ -248,7 +256,7 @@ export async function lockDomains(
   domain: string,
   workspaceIds: readonly string[],
 ): Promise<string[]> {
-  const rows = await tx<{ workspaceId: string }[]>`
+  const rows = await typed(tx, { workspaceId: text })`
     select workspace_id as "workspaceId" from domain
     where domain = ${domain} and workspace_id = any(${workspaceIds}::uuid[]) order by workspace_id for update`;
   return rows.map(({ workspaceId }) => workspaceId);
@@ -260,7 +268,7 @@ async function unverify(tx: Tx, workspaceId: string, domain: string): Promise<vo
 }
 
 async function raiseVersions(tx: Tx, workspaceIds: readonly string[], now: Date): Promise<Raised[]> {
-  return tx<Raised[]>`
+  return typed(tx, raisedRow)`
     with held as materialized (
       select id from workspace where id = any(${workspaceIds}::uuid[]) order by id for no key update
     )

@@ -1,11 +1,50 @@
 /** Ledger rows: read, locked and written in sets. */
 
 import { allowanceOf } from "../../rules/allowance.ts";
-import { type Allowance, type Ledger, nextTurn, type WaitsFor } from "../../rules/ledger.ts";
-import { limitsOf, type Overrides, type Plan } from "../../rules/plans.ts";
+import { type Allowance, type Ledger, nextTurn, type StreamUse, type WaitsFor } from "../../rules/ledger.ts";
+import { limitsOf, type Overrides, PLANS, type Plan } from "../../rules/plans.ts";
 import type { StreamDefinitions, StreamShares } from "../../rules/stream.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { settled } from "../db/groupcommit.ts";
+import {
+  arrayOf,
+  boolean,
+  float,
+  integer,
+  json,
+  omit,
+  oneOf,
+  orNull,
+  type RowOf,
+  type ShapeFor,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
+
+const ledgerRow = {
+  month: integer,
+  monthUsed: integer,
+  day: integer,
+  dayUsed: integer,
+  capDayUsed: integer,
+  capDayBulk: integer,
+  bucket: integer,
+  /** Slot `bucket % HOUR_BUCKETS`. */
+  hourUsed: arrayOf(integer),
+  hourBulk: arrayOf(integer),
+  /** E-mails that wait for the caps, by the kind of their stream. */
+  waiting: integer,
+  waitingBulk: integer,
+  /** What is used by, and waits in, the streams that have a name of their own. */
+  streams: json<Record<string, StreamUse>>(),
+  /** E-mails that had to wait for the caps today. */
+  delayed: integer,
+  /** The day before this one, as it ended: for the history of the caps. */
+  closedDay: integer,
+  closedUsed: integer,
+  closedDelayed: integer,
+} satisfies ShapeFor<Ledger>;
 
 export type Account = {
   workspaceId: string;
@@ -22,23 +61,25 @@ export type Account = {
   nextReleaseAt: number | null;
 };
 
-type AccountRow = Omit<Ledger, "streams"> & {
-  workspaceId: string;
-  handle: string;
-  version: number;
-  plan: Plan;
-  limits: Overrides;
-  isSuspended: boolean;
-  suppresses: boolean;
-  grownCapDay: number;
-  grownCapHour: number;
-  reservedShare: number;
-  streams: StreamDefinitions;
-  streamShares: StreamShares;
+const accountRow = {
+  ...omit(ledgerRow, "streams"),
+  workspaceId: text,
+  handle: text,
+  version: integer,
+  plan: oneOf(...PLANS),
+  limits: json<Overrides>(),
+  isSuspended: boolean,
+  suppresses: boolean,
+  grownCapDay: integer,
+  grownCapHour: integer,
+  reservedShare: float,
+  streams: json<StreamDefinitions>(),
+  streamShares: json<StreamShares>(),
   /** null: none. */
-  streamsUsed: Ledger["streams"] | null;
-  nextReleaseAt: Date | null;
+  streamsUsed: orNull(json<Record<string, StreamUse>>()),
+  nextReleaseAt: orNull(timestamp),
 };
+type AccountRow = RowOf<typeof accountRow>;
 
 /**
  * Locks the accounts of some workspaces in the order of their ids, as everyone who locks several does. They are read by a
@@ -48,7 +89,7 @@ export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]
   const ids = [...workspaceIds].sort();
   const [, rows] = await settled([
     tx`select from ledger where workspace_id = any(${ids}::uuid[]) order by workspace_id for update`.execute(),
-    tx<AccountRow[]>`
+    typed(tx, accountRow)`
       select ${columns(tx)} from ledger l join workspace w on w.id = l.workspace_id
       where l.workspace_id = any(${ids}::uuid[]) order by l.workspace_id`.execute(),
   ]);
@@ -56,7 +97,7 @@ export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]
 }
 
 export async function readAccount(sql: Sql, workspaceId: string): Promise<Account | null> {
-  const [row] = await sql<AccountRow[]>`
+  const [row] = await typed(sql, accountRow)`
     select ${columns(sql)} from ledger l join workspace w on w.id = l.workspace_id where l.workspace_id = ${workspaceId}`;
   return row ? accountOf(row) : null;
 }

@@ -1,7 +1,18 @@
 /** Counts of single streams and providers of a workspace, as the policy reads them. */
 import { DAY_MS } from "../../clock.ts";
 import type { Sql, Tx } from "../db/connect.ts";
-import type { DayCounts } from "./caps.ts";
+import { integer, text, typed } from "../db/rowshape.ts";
+import { bulkCountsRow, type DayCounts } from "./caps.ts";
+
+const partDay = {
+  ...bulkCountsRow,
+  workspaceId: text,
+  stream: text,
+  provider: text,
+  day: text,
+  delayed: integer,
+  used: integer,
+};
 
 /** Counts of a day, in one stream, to one provider; `''`: to no known one. */
 export type PartDay = DayCounts & { workspaceId: string; stream: string; provider: string };
@@ -14,7 +25,7 @@ export async function partDays(
   days: number,
 ): Promise<PartDay[]> {
   const since = Math.floor(now / DAY_MS) - days + 1;
-  return sql<PartDay[]>`
+  return typed(sql, partDay)`
     select workspace_id as "workspaceId", stream, provider, to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked, sum(complained)::int as complained,

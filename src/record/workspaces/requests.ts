@@ -1,17 +1,19 @@
 /** Requests as they are kept for some days: written in groups, read by their workspace. */
 import { plainArray } from "../db/arrays.ts";
 import type { Sql, Statement } from "../db/connect.ts";
+import { float, integer, type RowOf, text, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
-export type LoggedRequest = {
-  id: string;
-  keyId: string;
-  method: string;
-  route: string;
-  status: number;
-  ms: number;
-  requestId: string;
+const loggedRequestRow = {
+  id: text,
+  keyId: text,
+  method: text,
+  route: text,
+  status: integer,
+  ms: float,
+  requestId: text,
 };
+export type LoggedRequest = RowOf<typeof loggedRequestRow>;
 
 export async function insertRequests(
   sql: Sql,
@@ -27,7 +29,7 @@ export async function insertRequests(
 }
 
 export async function findRequest(sql: Sql, workspaceId: string, id: string): Promise<LoggedRequest | null> {
-  const [row] = await sql<LoggedRequest[]>`
+  const [row] = await typed(sql, loggedRequestRow)`
     select ${columns(sql)} from request where workspace_id = ${workspaceId} and id = ${id}`;
   return row ?? null;
 }
@@ -40,7 +42,7 @@ export async function listRequests(
 ): Promise<LoggedRequest[]> {
   const position =
     before !== null ? sql`and id > ${before}` : after !== null ? sql`and id < ${after}` : sql``;
-  return sql<LoggedRequest[]>`
+  return typed(sql, loggedRequestRow)`
     select ${columns(sql)} from request where workspace_id = ${workspaceId} ${position}
     order by id ${before === null ? sql`desc` : sql`asc`} limit ${limit + 1}`;
 }

@@ -1,5 +1,6 @@
 /** The digest of the secret that this record belongs to: kept by whoever starts first, and compared by all others. */
 import type { Sql } from "../db/connect.ts";
+import { bytes, typed } from "../db/rowshape.ts";
 
 /** False: it is that of another secret. */
 export async function keepSecretDigest(sql: Sql, digest: Buffer): Promise<boolean> {
@@ -11,6 +12,6 @@ export async function keepSecretDigest(sql: Sql, digest: Buffer): Promise<boolea
 
 /** null: none has been kept yet. */
 export async function findSecretDigest(sql: Sql): Promise<Buffer | null> {
-  const [row] = await sql<{ digest: Buffer }[]>`select digest from secret_check`;
+  const [row] = await typed(sql, { digest: bytes })`select digest from secret_check`;
   return row?.digest ?? null;
 }

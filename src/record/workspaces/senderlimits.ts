@@ -1,9 +1,16 @@
 /** What the policy holds parts of the mail of a workspace to: streams, and their mail to single providers. */
 import type { StreamShares } from "../../rules/stream.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { integer, type RowOf, text, typed } from "../db/rowshape.ts";
 
 /** So many recipients a day may be written to at a provider in one stream. */
-export type SenderLimit = { stream: string; provider: string; perDay: number; reason: string };
+const senderLimitRow = {
+  stream: text,
+  provider: text,
+  perDay: integer,
+  reason: text,
+};
+export type SenderLimit = RowOf<typeof senderLimitRow>;
 
 /** Writes what holds now, under the lock of the ledger. */
 export async function savePartLimits(
@@ -31,13 +38,13 @@ export async function savePartLimits(
 
 /** Of all workspaces: what workers keep to. */
 export async function listSenderLimits(sql: Sql): Promise<(SenderLimit & { workspaceId: string })[]> {
-  return sql<(SenderLimit & { workspaceId: string })[]>`
+  return typed(sql, { ...senderLimitRow, workspaceId: text })`
     select workspace_id as "workspaceId", stream, provider, per_day as "perDay", reason
     from sender_limit order by workspace_id, stream, provider`;
 }
 
 export async function senderLimitsOf(sql: Sql, workspaceId: string): Promise<SenderLimit[]> {
-  return sql<SenderLimit[]>`
+  return typed(sql, senderLimitRow)`
     select stream, provider, per_day as "perDay", reason from sender_limit where workspace_id = ${workspaceId}
     order by stream, provider`;
 }

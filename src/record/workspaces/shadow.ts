@@ -2,11 +2,18 @@
 
 import { newId } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import { integer, json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type ShadowPolicyRow = { text: string; digest: string; author: string; since: Date };
+const shadowPolicyRow = {
+  text,
+  digest: text,
+  author: text,
+  since: timestamp,
+};
+export type ShadowPolicyRow = RowOf<typeof shadowPolicyRow>;
 
 export async function findShadow(sql: Sql | Tx): Promise<ShadowPolicyRow | null> {
-  const [row] = await sql<ShadowPolicyRow[]>`select text, digest, author, since from shadow_policy`;
+  const [row] = await typed(sql, shadowPolicyRow)`select text, digest, author, since from shadow_policy`;
   return row ?? null;
 }
 
@@ -36,7 +43,7 @@ export async function shadowStates(
   digest: string,
   workspaceIds: readonly string[],
 ): Promise<Map<string, unknown>> {
-  const rows = await sql<{ workspaceId: string; state: unknown }[]>`
+  const rows = await typed(sql, { workspaceId: text, state: orNull(json<unknown>()) })`
     select workspace_id as "workspaceId", state from shadow_capacity
     where workspace_id = any(${[...workspaceIds]}::uuid[]) and digest = ${digest}`;
   return new Map(rows.map(({ workspaceId, state }) => [workspaceId, state]));
@@ -47,14 +54,15 @@ export type ShadowJudged = {
   state: unknown;
   change: ShadowChange | null;
 };
-export type ShadowChange = {
-  dayBefore: number;
-  dayAfter: number;
-  levelBefore: string;
-  level: string;
-  reason: string;
-  counts: unknown;
+const shadowChangeRow = {
+  dayBefore: integer,
+  dayAfter: integer,
+  levelBefore: text,
+  level: text,
+  reason: text,
+  counts: orNull(json<unknown>()),
 };
+export type ShadowChange = RowOf<typeof shadowChangeRow>;
 
 /** Nothing is kept when another policy has come meanwhile. */
 export async function saveShadow(
@@ -90,7 +98,8 @@ function snake({ dayBefore, dayAfter, levelBefore, level, reason, counts }: Shad
   return { day_before: dayBefore, day_after: dayAfter, level_before: levelBefore, level, reason, counts };
 }
 
-export type ShadowChangeRow = ShadowChange & { workspaceId: string; at: Date };
+const listedChangeRow = { ...shadowChangeRow, workspaceId: text, at: timestamp };
+export type ShadowChangeRow = RowOf<typeof listedChangeRow>;
 
 /** Newest first. */
 export async function listShadowChanges(
@@ -98,7 +107,7 @@ export async function listShadowChanges(
   workspaceIds: readonly string[],
   most: number,
 ): Promise<ShadowChangeRow[]> {
-  return sql<ShadowChangeRow[]>`
+  return typed(sql, listedChangeRow)`
     select workspace_id as "workspaceId", at, day_before as "dayBefore", day_after as "dayAfter",
            level_before as "levelBefore", level, reason, counts
     from shadow_change where workspace_id = any(${[...workspaceIds]}::uuid[])
@@ -106,10 +115,15 @@ export async function listShadowChanges(
 }
 
 /** Steps by level, of some workspaces. */
-export type StepCounts = { freezes: number; pauses: number; shrinks: number };
+const stepCountsRow = {
+  freezes: integer,
+  pauses: integer,
+  shrinks: integer,
+};
+export type StepCounts = RowOf<typeof stepCountsRow>;
 
 export async function countShadowSteps(sql: Sql, workspaceIds: readonly string[]): Promise<StepCounts> {
-  const [row] = await sql<StepCounts[]>`
+  const [row] = await typed(sql, stepCountsRow)`
     select count(*) filter (where level = 'frozen' and level_before <> 'frozen')::int as freezes,
            count(*) filter (where level = 'paused' and level_before <> 'paused')::int as pauses,
            count(*) filter (where day_after < day_before and level in ('shrunk', 'paused'))::int as shrinks
@@ -124,7 +138,7 @@ export async function countSteps(
   from: Date,
   to: Date,
 ): Promise<StepCounts> {
-  const [row] = await sql<StepCounts[]>`
+  const [row] = await typed(sql, stepCountsRow)`
     select count(*) filter (where level = 'frozen' and was <> 'frozen')::int as freezes,
            count(*) filter (where level = 'paused' and was <> 'paused')::int as pauses,
            count(*) filter (where day_after < day_before and level in ('shrunk', 'paused') and changed_by = 'policy')::int as shrinks

@@ -1,8 +1,13 @@
 /** The streams of workspaces. Each change locks the workspace, as making a key does, and raises its version. */
 import { isDefined, type StreamDefinitions } from "../../rules/stream.ts";
 import type { Sql } from "../db/connect.ts";
+import { integer, json, type RowOf, text, typed } from "../db/rowshape.ts";
 
-export type ChangedStreams = { handle: string; version: number };
+const changedStreamsRow = {
+  handle: text,
+  version: integer,
+};
+export type ChangedStreams = RowOf<typeof changedStreamsRow>;
 
 /** `change` decides under the lock, and says what is wrong by throwing. null: there is no such workspace. */
 export async function changeStreams(
@@ -12,11 +17,11 @@ export async function changeStreams(
   now: Date,
 ): Promise<ChangedStreams | null> {
   return sql.begin(async (tx) => {
-    const [workspace] = await tx<{ streams: StreamDefinitions }[]>`
+    const [workspace] = await typed(tx, { streams: json<StreamDefinitions>() })`
       select streams from workspace where id = ${workspaceId} for update`;
     if (!workspace) return null;
     const streams = change(workspace.streams);
-    const [named] = await tx<{ stream: string }[]>`
+    const [named] = await typed(tx, { stream: text })`
       select stream from api_key where workspace_id = ${workspaceId} and revoked_at is null
         and stream not in ('transactional', 'bulk')
         and stream <> all(${Object.keys(streams).filter((name) => isDefined(name, streams))}::text[]) limit 1`;
@@ -24,7 +29,7 @@ export async function changeStreams(
       throw new StreamInUse(
         `Keys of the workspace send in the stream ${named.stream}. Revoke them first: \`postrider key list --workspace ${workspaceId}\` lists them.`,
       );
-    const [row] = await tx<ChangedStreams[]>`
+    const [row] = await typed(tx, changedStreamsRow)`
       update workspace set streams = ${tx.json(streams)}, version = version + 1, changed_at = ${now}
       where id = ${workspaceId} returning handle, version::int`;
     return row ?? null;
@@ -35,7 +40,7 @@ export class StreamInUse extends Error {}
 
 /** null: there is no such workspace. */
 export async function findStreams(sql: Sql, workspaceId: string): Promise<StreamDefinitions | null> {
-  const [row] = await sql<{ streams: StreamDefinitions }[]>`
+  const [row] = await typed(sql, { streams: json<StreamDefinitions>() })`
     select streams from workspace where id = ${workspaceId}`;
   return row?.streams ?? null;
 }

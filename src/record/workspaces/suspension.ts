@@ -6,8 +6,14 @@
  * either written or will be checked against the new version.
  */
 import type { Sql, Tx } from "../db/connect.ts";
+import { integer, orNull, pick, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type Suspended = { handle: string; version: number; suspendedAt: Date | null };
+const suspendedRow = {
+  handle: text,
+  version: integer,
+  suspendedAt: orNull(timestamp),
+};
+export type Suspended = RowOf<typeof suspendedRow>;
 
 /** Suspending again keeps the time and replaces the reason. */
 export async function suspendWorkspace(
@@ -18,7 +24,7 @@ export async function suspendWorkspace(
 ): Promise<Suspended | null> {
   return sql.begin(async (tx) => {
     await lockLedger(tx, id);
-    const [row] = await tx<Suspended[]>`
+    const [row] = await typed(tx, suspendedRow)`
       update workspace set suspended_at = coalesce(suspended_at, ${now}), suspended_for = ${reason},
         version = version + 1, changed_at = ${now}
       where id = ${id} returning handle, version::int, suspended_at as "suspendedAt"`;
@@ -31,7 +37,7 @@ export async function resumeWorkspace(sql: Sql, id: string, now: Date): Promise<
   return sql.begin(async (tx) => {
     await lockLedger(tx, id);
     await tx`update ledger set next_release_at = ${now} where workspace_id = ${id} and waiting + waiting_bulk > 0`;
-    const [row] = await tx<Suspended[]>`
+    const [row] = await typed(tx, suspendedRow)`
       update workspace set resumed_at = case when suspended_at is null then resumed_at else ${now} end,
         suspended_at = null, suspended_for = null, version = version + 1, changed_at = ${now}
       where id = ${id} returning handle, version::int, suspended_at as "suspendedAt"`;
@@ -45,30 +51,31 @@ async function lockLedger(tx: Tx, workspaceId: string): Promise<void> {
 
 /** Which of these workspaces are suspended. */
 export async function suspendedOf(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
+  const rows = await typed(sql, { id: text })`
     select id from workspace where id = any(${[...new Set(workspaceIds)]}::uuid[]) and suspended_at is not null`;
   return new Set(rows.map(({ id }) => id));
 }
 
-export type HeldMail = {
-  scheduled: number;
-  waiting: number;
-  deferred: number;
+const heldMailRow = {
+  scheduled: integer,
+  waiting: integer,
+  deferred: integer,
   /** In bags that nobody has claimed. */
-  inLine: number;
+  inLine: integer,
   /** In the hands of workers. */
-  onItsWay: number;
+  onItsWay: integer,
 };
+export type HeldMail = RowOf<typeof heldMailRow>;
 
 /** What has not left of a workspace; of a long backlog the first `most` only. */
 export async function mailNotGone(sql: Sql, workspaceId: string, most: number): Promise<HeldMail> {
   const [due, bags] = await Promise.all([
-    sql<Pick<HeldMail, "scheduled" | "waiting" | "deferred">[]>`
+    typed(sql, pick(heldMailRow, "scheduled", "waiting", "deferred"))`
       select count(*) filter (where why = 'scheduled')::int as scheduled,
              count(*) filter (where why in ('cap_hour', 'cap_day', 'quota_month'))::int as waiting,
              count(*) filter (where why = 'deferred')::int as deferred
       from (select why from due where workspace_id = ${workspaceId} limit ${most}) as first`,
-    sql<Pick<HeldMail, "inLine" | "onItsWay">[]>`
+    typed(sql, pick(heldMailRow, "inLine", "onItsWay"))`
       select coalesce(sum(cardinality(email_ids)) filter (where token is null), 0)::int as "inLine",
              coalesce(sum(cardinality(email_ids)) filter (where token is not null), 0)::int as "onItsWay"
       from bag where workspace_id = ${workspaceId}`,

@@ -1,7 +1,14 @@
 /** How much of some kinds of rows a workspace has, counted up to `most`. */
 import type { Sql } from "../db/connect.ts";
+import { integer, type RowOf, text, typed } from "../db/rowshape.ts";
 
-export type UseCounts = { contacts: number; audiences: number; runs: number; domains: number };
+const useCountsRow = {
+  contacts: integer,
+  audiences: integer,
+  runs: integer,
+  domains: integer,
+};
+export type UseCounts = RowOf<typeof useCountsRow>;
 
 /** `runsFrom`: the first id of the runs that count. */
 export async function countUse(
@@ -10,7 +17,7 @@ export async function countUse(
   runsFrom: string,
   most: number,
 ): Promise<UseCounts> {
-  const [row] = await sql<UseCounts[]>`
+  const [row] = await typed(sql, useCountsRow)`
     select
       (select count(*)::int from (
         select from contact where workspace_id = ${workspaceId} and archived_at is null limit ${most}) c) as contacts,
@@ -23,17 +30,18 @@ export async function countUse(
 }
 
 /** What happened to e-mails, by the day or by the month. */
-export type HappenedCounts = {
-  span: string;
-  attempted: number;
-  delivered: number;
-  deferred: number;
-  hard_bounced: number;
-  soft_bounced: number;
-  blocked: number;
-  complained: number;
-  failed: number;
+const happenedCountsRow = {
+  span: text,
+  attempted: integer,
+  delivered: integer,
+  deferred: integer,
+  hard_bounced: integer,
+  soft_bounced: integer,
+  blocked: integer,
+  complained: integer,
+  failed: integer,
 };
+export type HappenedCounts = RowOf<typeof happenedCountsRow>;
 
 /** Since a day (days since 1970), oldest first; spans without any are missing. */
 export async function countsSince(
@@ -43,7 +51,7 @@ export async function countsSince(
   span: "day" | "month",
 ): Promise<HappenedCounts[]> {
   const format = span === "day" ? "YYYY-MM-DD" : "YYYY-MM";
-  return sql<HappenedCounts[]>`
+  return typed(sql, happenedCountsRow)`
     select to_char(date '1970-01-01' + day, ${format}) as span, sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(deferred)::int as deferred,
       sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced, sum(blocked)::int as blocked,
       sum(complained)::int as complained, sum(failed)::int as failed

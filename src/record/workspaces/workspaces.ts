@@ -3,25 +3,40 @@ import {
   CAP_DAY_START,
   CAP_HOUR_START,
   type Overrides,
+  PLANS,
   type Plan,
   RESERVED_SHARE,
 } from "../../rules/plans.ts";
 import { insertDefaultAudience } from "../contacts/audiences.ts";
 import type { Sql, Tx } from "../db/connect.ts";
+import {
+  boolean,
+  integer,
+  json,
+  oneOf,
+  onlyRow,
+  orNull,
+  pick,
+  type RowOf,
+  text,
+  timestamp,
+  typed,
+} from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
-export type Workspace = {
-  id: string;
-  handle: string;
-  name: string;
-  plan: Plan;
-  limits: Overrides;
-  version: number;
-  createdAt: Date;
-  suspendedAt: Date | null;
-  suspendedFor: string | null;
-  logsEvents: boolean;
+const workspaceRow = {
+  id: text,
+  handle: text,
+  name: text,
+  plan: oneOf(...PLANS),
+  limits: json<Overrides>(),
+  version: integer,
+  createdAt: timestamp,
+  suspendedAt: orNull(timestamp),
+  suspendedFor: orNull(text),
+  logsEvents: boolean,
 };
+export type Workspace = RowOf<typeof workspaceRow>;
 
 export async function insertWorkspace(
   sql: Sql,
@@ -47,10 +62,11 @@ export async function listWorkspaces(sql: Sql | Tx): Promise<Workspace[]> {
   return selectWorkspaces(sql, null);
 }
 
-export type WorkspaceItem = Pick<
-  Workspace,
-  "id" | "handle" | "name" | "plan" | "createdAt" | "suspendedAt" | "suspendedFor"
-> & { members: number };
+const workspaceItemRow = {
+  ...pick(workspaceRow, "id", "handle", "name", "plan", "createdAt", "suspendedAt", "suspendedFor"),
+  members: integer,
+};
+export type WorkspaceItem = RowOf<typeof workspaceItemRow>;
 
 /** A page and one more row, newest first; those whose name or handle holds the text. */
 export async function pageOfWorkspaces(
@@ -58,7 +74,7 @@ export async function pageOfWorkspaces(
   text: string,
   { after, limit }: Page,
 ): Promise<WorkspaceItem[]> {
-  return sql<WorkspaceItem[]>`
+  return typed(sql, workspaceItemRow)`
     select w.id, w.handle, w.name, w.plan, w.created_at as "createdAt", w.suspended_at as "suspendedAt",
       w.suspended_for as "suspendedFor",
       (select count(*)::int from member m where m.workspace_id = w.id) as members
@@ -72,7 +88,7 @@ export async function workspacesOfHandles(
   sql: Sql | Tx,
   handles: readonly string[],
 ): Promise<Map<string, string>> {
-  const rows = await sql<{ handle: string; id: string }[]>`
+  const rows = await typed(sql, { handle: text, id: text })`
     select handle, id from workspace where handle = any(${[...handles]}::text[])
     union all
     select handle, workspace_id from workspace_move
@@ -90,16 +106,19 @@ export async function seekWorkspace(
   sql: Sql,
   who: WorkspaceName,
 ): Promise<{ isHere: boolean; isOnItsWay: boolean }> {
-  const [row] = await ("handle" in who
-    ? sql<Sought[]>`
+  const rows = await ("handle" in who
+    ? typed(sql, soughtRow)`
         select exists (select from workspace where handle = ${who.handle}) as "isHere",
           exists (select from workspace_move where handle = ${who.handle} and state <> 'leaving') as "isOnItsWay"`
-    : sql<Sought[]>`
+    : typed(sql, soughtRow)`
         select exists (select from workspace where id = ${who.id} and strpos(handle, ' ') = 0) as "isHere",
           exists (select from workspace_move where workspace_id = ${who.id} and state <> 'leaving') as "isOnItsWay"`);
-  return row as Sought;
+  return onlyRow(rows);
 }
-type Sought = { isHere: boolean; isOnItsWay: boolean };
+const soughtRow = {
+  isHere: boolean,
+  isOnItsWay: boolean,
+};
 
 /** Changes plan and limits (null takes a limit back to the plan's); hands back the new version, or null if unknown. */
 export async function changeWorkspace(
@@ -108,7 +127,7 @@ export async function changeWorkspace(
   change: { plan?: Plan; limits?: Record<string, number | null> },
   now: Date,
 ): Promise<Workspace | null> {
-  const rows = await sql<Workspace[]>`
+  const rows = await typed(sql, workspaceRow)`
     update workspace set
       plan = coalesce(${change.plan ?? null}, plan),
       limits = jsonb_strip_nulls(limits || ${sql.json(change.limits ?? {})}),
@@ -130,11 +149,11 @@ export async function insertOwner(
   now: Date,
 ): Promise<{ accountId: string; isNew: boolean }> {
   return sql.begin(async (tx) => {
-    const [account] = await tx<{ id: string }[]>`
+    const accounts = await typed(tx, { id: text })`
       insert into account (id, email, password_hash, created_at)
       values (${owner.id}, ${owner.email}, ${owner.passwordHash}, ${now})
       on conflict (email) do update set email = excluded.email returning id`;
-    const { id } = account as { id: string };
+    const { id } = onlyRow(accounts);
     await tx`insert into member (workspace_id, account_id, role)
       values (${owner.workspaceId}, ${id}, 'owner') on conflict do nothing`;
     return { accountId: id, isNew: id === owner.id };
@@ -142,7 +161,7 @@ export async function insertOwner(
 }
 
 async function selectWorkspaces(sql: Sql | Tx, id: string | null): Promise<Workspace[]> {
-  return sql<Workspace[]>`
+  return typed(sql, workspaceRow)`
     select ${columns(sql)} from workspace where ${id}::uuid is null or id = ${id} order by id`;
 }
 

@@ -173,7 +173,7 @@ async function play(stage: Stage): Promise<Verdict> {
 
   tell("the faults are over");
   sink.clearUp();
-  await Promise.race([load.finish(), pause(LAST_ANSWERS_MS_MAX)]);
+  await load.finish(LAST_ANSWERS_MS_MAX);
   await working;
   await raiser.lift();
   const open = await untilQuiet(cells, options.quietSeconds * 1_000, stopped.signal);

@@ -257,6 +257,7 @@ export class Member {
     writeFileSync(file, cellsFileOf(addresses));
     return {
       PATH: process.env.PATH ?? "",
+      NODE_ENV: "test",
       DATABASE_URL: addresses[0]?.databaseUrl ?? "",
       REDIS_URL: addresses[0]?.redisUrl ?? "",
       ...(addresses.length > 1 && { CELLS_FILE: file }),

@@ -88,6 +88,7 @@ type Known = { id: string; account: Account };
 export class Load {
   readonly #parts: LoadParts;
   readonly #end = new AbortController();
+  readonly #givenUp = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   readonly #contacts = new Map<string, { queue: Promise<unknown>; length: number }>();
   readonly #out = new Set<Member>();
@@ -104,7 +105,7 @@ export class Load {
   async run(): Promise<void> {
     const { perSecond } = this.#parts;
     const { signal } = this.#end;
-    setMaxListeners(0, signal);
+    setMaxListeners(0, signal, this.#givenUp.signal);
     this.#beganAt = Date.now();
     const watching = this.#watchReadiness();
     for (let n = 0; !signal.aborted; n++) {
@@ -115,10 +116,12 @@ export class Load {
     await watching;
   }
 
-  /** Nobody comes any more; who is there repeats until the outcome is known. */
-  async finish(): Promise<void> {
+  /** Nobody comes any more; who is there repeats until the outcome is known, or for so long. */
+  async finish(msMax: number): Promise<void> {
     this.#end.abort();
+    const patience = setTimeout(() => this.#givenUp.abort(), msMax);
     while (this.#running.size > 0) await Promise.all(this.#running);
+    clearTimeout(patience);
   }
 
   #track(work: Promise<unknown>): void {
@@ -247,7 +250,9 @@ export class Load {
     for (let tries = 1; ; tries++) {
       const answer = await this.#try(operation, account, request, random);
       if (!isToBeRepeated(operation, answer, tries)) return answer;
-      await pause(Math.min(REPEAT_MS * 2 ** (tries - 1), REPEAT_MS_MAX) * (0.5 + random()));
+      const ms = Math.min(REPEAT_MS * 2 ** (tries - 1), REPEAT_MS_MAX);
+      await pause(ms * (0.5 + random()), this.#givenUp.signal);
+      if (this.#givenUp.signal.aborted) return answer;
     }
   }
 
