@@ -26,7 +26,9 @@ export const Feedback = Type.Object(
       }),
     ),
     type: Type.Enum(["bounce", "complaint"]),
-    at: Type.Optional(Type.String({ description: "when it happened, RFC 3339; default: now" })),
+    at: Type.Optional(
+      Type.String({ description: "when it happened, RFC 3339; default: now, also for a time in the future" }),
+    ),
     category: Type.Optional(
       Type.Enum(["hard", "soft", "block"], {
         description: "of a bounce; without it, read from `detail`, and hard without that",
@@ -72,11 +74,7 @@ function readItem(item: Json, n: number, workspaceId: string, now: number): NewR
   const at = (field: string) => `\`[${n}].${field}\``;
   const given = checkItem(item, n);
   const emailId = emailIdOf(given);
-  if (emailId === null)
-    throw refuse(
-      "validation_error",
-      `${at("email_id")} or ${at("message_id")} must name an e-mail of this workspace.`,
-    );
+  if (emailId === null) throw namesNoEmail(given, at);
   const recipient = given.recipient === undefined ? null : parseMailbox(given.recipient);
   if (given.recipient !== undefined && recipient === null)
     throw refuse("validation_error", `The ${at("recipient")} field must be an address: \`a@x.com\`.`);
@@ -88,7 +86,8 @@ function readItem(item: Json, n: number, workspaceId: string, now: number): NewR
     recipient: recipient?.address ?? null,
     category: given.category ?? null,
     detail: given.detail?.replace(/\p{Cc}+/gu, " ").trim() ?? null,
-    at: happenedAt,
+    // the clock of another system may be ahead of ours, and what came later could not be shown as later
+    at: happenedAt === null ? null : Math.min(happenedAt, now),
   };
   return {
     id: newId(now),
@@ -111,6 +110,17 @@ function checkItem(item: Json, n: number) {
     if (!(error instanceof Refusal)) throw error;
     throw new Refusal({ ...error.problem, message: error.problem.message.replace("`", `\`[${n}].`) });
   }
+}
+
+function namesNoEmail(given: { email_id?: string; message_id?: string }, at: (field: string) => string) {
+  if (given.email_id !== undefined)
+    return refuse("validation_error", `The ${at("email_id")} field must be a UUID.`);
+  if (given.message_id !== undefined)
+    return refuse(
+      "validation_error",
+      `The ${at("message_id")} field must be a Message-ID as \`GET /emails/{id}\` shows it.`,
+    );
+  return refuse("missing_required_field", `Missing ${at("email_id")} or ${at("message_id")} field.`);
 }
 
 /** A Message-ID of ours is made of the id and the sender's domain. */

@@ -106,6 +106,17 @@ test("another system reports through the API, as often as it likes", async () =>
   });
 });
 
+test("a report from a clock that is ahead counts as of now, and leaves the times of later ones right", async () => {
+  const { id } = await delivered("ahead@example.net");
+  const at = new Date(Date.now() + 86_400_000).toISOString();
+  await loop.ws.client.post("/feedback", [{ email_id: id, type: "bounce", at }]);
+  await loop.once(id, ({ status }) => status === "bounced");
+  await loop.ws.client.post("/feedback", [{ email_id: id, type: "complaint" }]);
+  const { bounced_at, complained_at } = await loop.once(id, ({ status }) => status === "complained");
+  for (const time of [bounced_at, complained_at])
+    expect(Date.parse(time ?? "")).toBeLessThanOrEqual(Date.now());
+});
+
 test("a report about mail that is still on its way waits for the outcome", async () => {
   const { body } = await loop.ws.client.post<{ id: string }>(
     "/emails",
@@ -122,7 +133,10 @@ test("what names no mail, no time or no type is refused with its place", async (
     (await loop.ws.client.post<{ message: string }>("/feedback", body)).body.message;
   expect(await refusal([])).toContain("1 to 100");
   expect(await refusal([{ type: "bounce" }])).toContain("`[0].email_id`");
-  expect(await refusal([{ email_id: "no", type: "bounce" }])).toContain("`[0].email_id`");
+  expect(await refusal([{ email_id: "no", type: "bounce" }])).toBe(
+    "The `[0].email_id` field must be a UUID.",
+  );
+  expect(await refusal([{ message_id: "<no@x.com>", type: "bounce" }])).toContain("`[0].message_id`");
   const email_id = "01234567-89ab-7def-8123-456789abcdef";
   expect(
     await refusal([
