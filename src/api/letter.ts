@@ -393,6 +393,12 @@ function checkShown(shown: Shown): void {
   }
 }
 
+/** Headers that are written from a field of the request, which whoever gives them was looking for. */
+const FIELD_OF: ReadonlyMap<string, string> = new Map([
+  ...["from", "to", "cc", "bcc", "subject"].map((name) => [name, name] as const),
+  ["reply-to", "reply_to"],
+]);
+
 function checkHeaders(headers: Record<string, string>, at: string): Record<string, string> {
   if (Buffer.byteLength(JSON.stringify(headers)) > HEADERS_BYTES_MAX)
     throw refuse(
@@ -409,7 +415,9 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
     if (headerReserved(name))
       throw refuse(
         "validation_error",
-        `The \`${field}\` field cannot be given: the engine sets this header.`,
+        FIELD_OF.has(name.toLowerCase())
+          ? `The \`${field}\` field cannot be given: use the \`${at}${FIELD_OF.get(name.toLowerCase())}\` field.`
+          : `The \`${field}\` field cannot be given: the engine sets this header.`,
       );
     if (!headerGivable(name))
       throw refuse(
@@ -430,7 +438,7 @@ type GivenAttachment = NonNullable<SendEmail["attachments"]>[number];
 
 function readAttachment(given: GivenAttachment, field: string): { ref: AttachmentRef; content: Buffer } {
   const { filename, content_type = null, content_id = null } = given;
-  if (filename === undefined) throw refuse("invalid_attachment", `Missing \`${field}.filename\` field.`);
+  if (filename === undefined) throw missingField(`${field}.filename`);
   for (const [name, value] of Object.entries({ filename, content_type, content_id })) {
     if (value !== null && !headerValueOk(value))
       throw refuse(

@@ -183,6 +183,9 @@ describe("then the body", () => {
     expect(await name(mail({ attachments: [{ filename: "a", content: "%%%" }] }))).toMatchObject({
       name: "invalid_attachment",
     });
+    expect(await name(mail({ attachments: [{ content: "aGk=" }] }))).toMatchObject({
+      name: "missing_required_field",
+    });
     expect(await name(mail({ topic_id: "x" }))).toMatchObject({ name: "validation_error" });
     expect(await name(mail({ scheduled_at: "2026-01-01T00:00:00" }))).toMatchObject({
       name: "validation_error",

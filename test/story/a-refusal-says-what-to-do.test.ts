@@ -56,6 +56,18 @@ test("an attachment with only a path hears that URLs are never fetched", async (
   });
 });
 
+test("a header that has a field of its own names the field", async () => {
+  expect(await refusedSend(mail({ headers: { "Reply-To": "help@example.com" } }))).toMatchObject({
+    message: "The `headers.Reply-To` field cannot be given: use the `reply_to` field.",
+  });
+  expect(await refusedBatch(mail(), mail({ headers: { subject: "Hello" } }))).toMatchObject({
+    message: "The `[1].headers.subject` field cannot be given: use the `[1].subject` field.",
+  });
+  expect(await refusedSend(mail({ headers: { Date: "now" } }))).toMatchObject({
+    message: "The `headers.Date` field cannot be given: the engine sets this header.",
+  });
+});
+
 test("a key that is not accepted says how to send one, or what is wrong with it", async () => {
   const refusal = async (authorization: string) => {
     const response = await fetch(`${api.url}/api/v1/emails`, { headers: { authorization } });
