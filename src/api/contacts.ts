@@ -2,6 +2,7 @@
  * /audiences/{id}/contacts: add or update, list, read, change, tag, archive and erase. /contacts is the same without an
  * audience: a contact is added to the default one, or to those that are named, and found in any that the key may see.
  */
+import { isIP } from "node:net";
 import Type, { type Static } from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import { allows } from "../admission/permissions.ts";
@@ -601,6 +602,9 @@ function consentOf(given: Static<typeof ConsentRecord>): GivenConsent {
       "validation_error",
       "The `consent.captured_at` field must be an RFC 3339 time with an offset.",
     );
+  // null is allowed as for every field that may be left out
+  if (typeof ip_address === "string" && isIP(ip_address) === 0)
+    throw refuse("validation_error", "The `consent.ip_address` field must be an IPv4 or IPv6 address.");
   return {
     source,
     capturedAt: new Date(at),

@@ -193,7 +193,10 @@ async function commit(
         if (verdict.claim.digest !== digest) throw keyConflict();
         return { status: 202, body: verdict.claim.answer };
       case "no contact":
-        throw refuse("not_found", "There is no contact with this address in the audience. Add it first.");
+        throw refuse(
+          "not_found",
+          "There is no such audience, or no contact with this address in it. Add the contact first.",
+        );
       case "failed":
         throw rolledBack(verdict);
       case "unknown":

@@ -176,7 +176,8 @@ export function writeLetter(draft: Draft, fromTemplate: RenderedEmail | null): W
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
   const { from, domain: fromDomain } = readFrom(body.from ?? fromTemplate?.from ?? undefined, at);
-  const subject = checkSubject(body.subject ?? fromTemplate?.subject ?? undefined, at);
+  const rendered = body.subject === undefined ? (fromTemplate?.subject ?? null) : null;
+  const subject = rendered === null ? checkSubject(body.subject, at) : checkRendered(rendered, at);
   const replyTo = draft.replyTo ?? fromTemplate?.replyTo ?? [];
   const html = fromTemplate ? fromTemplate.html : (body.html ?? null);
   const plain = fromTemplate ? fromTemplate.text : (body.text ?? null);
@@ -234,7 +235,7 @@ function readFrom(from: string | undefined, at: string): { from: string; domain:
       "invalid_from_address",
       `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
-  if (hasDirectionMark(from)) throw reordering(`${at}from`);
+  if (hasDirectionMark(from)) throw reordering(`The \`${at}from\` field`);
   return { from, domain: mailbox.domain };
 }
 
@@ -298,7 +299,7 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
       "validation_error",
       `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
-  if (hasDirectionMark(text)) throw reordering(field);
+  if (hasDirectionMark(text)) throw reordering(`The \`${field}\` field`);
   const person = identity(mailbox.address);
   if (seen.has(person)) return false;
   seen.add(person);
@@ -307,25 +308,28 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
 
 export function checkSubject(subject: string | undefined, at: string): string {
   if (subject === undefined) throw missingField(`${at}subject`);
+  return expectSubject(subject, `The \`${at}subject\` field`);
+}
+
+/** The request has no such field: what is wrong came with a variable. */
+function checkRendered(subject: string, at: string): string {
+  return expectSubject(subject, `The \`${at}subject\` that the template makes of its variables`);
+}
+
+function expectSubject(subject: string, whose: string): string {
   if (!headerValueOk(subject))
-    throw refuse(
-      "validation_error",
-      `The \`${at}subject\` field must not contain line breaks or control characters.`,
-    );
-  if (reordersText(subject)) throw reordering(`${at}subject`);
+    throw refuse("validation_error", `${whose} must not contain line breaks or control characters.`);
+  if (reordersText(subject)) throw reordering(whose);
   if (subject.length > SUBJECT_CHARS_MAX)
-    throw refuse(
-      "validation_error",
-      `The \`${at}subject\` field must have at most ${SUBJECT_CHARS_MAX} characters.`,
-    );
+    throw refuse("validation_error", `${whose} must have at most ${SUBJECT_CHARS_MAX} characters.`);
   return subject;
 }
 
 /** In another order `gpj.exe` looks like `exe.jpg`, and one address like another. */
-function reordering(field: string): Refusal {
+function reordering(what: string): Refusal {
   return refuse(
     "validation_error",
-    `The \`${field}\` field must not contain characters that change the direction of text, such as U+202E.`,
+    `${what} must not contain characters that change the direction of text, such as U+202E.`,
   );
 }
 
@@ -424,7 +428,7 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
         "validation_error",
         `The \`${field}\` field cannot be given. Allowed headers are ${HEADERS_GIVEN}.`,
       );
-    if (reordersText(headers[name] as string)) throw reordering(field);
+    if (reordersText(headers[name] as string)) throw reordering(`The \`${field}\` field`);
     if (!headerValueOk(headers[name] as string))
       throw refuse(
         "validation_error",
@@ -446,7 +450,7 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
         `The \`${field}.${name}\` field must not contain line breaks or control characters.`,
       );
   }
-  if (hasDirectionMark(filename)) throw reordering(`${field}.filename`);
+  if (hasDirectionMark(filename)) throw reordering(`The \`${field}.filename\` field`);
   const decoded = decodedOf(given);
   switch (decoded.kind) {
     case "content": {

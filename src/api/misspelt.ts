@@ -19,14 +19,17 @@ type FieldSchema = { properties?: Record<string, TSchema>; items?: TSchema };
 /** Finds the known name that each unknown one was probably meant to be. */
 export class Spelling {
   readonly #known: readonly string[];
+  readonly #refused: readonly string[];
   readonly #nearest = new Map<string, string | null>();
 
-  constructor(known: readonly string[]) {
+  /** `refused` are known, and nobody is advised to use them. */
+  constructor(known: readonly string[], refused: readonly string[] = []) {
     this.#known = known;
+    this.#refused = refused;
   }
 
   isKnown(name: string): boolean {
-    return this.#known.includes(name);
+    return this.#known.includes(name) || this.#refused.includes(name);
   }
 
   /** null: it is like none of them. */
@@ -44,12 +47,12 @@ export class Spelling {
 /** Of the e-mails of one request. */
 export class Misspelt {
   readonly warnings: Warning[] = [];
-  readonly #alsoRead: readonly string[];
+  readonly #refused: readonly string[];
   readonly #spellings = new Map<FieldSchema, Spelling>();
 
-  /** Those fields are read besides the ones that the schema names. */
-  constructor(alsoRead: readonly string[]) {
-    this.#alsoRead = alsoRead;
+  /** Those fields are read besides the ones that the schema names, only to refuse them. */
+  constructor(refused: readonly string[]) {
+    this.#refused = refused;
   }
 
   /** `at` stands before the path of every field: `[3].`, or nothing. */
@@ -78,7 +81,7 @@ export class Misspelt {
   #spellingOf(schema: FieldSchema): Spelling {
     const known = this.#spellings.get(schema);
     if (known) return known;
-    const spelling = new Spelling([...Object.keys(schema.properties ?? {}), ...this.#alsoRead]);
+    const spelling = new Spelling(Object.keys(schema.properties ?? {}), this.#refused);
     this.#spellings.set(schema, spelling);
     return spelling;
   }

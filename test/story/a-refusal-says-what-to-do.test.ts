@@ -68,6 +68,12 @@ test("a header that has a field of its own names the field", async () => {
   });
 });
 
+test("a field like one that is refused is not recommended", async () => {
+  const answer = await ws.client.post("/emails", mail({ topicId: "x" }));
+  expect(answer).toMatchObject({ status: 200 });
+  expect(answer.body).not.toHaveProperty("warnings");
+});
+
 test("a key that is not accepted says how to send one, or what is wrong with it", async () => {
   const refusal = async (authorization: string) => {
     const response = await fetch(`${api.url}/api/v1/emails`, { headers: { authorization } });

@@ -105,7 +105,8 @@ describe("a send uses a template", () => {
       "/emails",
       withTemplate("headed", { name: "a\r\nBcc: x@example.com" }),
     );
-    expect(refused).toMatchObject({ status: 422, body: { message: expect.stringContaining("`subject`") } });
+    const message = "The `subject` that the template makes of its variables must not contain line breaks";
+    expect(refused).toMatchObject({ status: 422, body: { message: expect.stringContaining(message) } });
   });
 
   test("and is charged nothing when it cannot be rendered", async () => {

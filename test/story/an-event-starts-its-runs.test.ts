@@ -85,7 +85,7 @@ test("what is refused, and with what", async () => {
   expect(await post({ ...event, email: "nobody@example.net" })).toEqual([
     404,
     "not_found",
-    "There is no contact with this address in the audience. Add it first.",
+    "There is no such audience, or no contact with this address in it. Add the contact first.",
   ]);
   await shop.client.call("DELETE", `/audiences/${shop.audienceId}/contacts/bo@example.net`);
   expect((await post(event))[0]).toBe(404);

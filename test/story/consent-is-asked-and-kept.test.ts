@@ -132,6 +132,14 @@ test("a consent record stands in for the confirmation, with the full permission"
   expect(await mailsTo("paper@x.example", 0)).toEqual([]);
 });
 
+test("a consent record with an address that is none is refused", async () => {
+  const consent = { source: "form", captured_at: "2026-01-05T10:00:00Z", ip_address: "192.0.2.700" };
+  expect(await add("odd@x.example", { double_opt_in: false, consent })).toMatchObject({
+    status: 422,
+    body: { message: "The `consent.ip_address` field must be an IPv4 or IPv6 address." },
+  });
+});
+
 test("double_opt_in:true asks in any audience", async () => {
   audience = await newAudience(false);
   await add("plain@x.example");
