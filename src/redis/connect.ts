@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { Cluster, type ClusterOptions, Redis } from "ioredis";
 import { readRedisUrl } from "../rules/redisurl.ts";
 import type { RedisClient } from "./scripts.ts";
+import { SteadySentinelConnector } from "./sentinelconnector.ts";
 
 /** A `command` of the command line ends soon when Redis is away; workers wait for it. */
 export type Purpose = "admission" | "queue" | "worker" | "command";
@@ -48,6 +49,7 @@ export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): 
         ...(sentinelLogin.password && { sentinelPassword: sentinelLogin.password }),
         sentinelCommandTimeout: timeoutMs,
         failoverDetector: true,
+        Connector: SteadySentinelConnector,
         ...(isTls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
       });
     }
