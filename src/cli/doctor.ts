@@ -19,7 +19,7 @@ import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { replicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
-import { majorVersion } from "../record/db/version.ts";
+import { majorVersion, versionTrouble } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
@@ -32,7 +32,6 @@ import { CommandError, type OutputOptions, say, table } from "./print.ts";
 
 const ASK_MS_MAX = 5_000;
 const SKEW_MS_WARN = 1_000;
-const POSTGRES_MIN = 15;
 /** As `engines` of package.json says. */
 const NODE_MAJORS: readonly number[] = [20, 22];
 
@@ -128,8 +127,8 @@ async function postgres(config: Config): Promise<Examined> {
     const findings: CheckResult[] = [
       {
         what: "Postgres",
-        state: version >= POSTGRES_MIN ? "ok" : "fail",
-        detail: `version ${version}; ${POSTGRES_MIN} or newer is needed`,
+        state: versionTrouble(version) === null ? "ok" : "fail",
+        detail: versionTrouble(version) ?? `version ${version}`,
       },
       {
         what: "migrations",

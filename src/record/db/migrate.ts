@@ -9,6 +9,7 @@ import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
 import { type RowOf, text, typed } from "./rowshape.ts";
+import { expectSupported } from "./version.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
@@ -37,6 +38,7 @@ export async function migrate(
   only: readonly AppliedMigration[] | null = null,
 ): Promise<void> {
   try {
+    await expectSupported(sql);
     const applied = await sql.begin(readApplied);
     for (const file of only === null ? migrations() : filesOf(only))
       if (isMissing(file, applied)) await apply(sql, file, listener);
