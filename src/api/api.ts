@@ -3,7 +3,7 @@ import { Keyring } from "../admission/keyring.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations } from "../audience/confirm.ts";
 import { confirmLetter } from "../audience/confirmletter.ts";
-import { eraseMail } from "../audience/erasure.ts";
+import { ErasurePasses, eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { atMost } from "../clock.ts";
 import type { DomainDns } from "../domain/records.ts";
@@ -181,6 +181,8 @@ export function routesOf(
   const { redis, reads, lists, clock, serverSecret, dns, timeoutMs } = parts;
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const { applyDocument, webhookNetworksAllowed: networksAllowed } = parts;
+  // the keeper goes on with what is left
+  const erasures = new ErasurePasses((workspaceId) => eraseMail(reads, workspaceId, clock).catch(onFault));
   return [
     ...domainRoutes({
       ...{ reads, clock, serverSecret, dns, onFault },
@@ -210,8 +212,7 @@ export function routesOf(
       reads,
       clock,
       onAsk: (workspaceId, contactId) => void confirmations.send(workspaceId, contactId).catch(onFault),
-      // the keeper goes on with what is left
-      eraseMail: (workspaceId) => atMost(timeoutMs, eraseMail(reads, workspaceId, clock).catch(onFault)),
+      eraseMail: (workspaceId) => atMost(timeoutMs, erasures.run(workspaceId)),
     }),
   ];
 }

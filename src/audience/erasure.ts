@@ -32,6 +32,41 @@ export async function eraseMail(
 }
 
 /**
+ * Passes of `eraseMail` over the mail of each workspace, one after the other. All of them lock the same ledger, and many
+ * at once would only wait for each other. Who asks during a pass is served by the next, with everybody else who does.
+ */
+export class ErasurePasses {
+  readonly #pass: (workspaceId: string) => Promise<unknown>;
+  readonly #running = new Map<string, Promise<unknown>>();
+  readonly #next = new Map<string, Promise<unknown>>();
+
+  constructor(pass: (workspaceId: string) => Promise<unknown>) {
+    this.#pass = pass;
+  }
+
+  /** Resolves after a whole pass that began later than this. */
+  run(workspaceId: string): Promise<unknown> {
+    const known = this.#next.get(workspaceId);
+    if (known) return known;
+    const running = this.#running.get(workspaceId);
+    if (!running) return this.#begin(workspaceId);
+    const begin = (): Promise<unknown> => {
+      this.#next.delete(workspaceId);
+      return this.#begin(workspaceId);
+    };
+    const next = running.then(begin, begin);
+    this.#next.set(workspaceId, next);
+    return next;
+  }
+
+  #begin(workspaceId: string): Promise<unknown> {
+    const pass = this.#pass(workspaceId).finally(() => this.#running.delete(workspaceId));
+    this.#running.set(workspaceId, pass);
+    return pass;
+  }
+}
+
+/**
  * Erases the contacts of deleted audiences for a while, so that many are looked for in the mail at once; says whether
  * any may be left.
  */

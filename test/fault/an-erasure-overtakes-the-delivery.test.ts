@@ -86,7 +86,8 @@ test("a mail of which nobody is left ends canceled, or delivered when it was, an
   await Promise.all([erase(finn), erase(gina)]);
   expect((await email(both)).status).toBe("canceled");
 
-  await stage.sink.ledger.received(2, ({ to }) => to.includes(gina));
+  // the second may be canceled before it has begun
+  await stage.sink.ledger.received(1, ({ to }) => to.includes(gina));
   await bagsGone();
   expect(["canceled", "delivered"]).toContain((await email(alone)).status);
   expect((await email(both)).html).toBeNull();
