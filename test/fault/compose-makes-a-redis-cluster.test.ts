@@ -59,8 +59,11 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     const { id, client } = await engine.workspace();
     expect((await client.post("/emails", mail())).status).toBe(200);
     expect(await settled(engine.sql, id, SETTLED_MS_MAX)).toEqual({ delivered: 1 });
-    const { out } = await commandLine({ databaseUrl: database.url, redisUrl }).postrider("doctor");
-    expect(out).toContain("3 masters, 3 replicas");
+    const { postrider } = commandLine({ databaseUrl: database.url, redisUrl });
+    // a node hears of the others' replicas a little later
+    await until("three masters and three replicas", async () =>
+      (await postrider("doctor")).out.includes("3 masters, 3 replicas"),
+    );
     const [first] = ports as [number];
     expect(ask(first, "config", "get", "dir").stdout).toContain("NOPERM");
     expect(ask(first, "cluster", "slots").stdout).toContain("localhost");
