@@ -44,7 +44,7 @@ async function end(): Promise<void> {
   for (const server of await Promise.allSettled(starting))
     if (server.status === "fulfilled") await server.value.stop();
   endForgotten();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
   process.exit();
 }
 

@@ -384,7 +384,7 @@ export async function startMta(kind: MtaKind, to: Omit<Ports, "own">, bounceDoma
     }
     signal(child, "SIGKILL"); // children that outlive their master
     for (const one of bridges) one.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
   };
   try {
     await greeted(own, child, ownNetwork !== undefined);

@@ -71,7 +71,7 @@ export async function startPgBouncer(databaseUrl: string, lines: readonly string
       const timer = setTimeout(() => child.kill("SIGKILL"), 5_000);
       await ended;
       clearTimeout(timer);
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }

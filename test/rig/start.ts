@@ -16,7 +16,7 @@ const homes: string[] = [];
 const ends: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
   await Promise.all(ends.map((end) => end()));
-  for (const home of homes) rmSync(home, { recursive: true, force: true });
+  for (const home of homes) rmSync(home, { recursive: true, force: true, maxRetries: 10 });
 });
 
 export type Started = {

@@ -62,7 +62,7 @@ export async function startUnbound(zones: readonly SignedZone[], address = "127.
       const ended = once(child, "exit");
       child.kill("SIGKILL");
       await ended;
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }
