@@ -602,7 +602,6 @@ function consentOf(given: Static<typeof ConsentRecord>): GivenConsent {
       "validation_error",
       "The `consent.captured_at` field must be an RFC 3339 time with an offset.",
     );
-  // null is allowed as for every field that may be left out
   if (typeof ip_address === "string" && isIP(ip_address) === 0)
     throw refuse("validation_error", "The `consent.ip_address` field must be an IPv4 or IPv6 address.");
   return {

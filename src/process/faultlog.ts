@@ -14,7 +14,7 @@ type FaultKind = { count: number; last: () => void };
 
 export type FaultLog = (error: unknown, about?: { request_id?: string | undefined }) => void;
 
-export function faultLog(log: Logger, againMs = AGAIN_MS): FaultLog {
+export function faultLog(log: Logger): FaultLog {
   const kinds = new Map<string, FaultKind>();
   const tellAgain = (name: string, kind: FaultKind): void => {
     if (kind.count === 0) {
@@ -26,7 +26,7 @@ export function faultLog(log: Logger, againMs = AGAIN_MS): FaultLog {
     wait(name, kind);
   };
   const wait = (name: string, kind: FaultKind): void => {
-    setTimeout(() => tellAgain(name, kind), againMs).unref();
+    setTimeout(() => tellAgain(name, kind), AGAIN_MS).unref();
   };
   return (error, about = {}) => {
     const own = kindOf(error);

@@ -206,7 +206,7 @@ async function openCell(
     }),
   );
   if (secret !== "") await stores.persevere(() => expectSecret(setup, secret));
-  const onFault: RoleParts["onFault"] = faultLog(log);
+  const onFault = faultLog(log);
   const hints = stores.sql("hints");
   const looks = new Looks({
     sql: hints,

@@ -3,7 +3,6 @@ import { startApi } from "../../api/api.ts";
 import { CellServer } from "../../api/cells.ts";
 import { type Server, startServer } from "../../api/server.ts";
 import { atMost } from "../../clock.ts";
-import { faultLog } from "../faultlog.ts";
 import { requestLog } from "../lifelog.ts";
 import type { Readiness } from "../stores.ts";
 import type { AllCells } from "./allcells.ts";
@@ -52,7 +51,6 @@ async function startOne(
 ) {
   const { config, stores, budget, log } = parts;
   const intake = await openIntake(parts);
-  const tellFault = faultLog(log);
   const api = await startApi({
     ...intake.parts,
     lists: stores.lists(intake.parts.reads),
@@ -64,7 +62,7 @@ async function startOne(
     isReady,
     log: {
       answered: requestLog(log, config.logRequestsEvery),
-      fault: (exchange, error) => tellFault(error, { request_id: exchange?.requestId }),
+      fault: (exchange, error) => parts.onFault(error, { request_id: exchange?.requestId }),
     },
   });
   return {

@@ -13,6 +13,7 @@ import type { DomainDns } from "../../domain/records.ts";
 import type { Looks } from "../../record/db/looks.ts";
 import type { OverloadState } from "../../record/mail/overload.ts";
 import type { QueueShards } from "../../record/mail/queueshards.ts";
+import type { FaultLog } from "../faultlog.ts";
 import { StartError, type Stores } from "../stores.ts";
 
 export const API_STOP_MS = 3_000;
@@ -39,7 +40,7 @@ export type RoleParts = {
   /** For bodies of requests and mails in memory, of all roles of the process together. */
   budget: BodyBudget;
   log: Logger;
-  onFault(error: unknown): void;
+  onFault: FaultLog;
 };
 
 export function workerName(): string {
