@@ -6,7 +6,7 @@
  * of another type in Postgres, and a null where none may be, reject the statement. In production nothing is checked, and
  * `typed` hands back what it was given.
  *
- * Refuses to look into JSON, and to compare words with `wordOf`: what these hold is promised by who writes them.
+ * Does not look into JSON: what that holds is promised by who writes it.
  */
 import { CHECKS_ROWS } from "../../config.ts";
 import { type Statement, type StatementValue, type Tx, Unsent } from "./statement.ts";
@@ -99,11 +99,6 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): Col
   return { ...text, name: words.join(" | "), isOf: (value): value is Word => known.has(value) };
 }
 
-/** Words whose list is elsewhere: in a constraint of the column. */
-export function wordOf<Word extends string>(): ColumnKind<Word> {
-  return { ...text, isOf: (value): value is Word => isText(value) };
-}
-
 /** json, jsonb: of what we wrote ourselves. */
 export function json<T>(): ColumnKind<T> {
   return {
@@ -126,12 +121,6 @@ export function orNull<T>(kind: ColumnKind<T>): ColumnKind<T | null> {
     isOf: (value): value is T | null => value === null || kind.isOf(value),
   };
 }
-
-/** What is always null here: a column that only other statements read. */
-export const nothing: ColumnKind<null> = {
-  ...{ name: "null", oids: [], arrayOids: [] },
-  isOf: (value): value is null => value === null,
-};
 
 /** Writes statements whose rows are of one type. */
 type Typed<Row extends object> = (
