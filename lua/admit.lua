@@ -12,7 +12,7 @@ ARGV now:number requests:number
 REPLY {'miss'} | {'revoked'}
     | {'known', key id, permissions, audiences, workspace id, plan, version, requests admitted,
        limit, remaining after them, seconds to reset, seconds until the others may retry, '1' when suspended,
-       stream of the key, streams of the workspace}
+       stream of the key, streams of the workspace, the window of the limit: 'second' or 'minute'}
 ]]
 -- @include clock
 now = clock(now)
@@ -29,24 +29,24 @@ if not key[6] or not ws[9] then return { 'miss' } end
 local minute_key = key_rates
 if ws[5] == 'workspace' then minute_key = workspace_rates end
 
-local function window(rates, name, width, limit)
-  local stored = redis.call('HMGET', rates, name, name .. 'n')
+local function window(rates, name, field, width, limit)
+  local stored = redis.call('HMGET', rates, field, field .. 'n')
   local start, used = math.floor(now / width), 0
   local newest = tonumber(stored[1]) or 0
   if newest >= start then
     start = newest
     used = tonumber(stored[2])
   end
-  return { rates = rates, name = name, start = start, used = used, limit = limit, width = width, ends = (start + 1) * width }
+  return { rates = rates, name = name, field = field, start = start, used = used, limit = limit, width = width, ends = (start + 1) * width }
 end
 
-local second = window(key_rates, 's', 1000, tonumber(ws[6]))
-local minute = window(minute_key, 'm', 60000, tonumber(ws[7]))
+local second = window(key_rates, 'second', 's', 1000, tonumber(ws[6]))
+local minute = window(minute_key, 'minute', 'm', 60000, tonumber(ws[7]))
 
 local function left(w) return math.max(0, w.limit - w.used) end
 local function count(w, admitted)
   w.used = w.used + admitted
-  redis.call('HSET', w.rates, w.name, w.start, w.name .. 'n', w.used)
+  redis.call('HSET', w.rates, w.field, w.start, w.field .. 'n', w.used)
   redis.call('PEXPIRE', w.rates, 2 * w.width)
 end
 
@@ -71,4 +71,4 @@ if admitted < requests then
 end
 
 return { 'known', key[3], key[4], key[5], ws[2], ws[3], ws[4], admitted,
-  nearest.limit, left(nearest), seconds(nearest.ends), retry, ws[8] or '', key[6], ws[9] }
+  nearest.limit, left(nearest), seconds(nearest.ends), retry, ws[8] or '', key[6], ws[9], nearest.name }

@@ -47,7 +47,9 @@ type WaitingRequest = {
 };
 
 /** Of the window with the fewest requests remaining, for the rate headers. */
-export type Rate = { limit: number; remaining: number; resetSeconds: number };
+export type Rate = { limit: number; per: Window; remaining: number; resetSeconds: number };
+
+type Window = "second" | "minute";
 
 export type Admission =
   | { kind: "admitted"; caller: Caller; rate: Rate }
@@ -189,6 +191,7 @@ export class Admitter {
       suspended,
       stream,
       streams,
+      per,
     ] = reply;
     const caller: Caller = {
       bearer: { handle, hash },
@@ -205,8 +208,8 @@ export class Admitter {
     return (place) => {
       const after = admitted - place - 1;
       return after >= 0
-        ? { kind: "admitted", caller, rate: { limit, remaining: remaining + after, resetSeconds } }
-        : { kind: "limited", caller, rate: { limit, remaining, resetSeconds }, retryAfterSeconds };
+        ? { kind: "admitted", caller, rate: { limit, per, remaining: remaining + after, resetSeconds } }
+        : { kind: "limited", caller, rate: { limit, per, remaining, resetSeconds }, retryAfterSeconds };
     };
   }
 
@@ -285,4 +288,5 @@ type AdmitReply =
       string,
       string,
       string,
+      Window,
     ];

@@ -154,7 +154,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   exchange.belongsTo(admission.caller.workspaceId);
   exchange.rateHeaders = rateHeaders(admission.rate);
   if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);
-  if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, admission.rate.limit);
+  if (admission.kind === "limited") throw rateLimited(admission.rate, admission.retryAfterSeconds);
   return admission.caller;
 }
 
@@ -281,11 +281,15 @@ function rateHeaders({ limit, remaining, resetSeconds }: Rate): [string, string]
   ];
 }
 
-export function rateLimited(retryAfterSeconds: number, limit: number): Refusal {
+export function rateLimited({ limit, per }: Rate, retryAfterSeconds: number): Refusal {
   const seconds = `${retryAfterSeconds} second${retryAfterSeconds === 1 ? "" : "s"}`;
   const details: Problem["details"] = { retry_after: retryAfterSeconds };
-  return refuse("rate_limit_exceeded", `Too many requests: the limit is ${limit}. Try again in ${seconds}.`, {
-    details,
-    headers: { "Retry-After": String(retryAfterSeconds) },
-  });
+  return refuse(
+    "rate_limit_exceeded",
+    `Too many requests: at most ${limit} a ${per} are allowed. Try again in ${seconds}.`,
+    {
+      details,
+      headers: { "Retry-After": String(retryAfterSeconds) },
+    },
+  );
 }

@@ -101,7 +101,7 @@ function callerOf(admission: Admission): Caller {
   const { caller, rate } = admission;
   if (caller.isSuspended) throw new Refusal(SUSPENDED);
   if (!allows(caller.permissions, "emails:send")) throw lacks("emails:send");
-  if (admission.kind === "limited") throw rateLimited(admission.retryAfterSeconds, rate.limit);
+  if (admission.kind === "limited") throw rateLimited(rate, admission.retryAfterSeconds);
   return caller;
 }
 

@@ -52,6 +52,7 @@ type Answer =
       kind: "ok" | "limited";
       version: number;
       limit: number;
+      per: string;
       left: number;
       reset: number;
       retry: number;
@@ -110,8 +111,18 @@ class Model {
     const second = this.#window(key, "s", 1_000, now);
     const minute = this.#window(terms.scope === "workspace" ? "workspace" : key, "m", 60_000, now);
     const windows = [
-      { window: minute.window, limit: terms.perMinute, ends: (minute.window.start + 1) * 60_000 },
-      { window: second.window, limit: terms.perSecond, ends: (second.window.start + 1) * 1_000 },
+      {
+        window: minute.window,
+        per: "minute",
+        limit: terms.perMinute,
+        ends: (minute.window.start + 1) * 60_000,
+      },
+      {
+        window: second.window,
+        per: "second",
+        limit: terms.perSecond,
+        ends: (second.window.start + 1) * 1_000,
+      },
     ];
     const full = windows.filter(({ window, limit }) => window.used >= limit);
     if (full.length === 0) {
@@ -126,6 +137,7 @@ class Model {
       kind: full.length === 0 ? "ok" : "limited",
       version: terms.version,
       limit: nearest.limit,
+      per: nearest.per,
       left: left(nearest),
       reset: seconds(nearest.ends),
       retry: full.length === 0 ? 0 : seconds(Math.max(...full.map(({ ends }) => ends))),
@@ -331,10 +343,11 @@ function read([kind, ...rest]: AdmitReply, requests: number): Answer[] {
   type Numbers = [number, number, number, number, number, number];
   const [version, admitted, limit, left, reset, retry] = rest.slice(5, 11).map(Number) as Numbers;
   const isSuspended = rest[11] === "1";
+  const per = String(rest[14]);
   return Array.from({ length: requests }, (_, place) =>
     place < admitted
-      ? { kind: "ok", version, limit, left: left + admitted - place - 1, reset, retry: 0, isSuspended }
-      : { kind: "limited", version, limit, left, reset, retry, isSuspended },
+      ? { kind: "ok", version, limit, per, left: left + admitted - place - 1, reset, retry: 0, isSuspended }
+      : { kind: "limited", version, limit, per, left, reset, retry, isSuspended },
   );
 }
 
