@@ -144,7 +144,7 @@ export const SETTINGS = {
     1,
     10_000,
     "e-mails",
-    "e-mails one worker sends at the same time",
+    "e-mails that one worker holds at the same time; with a smarthost at most its connections plus 500",
   ),
   retrySchedule: numbers(
     "RETRY_SCHEDULE",

@@ -12,6 +12,8 @@ export interface Courier {
    * are given at once, the rest are answered as busy at once.
    */
   send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]>;
+  /** More e-mails than this in the hands of a worker would only wait in its memory. */
+  readonly inHandMax: number;
   /** The group of the domain's receivers among the metrics. */
   groupOf(domain: string): string;
   /** As the shaping file names it; null: none, or none is known. */

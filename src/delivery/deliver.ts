@@ -373,18 +373,36 @@ export class Deliverer {
       },
     };
     for (const email of emails) {
-      const sending = underWay.has(email.id) ? this.#sendAgain(trip, email) : this.#send(trip, email);
-      this.#carried.set(email.id, sending);
-      const ended = (): void => {
-        if (this.#carried.get(email.id) === sending) this.#carried.delete(email.id);
-        this.#arrived(trip);
-      };
-      sending.then(ended, (error: unknown) => {
-        onFault(error);
-        trip.isBroken = true;
-        ended();
-      });
+      const sending = underWay.has(email.id) ? this.#sendAgain(trip, email) : this.#begin(trip, email);
+      if (sending) this.#follow(trip, email, sending);
+      else this.#arrived(trip);
     }
+  }
+
+  #begin(trip: Trip, email: OpenEmail): Promise<void> | null {
+    try {
+      return this.#send(trip, email);
+    } catch (error) {
+      this.#break(trip, error);
+      return null;
+    }
+  }
+
+  #follow(trip: Trip, { id }: OpenEmail, sending: Promise<void>): void {
+    this.#carried.set(id, sending);
+    const ended = (): void => {
+      if (this.#carried.get(id) === sending) this.#carried.delete(id);
+      this.#arrived(trip);
+    };
+    sending.then(ended, (error: unknown) => {
+      this.#break(trip, error);
+      ended();
+    });
+  }
+
+  #break(trip: Trip, error: unknown): void {
+    this.#parts.onFault(error);
+    trip.isBroken = true;
   }
 
   /**
@@ -406,26 +424,41 @@ export class Deliverer {
     if (trip.open === 0) trip.onDone();
   }
 
-  async #send(trip: Trip, email: OpenEmail): Promise<void> {
+  /** Until its outcome is noted; null: it is. */
+  #send(trip: Trip, email: OpenEmail): Promise<void> | null {
     const { bag } = trip;
     if (email.barred !== null) {
       this.#drop(bag, email, "canceled", `The contact is ${email.barred}.`);
-      return;
+      return null;
     }
     const from = this.#readSender(email.head.from);
     if (!from) {
       this.#fail(bag, email, "The e-mail has no valid sender.");
-      return;
+      return null;
     }
     const people = readPeople(email.head);
     const held = this.#heldBack(bag, email, people);
-    if (held) return this.#note(bag, email, people.recipients, held, this.#parts.clock.now());
-    const foreign = this.#isForeign(bag.workspaceId, from.domain);
-    if (foreign !== false) {
-      const found = await Promise.resolve(foreign).catch(unknownOwner);
-      if (typeof found !== "boolean") return this.#wait(bag, email, people, found);
-      if (found) return this.#fail(bag, email, `The domain ${from.domain} belongs to another workspace now.`);
+    if (held) {
+      this.#note(bag, email, people.recipients, held, this.#parts.clock.now());
+      return null;
     }
+    const foreign = this.#isForeign(bag.workspaceId, from.domain);
+    if (foreign === false && !email.extra?.attachments) return this.#carry(trip, email, from, people, []);
+    return this.#sendWhenKnown(trip, email, from, people, foreign);
+  }
+
+  /** Whether the sender's domain is still theirs has to be asked, or there are attachments to read. */
+  async #sendWhenKnown(
+    trip: Trip,
+    email: OpenEmail,
+    from: Mailbox,
+    people: People,
+    foreign: boolean | Promise<boolean>,
+  ): Promise<void> {
+    const { bag } = trip;
+    const found = await Promise.resolve(foreign).catch(unknownOwner);
+    if (typeof found !== "boolean") return this.#wait(bag, email, people, found);
+    if (found) return this.#fail(bag, email, `The domain ${from.domain} belongs to another workspace now.`);
     const refs = email.extra?.attachments;
     if (!refs) return this.#carry(trip, email, from, people, []);
     const bytes = refs.reduce((sum, ref) => sum + ref.bytes, 0);
@@ -653,9 +686,12 @@ export class Deliverer {
   }
 
   #hasRoom(): boolean {
+    const { emailsInFlightMax, courier } = this.#parts;
     const expected = this.#inFlight + this.#claiming * BAG_EMAILS_MAX;
     // a full bag may be more than all of the room
-    return (this.#claiming === 0 ? this.#inFlight : expected) < this.#parts.emailsInFlightMax;
+    return (
+      (this.#claiming === 0 ? this.#inFlight : expected) < Math.min(emailsInFlightMax, courier.inHandMax)
+    );
   }
 }
 

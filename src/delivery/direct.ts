@@ -142,6 +142,11 @@ export class Direct implements Courier {
     return provider;
   }
 
+  /** Those that wait for one receiver may not keep back those for another. */
+  get inHandMax(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
   get isShaped(): boolean {
     return !this.#options.shaping.isIdle;
   }

@@ -25,6 +25,11 @@ export type RelayOptions = PoolOptions & {
   onFault(error: unknown): void;
 };
 
+/**
+ * E-mails that wait for a connection, so that none of these is idle while the next bag is claimed and loaded: 40 ms at
+ * 12,000 a second. Each e-mail that waits longer costs the collector of garbage more: 1,000 cost 8% of a worker's CPU.
+ */
+const AHEAD = 500;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 5_000;
 
@@ -69,6 +74,10 @@ export class Relay implements Courier, Roommate {
       this,
     );
     this.#pool = new ConnectionPool(smarthost(options, this.#limited), options);
+  }
+
+  get inHandMax(): number {
+    return this.#options.conversationsMax + AHEAD;
   }
 
   groupOf(): string {

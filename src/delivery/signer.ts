@@ -31,6 +31,8 @@ export class Signer {
   readonly #parts: Required<SignerParts>;
   /** The one used last comes last. */
   readonly #kept = new Map<string, CachedKeys>();
+  /** One after the other, mails are mostly of one domain. */
+  #last: { workspaceId: string; domain: string; keys: CachedKeys } | null = null;
 
   constructor(parts: SignerParts) {
     this.#parts = { refreshMs: REFRESH_MS, ...parts };
@@ -53,8 +55,15 @@ export class Signer {
   }
 
   #keysOf(workspaceId: string, domain: string): CachedKeys {
-    const name = `${workspaceId} ${domain}`;
     const now = performance.now();
+    const last = this.#last;
+    if (
+      last?.domain === domain &&
+      last.workspaceId === workspaceId &&
+      now - last.keys.since <= this.#parts.refreshMs
+    )
+      return last.keys;
+    const name = `${workspaceId} ${domain}`;
     let kept = this.#kept.get(name);
     if (!kept || now - kept.since > this.#parts.refreshMs) {
       const keys = this.#load(workspaceId, domain, kept);
@@ -64,13 +73,17 @@ export class Signer {
           asked.found = found;
         },
         // the next mail asks again
-        () => this.#kept.get(name) === asked && this.#kept.delete(name),
+        () => {
+          if (this.#kept.get(name) === asked) this.#kept.delete(name);
+          if (this.#last?.keys === asked) this.#last = null;
+        },
       );
       kept = asked;
     }
     this.#kept.delete(name);
     this.#kept.set(name, kept);
     if (this.#kept.size > KEPT_DOMAINS_MAX) this.#kept.delete(this.#kept.keys().next().value as string);
+    this.#last = { workspaceId, domain, keys: kept };
     return kept;
   }
 

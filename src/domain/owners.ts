@@ -48,8 +48,13 @@ export class Owners {
 
   /** Which of these domains the workspace may not write from. Nothing is asked when all of them are remembered. */
   refused(asking: Asking, domains: Iterable<string>): ReadonlySet<string> | Promise<ReadonlySet<string>> {
-    const doubted = [...new Set(domains)].filter((domain) => !this.#isRemembered(asking, domain));
-    return doubted.length === 0 ? NONE : this.#askFor(asking, doubted);
+    let doubted: Set<string> | null = null;
+    for (const domain of domains) {
+      if (this.#isRemembered(asking, domain)) continue;
+      doubted ??= new Set();
+      doubted.add(domain);
+    }
+    return doubted === null ? NONE : this.#askFor(asking, [...doubted]);
   }
 
   #isRemembered(asking: Asking, domain: string): boolean {

@@ -118,7 +118,7 @@ export function replyOf(phase: Phase, code: number, wire: string, via?: Via, too
   return {
     phase,
     code,
-    enhanced: /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text)?.[1] ?? null,
+    enhanced: text.charCodeAt(ENHANCED_DOT) === DOT ? (ENHANCED.exec(text)?.[1] ?? null) : null,
     text,
     error: null,
     via,
@@ -137,6 +137,7 @@ export function troubleOf(
 
 /** Lines become one, without the code that all of them repeat. */
 function readable(wire: string): string {
+  if (wire.length <= TEXT_CHARS_MAX && PRINTABLE_ASCII.test(wire)) return wire;
   const bytes = wire.slice(0, 4 * TEXT_CHARS_MAX);
   const text = PRINTABLE_ASCII.test(bytes) ? bytes : Buffer.from(bytes, "latin1").toString("utf8");
   return clean(text.replace(/\n\d{3}[ -]?/g, " "));
@@ -152,3 +153,7 @@ function clean(text: string): string {
 }
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
+const ENHANCED = /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})(?![\d.])/;
+/** Where its first dot is: `250 2.0.0`. */
+const ENHANCED_DOT = 5;
+const DOT = 0x2e;
