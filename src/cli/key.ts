@@ -8,6 +8,9 @@ import { CommandError, type OutputOptions, say, table, time } from "./print.ts";
 /** So many are counted, and no more. */
 const SCHEDULED_MAX = 100_000;
 
+const ALL_AUDIENCES =
+  "It works for all audiences of the workspace. To limit a key to some, create it with --audience.";
+
 type CreateKeyOptions = OutputOptions & {
   workspace: string;
   permission?: Permission[];
@@ -34,10 +37,12 @@ export async function create(context: Context, options: CreateKeyOptions) {
     "operator",
   );
   if (!("key" in created)) throw new CommandError(created.message);
+  const shown = `${created.key}\nKey ${created.id}. This is the only time it is shown.`;
+  const isUnlimited = options.preset === "audience" && !options.audience;
   say(
     options,
     { id: created.id, key: created.key, name, permissions },
-    `${created.key}\nKey ${created.id}. This is the only time it is shown.`,
+    isUnlimited ? `${shown}\n${ALL_AUDIENCES}` : shown,
   );
 }
 

@@ -455,7 +455,7 @@ export class Deliverer {
     people: People,
     foreign: boolean | Promise<boolean>,
   ): Promise<void> {
-    const { bag } = trip;
+    const { bag, suspect } = trip;
     const found = await Promise.resolve(foreign).catch(unknownOwner);
     if (typeof found !== "boolean") return this.#wait(bag, email, people, found);
     if (found) return this.#fail(bag, email, `The domain ${from.domain} belongs to another workspace now.`);
@@ -463,10 +463,12 @@ export class Deliverer {
     if (!refs) return this.#carry(trip, email, from, people, []);
     const bytes = refs.reduce((sum, ref) => sum + ref.bytes, 0);
     const hadRoom = await this.#attachedRoom.with(bytes, ATTACHED_WAIT_MS_MAX, async () => {
+      if (suspect) await this.#noteComposing(bag, suspect.composing + 1);
       let attachments: Attachment[];
       try {
         attachments = await this.#attachments(bag.workspaceId, refs);
       } catch (error) {
+        if (suspect) await this.#noteComposing(bag, 0);
         if (error instanceof ContentGone) this.#fail(bag, email, uncomposed(error));
         else this.#wait(bag, email, people, unread(error));
         return;

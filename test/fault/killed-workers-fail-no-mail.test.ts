@@ -1,5 +1,6 @@
 /** Any process may be killed at any moment: mail that its workers only held is not what ended them, however often it happens. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { startProcess } from "../rig/process.ts";
 import { settled } from "../rig/settled.ts";
@@ -58,6 +59,35 @@ test("what was held by still more of them waits before it is tried again, and is
   expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: 1 });
   await worker.stop();
 });
+
+test("one that ends its worker while its attachments are read is under suspicion until a worker has read them", async () => {
+  const ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  const attachments = [{ filename: "a.bin", content: Buffer.alloc(1_000).toString("base64") }];
+  const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
+  await ws.client.post("/emails", mail({ attachments, scheduled_at: inAnHour }));
+  await engine.sql.unsafe(`
+    create function accuse() returns trigger language plpgsql as $$ begin new.claims := 3; return new; end $$;
+    create trigger accuse before insert on bag for each row execute function accuse()`);
+  const composing = async () => {
+    const [bag] = await engine.sql<{ composing: number }[]>`
+      select composing from bag where workspace_id = ${ws.id}`;
+    return bag?.composing;
+  };
+  const worker = await startProcess(["deliver"], stage);
+  const other = connectRecord(stage.databaseUrl, "setup", 30_000);
+  await other.begin(async (tx) => {
+    await tx`lock table attachment in access exclusive mode`;
+    await engine.sql`update due set at = now() where workspace_id = ${ws.id}`;
+    await expect.poll(composing, { timeout: 30_000 }).toBe(1);
+    await worker.kill();
+  });
+  expect(await composing()).toBe(1);
+  await engine.sql`update bag set lease_until = now() where workspace_id = ${ws.id}`;
+  await engine.sql`drop trigger accuse on bag`;
+  const next = await startProcess(["deliver"], stage);
+  expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: 1 });
+  await Promise.all([next.stop(), other.end()]);
+}, 120_000);
 
 test("what living workers could not write down of an e-mail under suspicion is not held against it", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
