@@ -363,7 +363,7 @@ async function earlierAnswer(
   claim: AskedClaim | null,
 ): Promise<Answer | null> {
   const earlier = claim && (await recall(reads, caller.workspaceId, claim, clock.given()));
-  return earlier && answerTo(earlier, "");
+  return earlier && answerTo(earlier, claim, "");
 }
 
 function checkItem(item: Json | undefined, at: string): SendEmail {
@@ -399,10 +399,10 @@ async function send(
   };
   for (const one of written) counted += one.counted;
   outgoing.counted = counted;
-  return answerTo(await submit(caller, outgoing), answer);
+  return answerTo(await submit(caller, outgoing), claim, answer);
 }
 
-function answerTo(submitted: Submitted, answer: string): Answer {
+function answerTo(submitted: Submitted, claim: { key: string } | null, answer: string): Answer {
   switch (submitted.kind) {
     case "accepted":
       return { status: 200, body: answer };
@@ -422,7 +422,7 @@ function answerTo(submitted: Submitted, answer: string): Answer {
     case "workspace suspended":
       throw new Refusal(SUSPENDED);
     case "outcome unknown":
-      throw outcomeUnknown();
+      throw outcomeUnknown(claim);
   }
 }
 

@@ -200,7 +200,7 @@ async function commit(
       case "failed":
         throw rolledBack(verdict);
       case "unknown":
-        throw outcomeUnknown();
+        throw outcomeUnknown(entry.claim);
     }
   } finally {
     room.release();

@@ -64,7 +64,7 @@ const MALFORMED_KEY = problem(
 );
 export const INVALID_KEY = problem(
   "invalid_api_key",
-  "API key is invalid: it is misspelt, revoked, or of another server.",
+  "API key is invalid: it is misspelt, revoked, or from another server.",
   CHALLENGE,
 );
 const EMPTY = { chunks: [], size: 0 };

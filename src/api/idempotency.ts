@@ -30,6 +30,11 @@ export function keyConflict(): Refusal {
   );
 }
 
-export function outcomeUnknown(): Refusal {
-  return refuse("application_error", "Outcome unknown, retry with the same Idempotency-Key.");
+export function outcomeUnknown(claim: { key: string } | null): Refusal {
+  return refuse(
+    "application_error",
+    claim
+      ? "Outcome unknown, retry with the same Idempotency-Key."
+      : "Outcome unknown: it may have been accepted. Requests with an `Idempotency-Key` can be retried safely.",
+  );
 }

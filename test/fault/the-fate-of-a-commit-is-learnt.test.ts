@@ -62,8 +62,12 @@ async function written(): Promise<{ emails: number; used: number }> {
 
 const reserved = async () => Number(await direct.redis.hget(`{${ws.handle}}:use`, "month_used"));
 
-const send = (client: Client, key: string) =>
-  client.post<{ id: string } & Refusal>("/emails", mail(), { "idempotency-key": key });
+const send = (client: Client, key?: string) =>
+  client.post<{ id: string } & Refusal>(
+    "/emails",
+    mail(),
+    key === undefined ? {} : { "idempotency-key": key },
+  );
 
 test("cut after the commit was sent and done: the caller hears 200, once written", async () => {
   const isCut = toPostgres.cutReply(says("commit"));
@@ -164,6 +168,21 @@ test("committed and nobody left to ask: 500, and the same idempotency key tells 
   await toPostgres.up();
   await expect.poll(async () => (await send(ws.client, "d")).status, { timeout: 5_000 }).toBe(200);
   expect(await written()).toEqual({ emails: 1, used: 1 });
+});
+
+test("without a key the caller reads that a retry may send it twice", async () => {
+  const isCut = toPostgres.cutReply(says("commit"));
+  const sending = send(ws.client);
+  await isCut;
+  await toPostgres.down();
+  expect((await sending).body).toMatchObject({
+    statusCode: 500,
+    name: "application_error",
+    message:
+      "Outcome unknown: it may have been accepted. Requests with an `Idempotency-Key` can be retried safely.",
+  });
+  await toPostgres.up();
+  await expect.poll(written).toEqual({ emails: 1, used: 1 });
 });
 
 test("many in one commit share its fate", async () => {

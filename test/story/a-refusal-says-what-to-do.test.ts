@@ -88,7 +88,7 @@ test("a key that is not accepted says how to send one, or what is wrong with it"
   for (const wrong of ["$KEY", `${key}x`, `${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`])
     expect(await refusal(`Bearer ${wrong}`)).toMatchObject({
       name: "invalid_api_key",
-      message: "API key is invalid: it is misspelt, revoked, or of another server.",
+      message: "API key is invalid: it is misspelt, revoked, or from another server.",
     });
 });
 
