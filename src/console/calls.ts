@@ -48,6 +48,8 @@ export type ConsoleCall =
 const BODY_BYTES_MAX = 4 * 1024 * 1024;
 /** Of strangers, who share what room there is for them. */
 const OPEN_BODY_BYTES_MAX = 16 * 1024;
+/** Of the name of an unknown field. */
+const FIELD_SHOWN_MAX = 60;
 
 type Unscoped<Call> = Omit<Call, "scope">;
 
@@ -281,8 +283,12 @@ function bodyFault(errors: readonly SchemaError[], schema: TSchema) {
       `Missing \`${field === "" ? missing : `${field}.${missing}`}\` field.`,
     );
   }
-  if (first.keyword === "boolean" || first.keyword === "additionalProperties")
-    return deny("validation_error", "The request body has a field that this call does not take.");
+  // of each unknown field there is one that names it, before the one about the object it is in
+  if (first.keyword === "boolean")
+    return deny(
+      "validation_error",
+      `The \`${field.slice(0, FIELD_SHOWN_MAX)}\` field is unknown to this call.`,
+    );
   const words = faultWords(
     errors.filter(({ instancePath }) => instancePath === first.instancePath),
     schema,

@@ -51,6 +51,16 @@ test("every preset makes a key that works until it is revoked", async () => {
   }
 });
 
+test("a field that a call does not know is named", async () => {
+  const browser = await signedIn(engine.consoleUrl, engine.sql, workspace.id, "admin");
+  const { status, body } = await browser.post("keys", { name: "a", preset: "full", presets: "full" });
+  expect(status).toBe(422);
+  expect(body).toMatchObject({
+    name: "validation_error",
+    message: "The `presets` field is unknown to this call.",
+  });
+});
+
 test("the API answers a session as it answers a key", async () => {
   const browser = await signedIn(engine.consoleUrl, engine.sql, workspace.id, "member");
   const sent = await browser.post<{ id: string }>("v1/emails", mail({ subject: "by session" }));
