@@ -54,8 +54,8 @@ import { countOutcome } from "./outcomecounts.ts";
 import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
 import type { Signer } from "./signer.ts";
 
-const IN_FLIGHT = new Gauge("postrider_delivery_emails_in_flight", "E-mails in the hands of a worker");
-const LEASED = new Gauge("postrider_delivery_bags_leased", "Bags in the hands of a worker");
+const IN_FLIGHT = new Gauge("postrider_delivery_emails_in_flight", "E-mails that a worker is delivering");
+const LEASED = new Gauge("postrider_delivery_bags_leased", "Bags on which a worker has a lease");
 const CONNECTIONS = new Gauge(
   "postrider_delivery_connections",
   "SMTP connections to receivers or the smarthost",

@@ -76,6 +76,6 @@ export class Leases {
       else if (this.#held.delete(bag.token) && !held.isEnding) lost++;
     }
     if (lost > 0)
-      this.#onFault(new Error(`the leases of ${lost} bags were lost: another worker may send their e-mails`));
+      this.#onFault(new Error(`bags whose leases were lost: ${lost}; another worker may send their e-mails`));
   }
 }

@@ -72,7 +72,7 @@ const TOOK = new Histogram(
   ["tick"],
 );
 const FAILED = new Counter("postrider_keeper_tick_errors_total", "Ticks of the keeper that failed", ["tick"]);
-const SINCE = new Gauge("postrider_keeper_tick_age_seconds", "Since a tick of this keeper last succeeded", [
+const SINCE = new Gauge("postrider_keeper_tick_age_seconds", "Time since this keeper's tick last succeeded", [
   "tick",
 ]);
 

@@ -32,5 +32,5 @@ test("one that ends is silent, one that does not is told", async () => {
   leases.end(ending);
   await vi.advanceTimersByTimeAsync(3_000);
   await expect.poll(() => leases.count).toBe(0);
-  expect(faults).toEqual(["Error: the leases of 1 bags were lost: another worker may send their e-mails"]);
+  expect(faults).toEqual(["Error: bags whose leases were lost: 1; another worker may send their e-mails"]);
 });

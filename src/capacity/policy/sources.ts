@@ -1,11 +1,11 @@
 /**
- * How much the bounces and complaints of single sources prove. Strangers can cause both: they type addresses that do not
- * exist into a form, or sign up and complain. What gives them away is that their mail is of few sources, or of sources to
- * which the sender has not written before: a bad list bounces wherever it goes.
+ * How many bounces and complaints of one source count. A source is the domain of a recipient. Strangers can cause both:
+ * they type addresses that do not exist into a form, or sign up and complain. Their mail goes to few domains, or to
+ * domains to which the sender has not written before. A bad list bounces everywhere.
  *
- * Promises: no group of sources counts for more than its share of the sender's usual mail, and `source_events` of a day;
- * a group is one source, or the loudest few together, or all that are new. The rest of the mail decides, so a workspace
- * is held back when the rest is bad too. A group with over half of the mail is no exception to the rest, and counts in full.
+ * Promises: of a group of sources no more counts than its share of the sender's usual mail explains, and `source_events`
+ * a day on top. A group is one source, the loudest few together, or all new ones. A workspace is held back if the mail
+ * outside of the group is bad too. A group with more than half of the mail counts in full.
  */
 
 import type { DayCounts, SourceCounts } from "../../record/workspaces/caps.ts";
