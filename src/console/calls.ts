@@ -2,7 +2,7 @@
  * The calls of the console as a table, and what stands before each: the session, the console's own origin, the workspace
  * and the role, all asked of the record with every call. A change is written to the audit log before it happens.
  */
-import type { TSchema } from "typebox";
+import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { isUuid, newId } from "../ids.ts";
 import { insertChange, noteChanged, WHOLE_INSTALLATION } from "../record/accounts/changes.ts";
@@ -15,27 +15,27 @@ import type { ConsoleRequest } from "./request.ts";
 import { type ConsoleSession, isSameText, type Sessions } from "./sessions.ts";
 
 /** What a handler is given. */
-export type Visit = {
+export type Visit<Body = unknown> = {
   request: ConsoleRequest;
   params: readonly string[];
   query: URLSearchParams;
   /** Checked against the schema of the call; {} when it has none. */
-  body: unknown;
+  body: Body;
   now: number;
 };
-export type VisitOf<Known extends object> = Visit & Known;
+export type VisitOf<Known extends object, Body = unknown> = Visit<Body> & Known;
 export type KnownPerson = { session: ConsoleSession };
 export type KnownWorkspace = KnownPerson & { workspace: WorkspaceOfPerson };
 
-type CallOf<Scope extends string, Known extends object> = {
+type CallOf<Scope extends string, Known extends object, Body extends TSchema = TSchema> = {
   scope: Scope;
   method: "GET" | "POST" | "PATCH" | "DELETE";
   /** Below /console/call/; `{name}` stands for one segment. */
   path: string;
-  body?: TSchema;
+  body?: Body;
   /** It changes nothing, although it is no GET. */
   changesNothing?: boolean;
-  handle(visit: VisitOf<Known>): Promise<ConsoleAnswer> | ConsoleAnswer;
+  handle(visit: VisitOf<Known, Static<Body>>): Promise<ConsoleAnswer> | ConsoleAnswer;
 };
 
 /** `open`: nobody needs to be signed in. `operator`: about the whole installation. */
@@ -53,20 +53,24 @@ const FIELD_SHOWN_MAX = 60;
 
 type Unscoped<Call> = Omit<Call, "scope">;
 
-export function openCall(call: Unscoped<CallOf<"open", object>>): ConsoleCall {
+export function openCall<Body extends TSchema>(call: Unscoped<CallOf<"open", object, Body>>): ConsoleCall {
   return { ...call, scope: "open" };
 }
 
-export function accountCall(call: Unscoped<CallOf<"account", KnownPerson>>): ConsoleCall {
+export function accountCall<Body extends TSchema>(
+  call: Unscoped<CallOf<"account", KnownPerson, Body>>,
+): ConsoleCall {
   return { ...call, scope: "account" };
 }
 
-export function operatorCall(call: Unscoped<CallOf<"operator", KnownPerson>>): ConsoleCall {
+export function operatorCall<Body extends TSchema>(
+  call: Unscoped<CallOf<"operator", KnownPerson, Body>>,
+): ConsoleCall {
   return { ...call, scope: "operator" };
 }
 
-export function workspaceCall(
-  call: Unscoped<CallOf<"workspace", KnownWorkspace> & { roles: readonly PersonRole[] }>,
+export function workspaceCall<Body extends TSchema>(
+  call: Unscoped<CallOf<"workspace", KnownWorkspace, Body> & { roles: readonly PersonRole[] }>,
 ): ConsoleCall {
   return { ...call, scope: "workspace" };
 }
@@ -268,7 +272,7 @@ function bodyCheck(schema: TSchema | null): BodyCheck {
   return (body) => {
     const value = body ?? {};
     if (compiled.Check(value)) return value;
-    throw bodyFault(compiled.Errors(value) as readonly SchemaError[], schema);
+    throw bodyFault(compiled.Errors(value), schema);
   };
 }
 
@@ -277,7 +281,7 @@ function bodyFault(errors: readonly SchemaError[], schema: TSchema) {
   if (!first) return deny("validation_error", "The request body is not valid.");
   const field = first.instancePath.slice(1).replaceAll("/", ".");
   if (first.keyword === "required") {
-    const missing = String((first.params.requiredProperties as string[])[0]);
+    const missing = String(first.params.requiredProperties[0]);
     return deny(
       "missing_required_field",
       `Missing \`${field === "" ? missing : `${field}.${missing}`}\` field.`,

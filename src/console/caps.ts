@@ -1,7 +1,7 @@
 /** Sending caps: where they stand and why, what they will be, what another policy would do, and the simulator. */
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import type { Keyring } from "../admission/keyring.ts";
 import type { Reservations } from "../admission/reserve.ts";
 import { countsToJudge, overrideOf, setOverride, stateOf } from "../capacity/caps.ts";
@@ -162,9 +162,12 @@ async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): P
 }
 
 /** The last days, and what this policy would have made of them. */
-async function replayed({ lists, heard }: CapParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+async function replayed(
+  { lists, heard }: CapParts,
+  visit: VisitOf<KnownWorkspace, Static<typeof Replayed>>,
+): Promise<ConsoleAnswer> {
   const { workspace, body, now } = visit;
-  const other = readPolicyOf((body as { policy: unknown }).policy);
+  const other = readPolicyOf(body.policy);
   const span = { from: now - REPLAYED_DAYS * DAY_MS, to: now };
   const asked = { workspaceId: workspace.id, policy: other, ...span, heard };
   const replayed = await replayWorkspace(lists(), asked);
@@ -201,15 +204,9 @@ async function shadowOf(sql: Sql, { workspace: { id }, now }: VisitOf<KnownWorks
 async function simulate(
   { sql }: CapParts,
   simulations: Simulations,
-  visit: VisitOf<KnownWorkspace>,
+  visit: VisitOf<KnownWorkspace, Static<typeof Simulated>>,
 ): Promise<ConsoleAnswer> {
-  const asked = visit.body as {
-    scenario: string;
-    policy?: unknown;
-    days?: number;
-    runs?: number;
-    seed?: number;
-  };
+  const asked = visit.body;
   const scenario = scenarioOf(asked.scenario);
   const inForce = (await policyInForce(sql)).policy;
   const policies = [
@@ -278,11 +275,13 @@ function simulatedOn(worker: Worker): Promise<object> {
   });
 }
 
-async function setByHand(parts: CapParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
+async function setByHand(
+  parts: CapParts,
+  visit: VisitOf<KnownPerson, AskedOverride>,
+): Promise<ConsoleAnswer> {
   const { sql, keyring, reservations } = parts;
-  const { params, session, body, now } = visit;
+  const { params, session, body: asked, now } = visit;
   const id = (params[0] ?? "").toLowerCase();
-  const asked = body as AskedOverride;
   const override = asked.clear ? null : overrideIn(asked, session.email, now);
   const by = { name: session.email, reason: asked.reason };
   const { policy } = await policyInForce(sql);
@@ -296,15 +295,7 @@ async function setByHand(parts: CapParts, visit: VisitOf<KnownPerson>): Promise<
   return { status: 200, body: { object: "caps", ...caps }, detail: caps };
 }
 
-type AskedOverride = {
-  minimum?: number;
-  maximum?: number;
-  fixed?: number;
-  fixed_hour?: number;
-  until?: string;
-  clear?: boolean;
-  reason: string;
-};
+type AskedOverride = Static<typeof SetByHand>;
 
 function overrideIn(asked: AskedOverride, by: string, now: number): Override {
   const { minimum = null, maximum = null, fixed = null, fixed_hour: fixedHour = null, reason } = asked;

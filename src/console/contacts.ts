@@ -1,6 +1,6 @@
 /** People of an audience in the hands of its owners: what they agreed to, export, and import of a file. */
 import { Readable } from "node:stream";
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { csvRecords } from "../audience/csv.ts";
 import { exportedLines } from "../audience/export.ts";
 import { columnsOf, ImportFault, importContacts } from "../audience/import.ts";
@@ -101,10 +101,10 @@ async function exportAll({ sql }: ContactCallParts, visit: VisitOf<KnownWorkspac
 async function importFile(
   parts: ContactCallParts,
   imports: Map<string, ImportState>,
-  visit: VisitOf<KnownWorkspace>,
+  visit: VisitOf<KnownWorkspace, Static<typeof Imported>>,
 ): Promise<ConsoleAnswer> {
   const { workspace, body, now } = visit;
-  const { audience_id, csv, consent } = body as { audience_id: string; csv: string; consent?: string };
+  const { audience_id, csv, consent } = body;
   if (workspace.isSuspended)
     throw deny("workspace_suspended", "This workspace is suspended. Ask its operator.");
   const audienceId = await audienceIn(parts.sql, workspace.id, audience_id);

@@ -1,8 +1,10 @@
 /** API keys of a workspace: made with the presets of the contract, shown once, listed with their last use, revoked. */
-import Type from "typebox";
+
+import Type, { type Static } from "typebox";
 import type { KeyRefusal, Keyring } from "../admission/keyring.ts";
-import { fromBits, PERMISSIONS, type Permission, PRESETS } from "../admission/permissions.ts";
+import { fromBits, PERMISSIONS, PRESETS } from "../admission/permissions.ts";
 import { isUuid } from "../ids.ts";
+import { keysOf } from "../names.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { cancelScheduled, countScheduled } from "../record/mail/change.ts";
 import { type ApiKey, listKeys } from "../record/workspaces/keys.ts";
@@ -22,14 +24,12 @@ const SCHEDULED_MAX = 100_000;
 const AUDIENCES_MAX = 100;
 const NAME_CHARS_MAX = 100;
 
-const PRESET_IDS = Object.keys(PRESETS) as (keyof typeof PRESETS)[];
+const PRESET_IDS = keysOf(PRESETS);
 const NewKey = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: NAME_CHARS_MAX })),
-    preset: Type.Optional(Type.Union(PRESET_IDS.map((id) => Type.Literal(id)))),
-    permissions: Type.Optional(
-      Type.Array(Type.Union(PERMISSIONS.map((one) => Type.Literal(one))), { maxItems: PERMISSIONS.length }),
-    ),
+    preset: Type.Optional(Type.Enum([...PRESET_IDS])),
+    permissions: Type.Optional(Type.Array(Type.Enum([...PERMISSIONS]), { maxItems: PERMISSIONS.length })),
     audience_ids: Type.Optional(
       Type.Union([Type.Null(), Type.Array(Type.String({ maxLength: 36 }), { maxItems: AUDIENCES_MAX })]),
     ),
@@ -37,13 +37,6 @@ const NewKey = Type.Object(
   },
   { additionalProperties: false },
 );
-type AskedKey = {
-  name?: string;
-  preset?: keyof typeof PRESETS;
-  permissions?: Permission[];
-  audience_ids?: string[] | null;
-  stream?: string;
-};
 
 export type KeyParts = { sql: Sql; keyring: Keyring };
 
@@ -87,9 +80,11 @@ function show(key: ApiKey) {
   };
 }
 
-async function create({ keyring }: KeyParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
-  const { workspace, body } = visit;
-  const asked = body as AskedKey;
+async function create(
+  { keyring }: KeyParts,
+  visit: VisitOf<KnownWorkspace, Static<typeof NewKey>>,
+): Promise<ConsoleAnswer> {
+  const { workspace, body: asked } = visit;
   if ((asked.preset === undefined) === (asked.permissions === undefined))
     throw deny("validation_error", "Give either `preset` or `permissions`.");
   const preset = asked.preset && PRESETS[asked.preset];

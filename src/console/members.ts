@@ -2,7 +2,7 @@
  * The people of a workspace: their roles, and invitations. The link of an invitation goes by mail to the address alone: who
  * has it has shown that the address is theirs, and gets an account with it.
  */
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { identity, parseMailbox } from "../address.ts";
 import { DAY_MS } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
@@ -42,7 +42,7 @@ const INVITATION_LIVES_MS = 7 * DAY_MS;
 const INVITATIONS_MAX = 100;
 
 const closed = { additionalProperties: false } as const;
-const RoleName = Type.Union(PERSON_ROLES.map((role) => Type.Literal(role)));
+const RoleName = Type.Enum([...PERSON_ROLES]);
 const Invited = Type.Object({ email: Type.String({ maxLength: 254 }), role: RoleName }, closed);
 const NewRole = Type.Object({ role: RoleName }, closed);
 const Token = Type.String({ maxLength: 100 });
@@ -71,7 +71,7 @@ export function memberCalls(parts: MemberParts): ConsoleCall[] {
     }),
     workspaceCall({
       ...{ method: "PATCH", path: "members/{id}", roles: MANAGERS, body: NewRole },
-      handle: (visit) => change(parts, visit, (visit.body as { role: PersonRole }).role),
+      handle: (visit) => change(parts, visit, visit.body.role),
     }),
     workspaceCall({
       ...{ method: "DELETE", path: "members/{id}", roles: EVERYONE },
@@ -111,9 +111,12 @@ async function list({ sql }: MemberParts, visit: VisitOf<KnownWorkspace>): Promi
   };
 }
 
-async function invite(parts: MemberParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+async function invite(
+  parts: MemberParts,
+  visit: VisitOf<KnownWorkspace, Static<typeof Invited>>,
+): Promise<ConsoleAnswer> {
   const { workspace, session, now } = visit;
-  const { email, role } = visit.body as { email: string; role: PersonRole };
+  const { email, role } = visit.body;
   const mailbox = parseMailbox(email);
   if (!mailbox || mailbox.name !== null)
     throw deny("validation_error", "The `email` field must be an address: `a@x.com`.");
@@ -192,9 +195,12 @@ function expectChanged(changed: MemberChanged): void {
   }
 }
 
-async function show(parts: MemberParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
+async function show(
+  parts: MemberParts,
+  { request, body, now }: Visit<Static<typeof Shown>>,
+): Promise<ConsoleAnswer> {
   await parts.countGuess(request);
-  const invitation = await found(parts, (body as { token: string }).token, now);
+  const invitation = await found(parts, body.token, now);
   const { email, role, workspaceName } = invitation;
   const account = await findAccount(parts.sql, email);
   return {
@@ -207,9 +213,12 @@ async function show(parts: MemberParts, { request, body, now }: Visit): Promise<
 }
 
 /** Who has an account proves it by being signed in: the link alone lets nobody act as somebody else. */
-async function accept(parts: MemberParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
+async function accept(
+  parts: MemberParts,
+  { request, body, now }: Visit<Static<typeof Accepted>>,
+): Promise<ConsoleAnswer> {
   await parts.countGuess(request);
-  const { token, password } = body as { token: string; password?: string };
+  const { token, password } = body;
   const invitation = await found(parts, token, now);
   const account = await findAccount(parts.sql, invitation.email);
   if (account) await expectSignedInAs(parts, request, account.id, now);

@@ -58,7 +58,7 @@ export function operatorCalls(parts: OperatorParts): ConsoleCall[] {
     }),
     operatorCall({
       ...{ method: "POST", path: "operator/workspaces/{id}/suspend", body: Suspended },
-      handle: ({ params, body }) => suspend(parts, params[0], (body as { reason?: string }).reason ?? null),
+      handle: ({ params, body }) => suspend(parts, params[0], body.reason ?? null),
     }),
     operatorCall({
       ...{ method: "POST", path: "operator/workspaces/{id}/resume" },
@@ -66,7 +66,7 @@ export function operatorCalls(parts: OperatorParts): ConsoleCall[] {
     }),
     operatorCall({
       ...{ method: "POST", path: "operator/find", body: Wanted },
-      handle: ({ body, now }) => find(sql, (body as { what: string }).what.trim(), now),
+      handle: ({ body, now }) => find(sql, body.what.trim(), now),
     }),
     operatorCall({
       ...{ method: "GET", path: "operator/queue" },
@@ -87,7 +87,7 @@ function queueChanges(sql: Sql): ConsoleCall[] {
     operatorCall({
       ...{ method: "POST", path: "operator/queue/suspend", body: HeldDestination },
       async handle({ body, now }) {
-        const { hours, reason = "suspended by an operator" } = body as { hours?: number; reason?: string };
+        const { hours, reason = "suspended by an operator" } = body;
         const until = hours === undefined ? null : new Date(now + hours * HOUR_MS);
         const hold = { destination: named(body), until, reason };
         await suspendDestination(sql, hold, new Date(now));
@@ -118,7 +118,7 @@ function queueChanges(sql: Sql): ConsoleCall[] {
     operatorCall({
       ...{ method: "POST", path: "operator/queue/bounce", body: BouncedDestination },
       async handle({ body, now }) {
-        const { reason = "bounced by an operator" } = body as { reason?: string };
+        const { reason = "bounced by an operator" } = body;
         const destination = named(body);
         const bounced = await bounceDeferred(sql, destination, reason, new Date(now));
         return { status: 200, body: { object: "queue", bounced }, detail: { destination, bounced } };
@@ -128,7 +128,7 @@ function queueChanges(sql: Sql): ConsoleCall[] {
 }
 
 /** A domain as mail is kept under; other names are those of providers, and `smarthost`. */
-function named(body: unknown): string {
+function named(body: { destination: string }): string {
   const name = destinationIn(body) ?? "";
   if (!name.includes(".")) return name;
   const domain = parseMailbox(`x@${name}`)?.domain;

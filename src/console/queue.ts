@@ -14,7 +14,6 @@ const Destination = Type.Object(
   { destination: Type.Optional(DestinationName) },
   { additionalProperties: false },
 );
-type AskedDestination = { destination?: string };
 
 export type SendingFigures = { domain: string; in_flight: number; delivered_per_minute: number };
 
@@ -48,8 +47,8 @@ export function queueCalls(parts: QueueParts): ConsoleCall[] {
   ];
 }
 
-export function destinationIn(body: unknown): string | null {
-  return (body as AskedDestination).destination?.trim().toLowerCase() ?? null;
+export function destinationIn({ destination }: { destination?: string }): string | null {
+  return destination?.trim().toLowerCase() ?? null;
 }
 
 /** How much others send to a domain is for operators alone. */

@@ -1,5 +1,5 @@
 /** Signing in and out, passwords, links to a new password, and codes. */
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { parseMailbox } from "../address.ts";
 import type { AttemptLimit, Attempts } from "../admission/attempts.ts";
 import { DAY_MS, HOUR_MS } from "../clock.ts";
@@ -112,8 +112,11 @@ async function show(parts: SignInParts, { session }: VisitOf<KnownPerson>): Prom
   return { status: 200, body: await shownSession(parts, session) };
 }
 
-async function signIn(parts: SignInParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
-  const { email, password, code } = body as { email: string; password: string; code?: string };
+async function signIn(
+  parts: SignInParts,
+  { request, body, now }: Visit<Static<typeof SignIn>>,
+): Promise<ConsoleAnswer> {
+  const { email, password, code } = body;
   await countGuess(parts, request);
   const found = await findAccount(parts.sql, email);
   await countSignIn(parts, request, found?.email ?? email);
@@ -255,8 +258,11 @@ async function expectPassword(
   return checkedAccount(parts, await findAccountById(parts.sql, session.accountId), password);
 }
 
-async function changePassword(parts: SignInParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
-  const { password, new_password } = visit.body as { password: string; new_password: string };
+async function changePassword(
+  parts: SignInParts,
+  visit: VisitOf<KnownPerson, Static<typeof NewPassword>>,
+): Promise<ConsoleAnswer> {
+  const { password, new_password } = visit.body;
   const { id, passwordHash: former } = await expectPassword(parts, visit, password);
   const hash = await parts.hashing.hash(new_password);
   if (!(await setPassword(parts.sql, id, hash, { former, sessionKept: visit.session.hash })))
@@ -265,8 +271,10 @@ async function changePassword(parts: SignInParts, visit: VisitOf<KnownPerson>): 
 }
 
 /** Answered before anything is looked up, so that neither answer nor time says whether there is such an account. */
-async function askReset(parts: SignInParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
-  const { email } = body as { email: string };
+async function askReset(
+  parts: SignInParts,
+  { request, body: { email }, now }: Visit<Static<typeof AskedReset>>,
+): Promise<ConsoleAnswer> {
   const wait =
     (await parts.attempts.count(RESET_FROM_NETWORK, request.visitor)) ??
     (await parts.attempts.count(RESET_OF_ACCOUNT, email.toLowerCase()));
@@ -303,8 +311,11 @@ If it was not you, ignore this e-mail: your password stays as it is.
 `;
 }
 
-async function confirmReset(parts: SignInParts, { request, body, now }: Visit): Promise<ConsoleAnswer> {
-  const { token, password } = body as { token: string; password: string };
+async function confirmReset(
+  parts: SignInParts,
+  { request, body, now }: Visit<Static<typeof ConfirmedReset>>,
+): Promise<ConsoleAnswer> {
+  const { token, password } = body;
   const wait = await parts.attempts.count(RESET_FROM_NETWORK, request.visitor);
   if (wait !== null) throw tooManyAttempts(wait);
   const hash = await parts.hashing.hash(password);
@@ -325,8 +336,11 @@ function offerTotp({ session }: VisitOf<KnownPerson>): ConsoleAnswer {
   return { status: 200, body: { object: "totp", secret, uri: totpUri(secret, session.email) } };
 }
 
-async function totpOn(parts: SignInParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
-  const { secret, code, password } = visit.body as { secret: string; code: string; password: string };
+async function totpOn(
+  parts: SignInParts,
+  visit: VisitOf<KnownPerson, Static<typeof TotpOn>>,
+): Promise<ConsoleAnswer> {
+  const { secret, code, password } = visit.body;
   const { session, now } = visit;
   if (session.hasTotp) throw deny("validation_error", "Codes are asked for already. Turn them off first.");
   const { id } = await expectPassword(parts, visit, password);
@@ -339,8 +353,11 @@ async function totpOn(parts: SignInParts, visit: VisitOf<KnownPerson>): Promise<
   return { status: 200, body: { object: "totp", enabled: true } };
 }
 
-async function totpOff(parts: SignInParts, visit: VisitOf<KnownPerson>): Promise<ConsoleAnswer> {
-  const { password, code } = visit.body as { password: string; code: string };
+async function totpOff(
+  parts: SignInParts,
+  visit: VisitOf<KnownPerson, Static<typeof TotpOff>>,
+): Promise<ConsoleAnswer> {
+  const { password, code } = visit.body;
   const account = await expectPassword(parts, visit, password);
   if (account.totpSecret !== null) await expectCode(parts, account, code, visit.now);
   await setTotpSecret(parts.sql, account.id, null);

@@ -1,5 +1,5 @@
 /** Templates in the editor: what they become with variables, and their versions. */
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import type { Sql } from "../record/db/connect.ts";
 import { listVersions, type TemplateVersion } from "../record/mail/templates.ts";
 import { compile } from "../template/compile.ts";
@@ -31,12 +31,6 @@ const Rendered = Type.Object(
   },
   { additionalProperties: false },
 );
-type AskedRendering = {
-  html: string;
-  subject?: string | null;
-  text?: string | null;
-  variables?: Record<string, unknown>;
-};
 
 export type TemplateCallParts = { sql: Sql; frames: Frames };
 
@@ -59,8 +53,11 @@ export function templateCalls(parts: TemplateCallParts): ConsoleCall[] {
   ];
 }
 
-function render({ frames }: TemplateCallParts, visit: VisitOf<KnownWorkspace>): ConsoleAnswer {
-  const { html, subject = null, text = null, variables = {} } = visit.body as AskedRendering;
+function render(
+  { frames }: TemplateCallParts,
+  visit: VisitOf<KnownWorkspace, Static<typeof Rendered>>,
+): ConsoleAnswer {
+  const { html, subject = null, text = null, variables = {} } = visit.body;
   try {
     const compiled = compile({ html, subject, text, from: null, replyTo: [], declared: [] });
     const budget = new RenderBudget(visit.now);
