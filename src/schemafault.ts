@@ -1,13 +1,12 @@
 /** What is wrong with a value by its TypeBox schema, in words that follow the name of its field: "must be a string". */
 import Type, { type TSchema } from "typebox";
+import type { TLocalizedValidationError } from "typebox/error";
 
-export type SchemaError = {
-  keyword: string;
-  schemaPath: string;
-  instancePath: string;
-  message: string;
-  params: Record<string, unknown>;
-};
+export type SchemaError = TLocalizedValidationError;
+export type SchemaErrorOf<Keyword extends SchemaError["keyword"]> = Extract<
+  SchemaError,
+  { keyword: Keyword }
+>;
 
 type Schema = { items?: { type?: string } } & { [part: string]: unknown };
 
@@ -23,12 +22,12 @@ const LIMITS = new Set(["minItems", "maxItems", "minLength", "maxLength", "minim
 
 /** `errors` are those of one value: more than one when the schema allows alternatives. */
 export function faultWords(errors: readonly SchemaError[], schema: TSchema): string {
-  const constants = errors.filter(({ keyword }) => keyword === "const");
+  const constants = errors.filter((error) => error.keyword === "const");
   if (constants.length > 0) return `must be ${either(constants.map(constantWords))}`;
   // of alternatives it has the type of one, and breaks its limit
   const limit = errors.find(({ keyword }) => LIMITS.has(keyword));
   if (limit) return limitWords(limit);
-  const types = errors.filter(({ keyword }) => keyword === "type");
+  const types = errors.filter((error) => error.keyword === "type");
   if (types.length > 0) return `must be ${either(types.map((error) => typeWords(error, schema)))}`;
   return errors[0] ? limitWords(errors[0]) : "is not valid";
 }
@@ -37,10 +36,10 @@ export function faultWords(errors: readonly SchemaError[], schema: TSchema): str
 export function fileFault(errors: readonly SchemaError[], schema: TSchema, what: string): string {
   const deepest = errors.reduce((best, one) => (depth(one) > depth(best) ? one : best), errors[0]);
   if (!deepest) return `The ${what} is not valid.`;
-  const { keyword, instancePath, params } = deepest;
+  const { keyword, instancePath } = deepest;
   const path = instancePath.slice(1).replaceAll("/", ".");
-  if (keyword === "required") {
-    const missing = String((params.requiredProperties as string[])[0]);
+  if (deepest.keyword === "required") {
+    const missing = String(deepest.params.requiredProperties[0]);
     return `The ${what} lacks \`${path === "" ? missing : `${path}.${missing}`}\`.`;
   }
   if (keyword === "boolean") return `The ${what} has no field \`${path}\`.`;
@@ -55,7 +54,7 @@ function depth(error: SchemaError | undefined): number {
   return error?.instancePath.split("/").length ?? 0;
 }
 
-function constantWords({ params }: SchemaError): string {
+function constantWords({ params }: SchemaErrorOf<"const">): string {
   return JSON.stringify(params.allowedValue);
 }
 
@@ -69,7 +68,7 @@ const TYPES: Record<string, { one: string; many: string }> = {
   null: { one: "null", many: "nulls" },
 };
 
-function typeWords({ params, schemaPath }: SchemaError, schema: TSchema): string {
+function typeWords({ params, schemaPath }: SchemaErrorOf<"type">, schema: TSchema): string {
   const type = String(params.type);
   const items = type === "array" ? TYPES[schemaAt(schema, schemaPath)?.items?.type ?? ""] : undefined;
   return `${TYPES[type]?.one ?? type}${items ? ` of ${items.many}` : ""}`;
@@ -84,26 +83,25 @@ function schemaAt(schema: TSchema, path: string): Schema | undefined {
 }
 
 function limitWords({ keyword, message, params }: SchemaError): string {
-  const limit = Number(params.limit);
   switch (keyword) {
     case "minItems":
-      return `must have at least ${counted(limit, "item")}`;
+      return `must have at least ${counted(params.limit, "item")}`;
     case "maxItems":
-      return `must have at most ${counted(limit, "item")}`;
+      return `must have at most ${counted(params.limit, "item")}`;
     case "minLength":
-      return `must have at least ${counted(limit, "character")}`;
+      return `must have at least ${counted(params.limit, "character")}`;
     case "maxLength":
-      return `must have at most ${counted(limit, "character")}`;
+      return `must have at most ${counted(params.limit, "character")}`;
     case "minimum":
-      return `must be at least ${limit}`;
+      return `must be at least ${params.limit}`;
     case "maximum":
-      return `must be at most ${limit}`;
+      return `must be at most ${params.limit}`;
     case "exclusiveMinimum":
-      return `must be more than ${limit}`;
+      return `must be more than ${params.limit}`;
     case "exclusiveMaximum":
-      return `must be less than ${limit}`;
+      return `must be less than ${params.limit}`;
     case "enum":
-      return `must be ${either((params.allowedValues as unknown[]).map((value) => JSON.stringify(value)))}`;
+      return `must be ${either(params.allowedValues.map((value) => JSON.stringify(value)))}`;
     case "pattern":
       return `must be ${patternWords.get(String(params.pattern)) ?? "in another form"}`;
     default:

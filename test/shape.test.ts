@@ -24,6 +24,7 @@ const RANKS = [
     "caught",
     "priority",
     "hmac",
+    "names",
     "rules",
   ],
   /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks"],

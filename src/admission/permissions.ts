@@ -1,4 +1,5 @@
 /** Permissions of a key: a set kept as bits, since it is asked on every request. */
+import { isOneOf } from "../names.ts";
 export const PERMISSIONS = [
   "full",
   "contacts:read",
@@ -43,5 +44,5 @@ export function allows(bits: number, permission: Permission): boolean {
 }
 
 export function isPermission(text: string): text is Permission {
-  return (PERMISSIONS as readonly string[]).includes(text);
+  return isOneOf(PERMISSIONS, text);
 }

@@ -4,7 +4,7 @@
  */
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
-import { faultWords, type SchemaError } from "../schemafault.ts";
+import { faultWords, type SchemaError, type SchemaErrorOf } from "../schemafault.ts";
 import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 
@@ -20,7 +20,7 @@ export function checker<S extends TSchema>(
   return (body = {}, at = "") => {
     const value = options.keepsNull ? body : withoutNulls(body);
     if (compiled.Check(value)) return value as Static<S>;
-    throw explain(compiled.Errors(value) as readonly SchemaError[], schema, at);
+    throw explain(compiled.Errors(value), schema, at);
   };
 }
 
@@ -52,9 +52,8 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
   return refuse("validation_error", `The \`${at}${fieldPath(deepest.instancePath)}\` field ${words}.`);
 }
 
-function missingOf({ instancePath, params }: SchemaError, at: string): Refusal {
-  const missing = (params.requiredProperties as string[])[0] as string;
-  return missingField(`${at}${fieldPath(instancePath, missing)}`);
+function missingOf({ instancePath, params }: SchemaErrorOf<"required">, at: string): Refusal {
+  return missingField(`${at}${fieldPath(instancePath, params.requiredProperties[0])}`);
 }
 
 export function missingField(path: string): Refusal {

@@ -2,8 +2,10 @@
  * /emails/metrics: what happened to the mail of a workspace. Each recipient counts, on the UTC day on which it happened, as
  * `tally` has it: what is not counted so (opens, hours, single e-mails) is refused and never shown as zero.
  */
+
 import Type from "typebox";
 import { type Clock, DAY_MS } from "../clock.ts";
+import { isOneOf, keysOf, recordOf } from "../names.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { COUNTS_KEPT_DAYS } from "../record/workspaces/caps.ts";
 import { countsSince, type HappenedCounts } from "../record/workspaces/usage.ts";
@@ -33,7 +35,7 @@ const METRICS = {
   complaint_rate: ({ complained, delivered }: SummedCounts) => rate(complained, delivered),
 };
 type Metric = keyof typeof METRICS;
-const NAMES = Object.keys(METRICS) as Metric[];
+const NAMES = keysOf(METRICS);
 
 const shown = Object.fromEntries(
   NAMES.map((name) => [name, Type.Optional(name.endsWith("_rate") ? Type.Number({ minimum: 0 }) : Count)]),
@@ -107,7 +109,7 @@ function uncounted(name: string, how: string): Refusal {
 
 function namesIn(query: URLSearchParams): Metric[] {
   const asked = listIn(query, "metrics");
-  const unknown = asked.find((name) => !(NAMES as string[]).includes(name));
+  const unknown = asked.find((name) => !isOneOf(NAMES, name));
   if (unknown !== undefined)
     throw refuse(
       "invalid_parameter",
@@ -179,10 +181,10 @@ const NOTHING: SummedCounts = {
   ...{ attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
   ...{ soft_bounced: 0, blocked: 0, complained: 0, failed: 0 },
 };
-const COUNTED = Object.keys(NOTHING) as (keyof SummedCounts)[];
+const COUNTED = keysOf(NOTHING);
 
 function pick(names: readonly Metric[], counts: SummedCounts): Partial<Record<Metric, number>> {
-  return Object.fromEntries(names.map((name) => [name, METRICS[name](counts)]));
+  return recordOf(names, (name) => METRICS[name](counts));
 }
 
 function bouncedOf({ hard_bounced, soft_bounced, blocked }: SummedCounts): number {

@@ -2,7 +2,9 @@
  * The OpenAPI 3.1 document, made from the same table that routes the requests, the schemas that check them, and those of
  * the answers. Schemas with a name stand once, under `components`.
  */
+
 import type { TSchema } from "typebox";
+import { keysOf } from "../names.ts";
 import { BODY_EXAMPLES } from "./examples.ts";
 import { PARAMETERS } from "./page.ts";
 import { type ProblemName, STATUS_OF } from "./problem.ts";
@@ -84,9 +86,7 @@ const EXAMPLES: Partial<Record<ProblemName, string>> = {
 };
 
 function refusal(status: number) {
-  const named = (Object.entries(STATUS_OF) as [ProblemName, number][])
-    .filter(([, of]) => of === status)
-    .map(([name]) => name);
+  const named = keysOf(STATUS_OF).filter((name) => STATUS_OF[name] === status);
   const names: ProblemName[] = named.length > 0 ? named : ["validation_error"];
   return {
     description: DESCRIPTIONS[status],

@@ -4,10 +4,12 @@
  *
  * Refuses fields it does not know, since a misspelt `filters` would let everybody in.
  */
+
 import Type, { type Static, type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { hasDirectionMark, headerValueOk, parseMailbox, reordersText } from "../address.ts";
 import { DAY_MS } from "../clock.ts";
+import { isOneOf } from "../names.ts";
 import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
 import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "../rules/filters.ts";
 import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
@@ -303,7 +305,7 @@ function checkCondition(json: unknown, path: string): Filter {
     FIELD.test(field) &&
     (!field.startsWith("contact.") ||
       field.startsWith("contact.properties.") ||
-      (CONTACT_FIELDS as readonly string[]).includes(field.slice("contact.".length)));
+      isOneOf(CONTACT_FIELDS, field.slice("contact.".length)));
   if (!isKnown)
     throw new DocumentError(
       `${path}.field must be event.name, event.properties.<key>, contact.properties.<key> or one of ${CONTACT_FIELDS.map((name) => `contact.${name}`).join(", ")}.`,
@@ -336,16 +338,16 @@ function record(json: unknown, path: string): Record<string, unknown> {
 function only<Name extends string>(json: unknown, path: string, names: readonly Name[]): [Name, unknown] {
   const fields = Object.entries(record(json, path));
   const [name, value] = fields[0] ?? ["", undefined];
-  if (fields.length !== 1 || !(names as readonly string[]).includes(name))
+  if (fields.length !== 1 || !isOneOf(names, name))
     throw new DocumentError(`${path} must have exactly one of ${names.join(", ")}.`);
-  return [name as Name, value];
+  return [name, value];
 }
 
 function level<S extends TSchema>(schema: S): (json: unknown, path: string) => Static<S> {
   const compiled = Compile(schema);
   return (json, path) => {
     if (compiled.Check(json)) return json as Static<S>;
-    throw new DocumentError(explain(compiled.Errors(json) as readonly SchemaError[], path, schema));
+    throw new DocumentError(explain(compiled.Errors(json), path, schema));
   };
 }
 
@@ -357,11 +359,11 @@ function explain(errors: readonly SchemaError[], path: string, schema: TSchema):
   const at = names.replace(/^\./, "");
   const subject = at === "" ? "The document" : at;
   if (first?.keyword === "required") {
-    const missing = (first.params.requiredProperties as string[])[0];
+    const missing = first.params.requiredProperties[0];
     return `${at === "" ? missing : `${at}.${missing}`} is missing.`;
   }
   if (first?.keyword === "additionalProperties")
-    return `${subject} has a field that is not known: ${(first.params.additionalProperties as string[]).join(", ")}.`;
+    return `${subject} has a field that is not known: ${first.params.additionalProperties.join(", ")}.`;
   const ofValue = errors.filter(({ instancePath }) => instancePath === first?.instancePath);
   return `${subject} ${faultWords(ofValue, schema)}.`;
 }

@@ -1,6 +1,7 @@
 /** The policy run over days to come, as they follow from the last ones. Pure, like the policy itself. */
 
 import { DAY_MS } from "../clock.ts";
+import { keysOf, recordOf } from "../names.ts";
 import type { Plan } from "../rules/plans.ts";
 import { dayOf, dayPlus } from "./policy/evidence.ts";
 import {
@@ -103,9 +104,7 @@ function patternOf(days: readonly DayCounts[], today: string): DemandPattern {
   // a day without a row is a day without mail, but for those before the first
   const span = known[0] ? Math.max(1, Math.min(RECENT_DAYS, daysBetween(known[0].day, today))) : 1;
   const waited = known.at(-1)?.delayed ?? 0;
-  const shares = Object.fromEntries(
-    Object.keys(FINE).map((name) => [name, total(name as keyof typeof FINE) / attempted]),
-  ) as DemandPattern["shares"];
+  const shares = recordOf(keysOf(FINE), (name) => total(name) / attempted);
   return { demand: (total("used") + waited) / span, bulkShare: bulkShareOf(days), shares };
 }
 

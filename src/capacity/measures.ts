@@ -3,6 +3,7 @@
  * runs, `low` and `high` are its interval over seeds, with 95% confidence; `worst` is the worst run, and what an
  * assertion holds against.
  */
+import { keysOf, recordOf } from "../names.ts";
 import { type Sample, wilson } from "./policy/evidence.ts";
 import { BIN_MINUTES, type Run } from "./simulate.ts";
 
@@ -102,18 +103,17 @@ type Question = {
   more?: "better";
 };
 
-export const MEASURE_NAMES = Object.keys(MEASURES) as MeasureName[];
+export const MEASURE_NAMES = keysOf(MEASURES);
 
 export function meaningOf(name: MeasureName): string {
   return MEASURES[name].says;
 }
 
 export function measure(runs: readonly Run[], hasTarget: boolean): Measures {
-  const measured = MEASURE_NAMES.map((name): [MeasureName, Measured] => {
+  return recordOf(MEASURE_NAMES, (name) => {
     const isAsked = name !== "days_to_target" || hasTarget;
-    return [name, isAsked ? answerTo(MEASURES[name], runs) : NOT_ASKED];
+    return isAsked ? answerTo(MEASURES[name], runs) : NOT_ASKED;
   });
-  return Object.fromEntries(measured) as Measures;
 }
 
 const NOT_ASKED: Measured = { typical: null, low: null, high: null, worst: null };
@@ -141,8 +141,7 @@ function answerTo(question: Question, runs: readonly Run[]): Measured {
 export type RunValues = Record<MeasureName, readonly (number | null)[]>;
 
 export function valuesOf(runs: readonly Run[]): RunValues {
-  const values = MEASURE_NAMES.map((name) => [name, runs.map((run) => MEASURES[name].of(run))]);
-  return Object.fromEntries(values) as RunValues;
+  return recordOf(MEASURE_NAMES, (name) => runs.map((run) => MEASURES[name].of(run)));
 }
 
 /** By how much one of two differs from the other, seed by seed; `low` and `high` are null where the seeds are too few. */
@@ -154,15 +153,14 @@ export const PAIRS_MIN = 6;
 
 /** The same seeds meet the same demand: what differs between the two of a pair is what was changed. */
 export function differencesOf(one: RunValues, other: RunValues): Differences {
-  const found = MEASURE_NAMES.map((name): [MeasureName, Difference] => {
+  return recordOf(MEASURE_NAMES, (name): Difference => {
     const pairs = one[name].flatMap((before, n) => {
       const after = other[name][n] ?? null;
       return before === null || after === null ? [] : [after === before ? 0 : after - before];
     });
     const isPooled = "pooled" in MEASURES[name];
-    return [name, isPooled ? shareThatChanged(pairs) : middleOf(pairs)];
+    return isPooled ? shareThatChanged(pairs) : middleOf(pairs);
   });
-  return Object.fromEntries(found) as Differences;
 }
 
 export function isSure({ low, high }: Difference): boolean {

@@ -6,7 +6,7 @@
  */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import { fileFault, type SchemaError } from "../schemafault.ts";
+import { fileFault } from "../schemafault.ts";
 import { binomial, type Random } from "./random.ts";
 
 const strict = { additionalProperties: false };
@@ -61,9 +61,7 @@ const compiled = Compile(Type.Partial(ReceiverFile, strict));
 export function checkReceivers(json: unknown): Partial<ReceiverModel> {
   const receivers = (json as { receivers?: unknown } | null)?.receivers ?? json;
   if (!compiled.Check(receivers))
-    throw new Error(
-      fileFault(compiled.Errors(receivers) as readonly SchemaError[], ReceiverFile, "receivers"),
-    );
+    throw new Error(fileFault(compiled.Errors(receivers), ReceiverFile, "receivers"));
   return receivers;
 }
 

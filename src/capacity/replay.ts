@@ -11,6 +11,7 @@
  */
 
 import { DAY_MS } from "../clock.ts";
+import { keysOf, recordOf } from "../names.ts";
 import { type Allowance, advance, charge, emptyLedger, type Ledger, roomNow } from "../rules/ledger.ts";
 import type { Plan } from "../rules/plans.ts";
 import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
@@ -427,8 +428,7 @@ function addedUp<Name extends string>(
   other: Counted<Name>,
   sign: 1 | -1,
 ): Record<Name, number> {
-  const sums = names.map((name) => [name, Math.max(0, (one[name] ?? 0) + sign * (other[name] ?? 0))]);
-  return Object.fromEntries(sums) as Record<Name, number>;
+  return recordOf(names, (name) => Math.max(0, (one[name] ?? 0) + sign * (other[name] ?? 0)));
 }
 
 function noCounts(day: string): DayCounts {
@@ -509,7 +509,7 @@ function addDay(totals: CapTotals, counts: DayCounts, begun: DayCounts): void {
 export function addTotals(all: readonly CapTotals[]): CapTotals {
   const sum = { ...NO_TOTALS };
   for (const one of all)
-    for (const name of Object.keys(sum) as (keyof CapTotals)[])
+    for (const name of keysOf(sum))
       sum[name] = name === "waiting_most" ? Math.max(sum[name], one[name]) : sum[name] + one[name];
   return sum;
 }

@@ -6,7 +6,7 @@ import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { BUCKET_MS } from "../rules/ledger.ts";
 import { CAP_MIN, PLANS } from "../rules/plans.ts";
-import { fileFault, type SchemaError } from "../schemafault.ts";
+import { fileFault } from "../schemafault.ts";
 import { factorAround1, normal, poisson, type Random, randomFor } from "./random.ts";
 import { ReceiverFile } from "./receivers.ts";
 import { DAYS_MAX } from "./scenarios.ts";
@@ -221,7 +221,7 @@ const compiled = Compile(ScenarioFile);
 /** The scenario, or an Error that names the field and the reason. */
 export function checkScenario(json: unknown): Scenario {
   if (!compiled.Check(json)) {
-    const errors = compiled.Errors(json) as readonly SchemaError[];
+    const errors = compiled.Errors(json);
     throw new Error(fileFault(errors, ScenarioFile, "scenario"));
   }
   const scenario = json as Scenario;

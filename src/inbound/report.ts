@@ -5,6 +5,7 @@
  * Promises: pure; nothing throws; the time is linear in the size of the message. What it says is a claim of whoever wrote
  * the message, to be judged by whom it can be about.
  */
+import { isOneOf } from "../names.ts";
 import { emailIdOf, pathsIn } from "../returnpath.ts";
 import { bounceInWords, fatesInWords } from "./bouncewords.ts";
 import type { Action, Fate } from "./fate.ts";
@@ -137,11 +138,11 @@ function statusOf(stated: string | null, quoted: string | null): string | null {
   return stated === null || (/\.0\.0$/.test(stated) && quoted !== null) ? quoted : stated;
 }
 
-const ACTIONS: ReadonlySet<string> = new Set(["failed", "delayed", "delivered", "relayed", "expanded"]);
+const ACTIONS = ["failed", "delayed", "delivered", "relayed", "expanded"] as const;
 
 function actionOf(text: string, status: string | null): Action | null {
   const word = /^[a-z]{1,20}/.exec(text.trim().toLowerCase())?.[0] ?? "";
-  if (ACTIONS.has(word)) return word as Action;
+  if (isOneOf(ACTIONS, word)) return word;
   if (word === "failure") return "failed";
   if (status === null) return null;
   return status.startsWith("5") ? "failed" : status.startsWith("4") ? "delayed" : null;

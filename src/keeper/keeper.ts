@@ -15,6 +15,7 @@ import type { ReturnPathDns } from "../domain/returnpath.ts";
 import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
 import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
+import { keysOf, recordOf } from "../names.ts";
 import type { BagQueue, Lining } from "../queue/bagqueue.ts";
 import { dropOldChanges } from "../record/accounts/changes.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
@@ -547,6 +548,5 @@ const FIRST = {
 };
 
 function mapped<K extends string, V>(of: Record<K, number>, make: (value: number) => V): Record<K, V> {
-  const entries = Object.entries<number>(of).map(([name, value]) => [name, make(value)]);
-  return Object.fromEntries(entries) as Record<K, V>;
+  return recordOf(keysOf(of), (name) => make(of[name]));
 }

@@ -3,6 +3,7 @@
  * name, makes a demo workspace on the first run, runs the roles in three processes, prints how to send the first mail,
  * and stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
  */
+
 import { fileURLToPath } from "node:url";
 import { messageOf } from "../caught.ts";
 import { CONFIG_EXIT, type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";
@@ -13,6 +14,7 @@ import { Home, type ReadyInfo } from "../embedded/home.ts";
 import type { ChildReport, StoresReport } from "../embedded/parent.ts";
 import { freePort, isPortFree, reachable } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
+import { keysOf } from "../names.ts";
 import type { Role } from "../rules/roles.ts";
 
 /** Where reports go in development: a name that nobody can own. */
@@ -49,7 +51,7 @@ const PROCESSES: Record<ProcessName, readonly Role[]> = {
   deliver: ["deliver"],
   others: ["automate", "keeper", "inbound", "submission", "webhooks", "console"],
 };
-const NAMES = Object.keys(PROCESSES) as ProcessName[];
+const NAMES = keysOf(PROCESSES);
 
 /**
  * glibc gives each of a process's ten threads an arena of its own, which keeps what its busiest moment took, such as

@@ -3,6 +3,7 @@
  * recipient has a mark, one letter, in the order to, cc, bcc. Statuses are decided here and nowhere else; SQL asks
  * `statusSql` in record/mail/status.ts, which is made of the same table.
  */
+import { isOneOf } from "../names.ts";
 
 export type Head = {
   from: string;
@@ -45,7 +46,7 @@ export type Ending = (typeof ENDINGS)[number][1];
 export type Status = (typeof OPEN_STATUSES)[number] | Ending;
 
 export function isOpen(status: string): boolean {
-  return (OPEN_STATUSES as readonly string[]).includes(status);
+  return isOneOf(OPEN_STATUSES, status);
 }
 
 /** What an e-mail has become when each recipient has; null while one is open. */

@@ -2,6 +2,7 @@
  * What each plan includes, in one table. Every number may be overridden for one workspace
  * (`postrider workspace set --limit name=value`), and `limitsOf` is the only place where the two meet.
  */
+import { isOneOf } from "../names.ts";
 export const PLANS = ["free", "essentials", "standard", "pro"] as const;
 export type Plan = (typeof PLANS)[number];
 
@@ -105,7 +106,7 @@ export function limitsOf(plan: Plan, overrides: Overrides): Limits {
 }
 
 export function isPlan(text: string): text is Plan {
-  return (PLANS as readonly string[]).includes(text);
+  return isOneOf(PLANS, text);
 }
 
 /** The smallest plan whose own quota holds `count`, else the largest. */

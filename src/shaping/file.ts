@@ -9,7 +9,7 @@
 import { isIP } from "node:net";
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import { fileFault, patterned, type SchemaError } from "../schemafault.ts";
+import { fileFault, patterned } from "../schemafault.ts";
 
 const FILE_CHARS_MAX = 1_000_000;
 const RULES_MAX = 500;
@@ -279,8 +279,7 @@ export function readShaping(text: string): ShapingRules {
   if (text.length > FILE_CHARS_MAX)
     throw new Error(`The shaping file has over ${FILE_CHARS_MAX} characters.`);
   const json: unknown = JSON.parse(text);
-  if (!compiled.Check(json))
-    throw new Error(fileFault(compiled.Errors(json) as readonly SchemaError[], ShapingFile, "shaping file"));
+  if (!compiled.Check(json)) throw new Error(fileFault(compiled.Errors(json), ShapingFile, "shaping file"));
   const rules = json as ShapingRules;
   const wrong = contradiction(rules);
   if (wrong) throw new Error(wrong);

@@ -1,5 +1,7 @@
 /** What owners do with endpoints, by the API and the command line: what may be asked for, and the rows it becomes. */
+
 import { newId } from "../ids.ts";
+import { isOneOf } from "../names.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { insertTest } from "../record/outbox/replay.ts";
 import { changeSecrets, insertWebhook, type WebhookKey } from "../record/outbox/webhooks.ts";
@@ -53,7 +55,7 @@ export async function addEndpoint(
 
 /** Null: they may be asked for. */
 export function eventsFault(events: readonly string[] | null): string | null {
-  const unknown = events?.find((type) => !(EVENT_TYPES as readonly string[]).includes(type));
+  const unknown = events?.find((type) => !isOneOf(EVENT_TYPES, type));
   if (unknown !== undefined)
     return `must hold only events of this engine, which \`${unknown.slice(0, 50)}\` is not: ${EVENT_TYPES.join(", ")}`;
   return events?.length === 0 ? "must name at least one event" : null;

@@ -5,7 +5,7 @@
  */
 import { Compile } from "typebox/compile";
 import { PLANS } from "../../rules/plans.ts";
-import { fileFault, type SchemaError } from "../../schemafault.ts";
+import { fileFault } from "../../schemafault.ts";
 import { type Policy, PolicyFile } from "./file.ts";
 import { DEFAULT_POLICY } from "./shipped.ts";
 
@@ -14,8 +14,7 @@ const compiled = Compile(PolicyFile);
 /** The policy, or an Error that names the field and the reason. */
 export function checkPolicy(given: unknown): Policy {
   const json = upgraded(given);
-  if (!compiled.Check(json))
-    throw new Error(fileFault(compiled.Errors(json) as readonly SchemaError[], PolicyFile, "policy"));
+  if (!compiled.Check(json)) throw new Error(fileFault(compiled.Errors(json), PolicyFile, "policy"));
   const policy = json as Policy;
   const wrong = contradiction(policy);
   if (wrong) throw new Error(wrong);

@@ -1,20 +1,14 @@
 /** `postrider workspace`, as it is typed. */
+
 import { Command, InvalidArgumentError } from "commander";
 import { isUuid } from "../../ids.ts";
-import {
-  CAP_MIN,
-  isPlan,
-  type LimitName,
-  limitsOf,
-  OVERRIDE_MAX,
-  PLANS,
-  type Plan,
-} from "../../rules/plans.ts";
+import { isOneOf, keysOf } from "../../names.ts";
+import { CAP_MIN, isPlan, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../../rules/plans.ts";
 import { runs, runsWithStores } from "./runs.ts";
 
 const actions = () => import("../workspace.ts");
 
-const LIMIT_NAMES = Object.keys(limitsOf("pro", {})) as LimitName[];
+const LIMIT_NAMES = keysOf(limitsOf("pro", {}));
 
 export function workspaceCommand(): Command {
   const command = new Command("workspace").description(
@@ -100,7 +94,7 @@ export function readId(text: string): string {
 
 function readLimit(text: string, limits: Record<string, number | null>): Record<string, number | null> {
   const [name = "", value = ""] = text.split("=");
-  if (!(LIMIT_NAMES as string[]).includes(name))
+  if (!isOneOf(LIMIT_NAMES, name))
     throw new InvalidArgumentError(`It must be name=value. The names are ${LIMIT_NAMES.join(", ")}.`);
   if (value === "default") return { ...limits, [name]: null };
   const number = Number(value);
