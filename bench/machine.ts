@@ -23,6 +23,7 @@ import type { Overrides } from "../src/rules/plans.ts";
 import type { AskLoop, LoopAnswer, LoopReport } from "../test/rig/loopdelay.ts";
 import { preloads } from "../test/rig/process.ts";
 import { openProxy } from "../test/rig/proxy.ts";
+import type { SetClock } from "../test/rig/wrongclock.ts";
 import type { Endings } from "./endings.ts";
 import { Meter, type Watched } from "./meter.ts";
 import { endChild, type Sink, type SinkKind, STOP_MS_MAX, startSink } from "./sink.ts";
@@ -46,6 +47,10 @@ export type WatchedRole = Role & {
   /** How long its event loop was held since this was asked last. */
   loop(): Promise<LoopReport>;
 };
+export type SteppedRole = Role & {
+  /** From now on its wall clock is off by this much. */
+  setClock(offMs: number): Promise<void>;
+};
 export type Workspace = { id: string; handle: string; key: string };
 
 export type Bench = {
@@ -61,6 +66,8 @@ export type Bench = {
   role(name: RoleName, env?: Record<string, string>): Promise<Role>;
   /** The watch itself costs a thousand wakings a second: what it costs elsewhere is not to be measured beside it. */
   watchedRole(name: RoleName): Promise<WatchedRole>;
+  /** Its wall clock is off by this much, and can be set. */
+  steppedRole(name: RoleName, offMs: number, env?: Record<string, string>): Promise<SteppedRole>;
   /** A process of the bench itself, plain JavaScript; it says `{kind: "ready"}` when it serves. */
   program(name: string, script: string, env?: Record<string, string>): Promise<Role>;
   workspace(limits?: Overrides): Promise<Workspace>;
@@ -158,6 +165,18 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
         return report;
       };
       return { ...role, loop };
+    },
+    async steppedRole(name, offMs, more = {}) {
+      const { execArgv, env: clock } = preloads({ wrongByMs: offMs });
+      const { child, ...role } = await startRole(name, execArgv, { ...clock, ...more });
+      return {
+        ...role,
+        async setClock(offsetMs) {
+          const isSet = once(child, "message");
+          child.send({ kind: "set clock", offsetMs } satisfies SetClock);
+          await isSet;
+        },
+      };
     },
     program: (name, script, more = {}) =>
       start(name, [...nodeFlags(["deliver"]), fileURLToPath(new URL(script, import.meta.url))], more),
