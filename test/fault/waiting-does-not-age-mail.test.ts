@@ -127,9 +127,8 @@ test("what was tried before and after waiting adds up to its lifetime", async ()
   clock.advance(4 * HOUR_MS);
   await triedAfter(ws, id, before);
   expect((await email(ws, id)).status).toBe("deferred");
-  clock.advance(25 * 60_000);
-  await settled(engine.sql, ws.id, PATIENCE_MS);
-  expect((await email(ws, id)).status).toBe("bounced");
+  // of 60 minutes 20 are left
+  await bouncesWithin(ws, id, 55);
 }, 90_000);
 
 async function claimed(): Promise<void> {
@@ -168,10 +167,19 @@ test("what receivers put off for longer than the lifetime still bounces", async 
   const id = await send(ws, "defer-451@example.net");
   await stage.sink.ledger.replied("defer-451@example.net", 1);
   await expect.poll(async () => (await email(ws, id)).status, { timeout: PATIENCE_MS }).toBe("deferred");
-  clock.advance(2 * HOUR_MS);
-  await settled(engine.sql, ws.id, PATIENCE_MS);
-  expect((await email(ws, id)).status).toBe("bounced");
-});
+  await bouncesWithin(ws, id, 120);
+}, 60_000);
+
+/** In steps, since some may not count: those in which a bag waits for its worker. */
+async function bouncesWithin(ws: TestWorkspace, id: string, minutesMax: number): Promise<void> {
+  let now = await email(ws, id);
+  for (let minutes = 0; minutes < minutesMax && now.status === "deferred"; minutes += 5) {
+    clock.advance(5 * 60_000);
+    await triedAfter(ws, id, now.attempts);
+    now = await email(ws, id);
+  }
+  expect(now.status).toBe("bounced");
+}
 
 async function send(ws: TestWorkspace, to: string): Promise<string> {
   const { status, body } = await ws.client.post<{ id: string }>("/emails", mail({ to }));
