@@ -41,7 +41,15 @@ const AMPLE: Overrides = {
   cap_day: 2_000_000_000,
 };
 
-export type RoleName = "api" | "deliver" | "automate" | "inbound" | "submission" | "webhooks" | "keeper";
+export type RoleName =
+  | "api"
+  | "deliver"
+  | "automate"
+  | "inbound"
+  | "submission"
+  | "webhooks"
+  | "console"
+  | "keeper";
 export type Role = { name: string; pid: number; url: string; stop(): Promise<void> };
 export type WatchedRole = Role & {
   /** How long its event loop was held since this was asked last. */
