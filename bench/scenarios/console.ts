@@ -116,8 +116,8 @@ function filters(rareKey: string): Record<string, string> {
     "a tag of few": "tag=kind:refund",
     "a key of few": `api_key_id=${rareKey}`,
     "a stream": "stream=transactional",
-    "a day": `since=${day(DAYS >> 1)}&until=${day(DAYS >> 1)}`,
-    "a recipient, a word, a day": `to=person77@example.net&subject=order&since=${day(3)}&until=${day(2)}`,
+    "a day": `since=${day(DAYS >> 1)}T00:00:00Z&until=${day(DAYS >> 1)}T23:59:59Z`,
+    "a recipient, a word, a day": `to=person77@example.net&subject=order&since=${day(3)}T00:00:00Z&until=${day(2)}T23:59:59Z`,
   };
 }
 
@@ -127,6 +127,8 @@ async function visits(context: BrowserContext, url: string): Promise<Visit[]> {
     const page = await context.newPage();
     await page.goto(url);
     done.push(await visitOf(page));
+    const refusal = page.locator(".refusal");
+    if ((await refusal.count()) > 0) throw new Error(`${url}: ${await refusal.first().textContent()}`);
     await page.close();
   }
   return done;
