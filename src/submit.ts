@@ -75,7 +75,7 @@ export type SubmitParts = {
   uploads: Sql;
   clock: Clock;
   /** Why sends are refused for now; null in good times. */
-  brake(): Shortage | null;
+  shortage(): Shortage | null;
   /** Redis could not be told something it will find out by itself. */
   onLag(error: unknown): void;
 };
@@ -154,9 +154,9 @@ class Submitter {
   }
 
   async #inRoom(outgoing: Outgoing, work: () => Promise<Submitted>): Promise<Submitted> {
-    const { commit, brake } = this.#parts;
-    const shortage = brake();
-    if (shortage) throw new Unavailable(shortage.name, shortage.reason);
+    const { commit, shortage } = this.#parts;
+    const short = shortage();
+    if (short) throw new Unavailable(short.name, short.reason);
     const room = commit.takeRoom(outgoing.emails.length, bytesOf(outgoing));
     if (!room) throw new Unavailable("capacity", "the commit is full");
     try {
@@ -258,8 +258,8 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "uploads">): 
   const { reservations, commit, clock } = parts;
 
   return async function submitOwn({ workspaceId, handle, bulk, emails: given, attachments = [] }) {
-    const shortage = parts.brake();
-    if (shortage) throw new Unavailable(shortage.name, shortage.reason);
+    const short = parts.shortage();
+    if (short) throw new Unavailable(short.name, short.reason);
     const ids = await idsOf(parts.reads, given, clock.now());
     const emails = given.map((email, n) =>
       email.id === ids[n] ? email : { ...email, id: ids[n] as string },

@@ -44,8 +44,8 @@ const SCORE_OF_TAG = 2 ** 32;
 const KEYS = { epoch: "{day}:epoch", fairness: "{day}:fairness", line: "{day}:line" };
 const ONES: readonly number[] = new Array<number>(BATCH).fill(1);
 
-const lineUp = loadScript(
-  "line_up",
+const enqueue = loadScript(
+  "enqueue",
   ["epoch", "fairness", "line"],
   ["new_epoch", "workspace_max", "shard_max", "bags"],
 );
@@ -238,12 +238,13 @@ class Day {
       ready.push(...own);
       if (tenant.outside.length === 0 || tenant.queued >= WORKSPACE_BAGS_MAX) this.#wakes.delete(workspace);
     }
-    for (let n = 0; n < ready.length; n += BAGS_AT_ONCE) await this.#lineUp(ready.slice(n, n + BAGS_AT_ONCE));
+    for (let n = 0; n < ready.length; n += BAGS_AT_ONCE)
+      await this.#enqueue(ready.slice(n, n + BAGS_AT_ONCE));
     this.bagsMost = Math.max(this.bagsMost, this.#queued.size);
   }
 
-  async #lineUp(bags: readonly SimBag[]): Promise<void> {
-    const [, ...tags] = (await lineUp.run(this.#redis, KEYS, {
+  async #enqueue(bags: readonly SimBag[]): Promise<void> {
+    const [, ...tags] = (await enqueue.run(this.#redis, KEYS, {
       new_epoch: "day",
       workspace_max: WORKSPACE_BAGS_MAX,
       shard_max: SHARD_BAGS_MAX,

@@ -2,7 +2,7 @@
 import { Keyring } from "../admission/keyring.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations } from "../audience/confirm.ts";
-import { confirmLetter } from "../audience/confirmletter.ts";
+import { confirmFromTemplate } from "../audience/confirmtemplate.ts";
 import { ErasurePasses, eraseMail } from "../audience/erasure.ts";
 import { addressHasher, Links } from "../audience/links.ts";
 import { atMost } from "../clock.ts";
@@ -158,8 +158,8 @@ function confirmationsBy(
     from: mailFrom,
     write: ownSubmitter(submit),
     onFault,
-    letter: (owed, confirmUrl) =>
-      confirmLetter({ templates, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
+    textOf: (owed, confirmUrl) =>
+      confirmFromTemplate({ templates, owners }, owed, confirmUrl, clock.now()).catch((error: unknown) => {
         onFault(error);
         return null;
       }),

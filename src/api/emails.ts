@@ -20,22 +20,22 @@ import { type Outgoing, type QuotaRefusal, recall, type Submit, type Submitted }
 import type { TemplateCache } from "../template/cache.ts";
 import { turn } from "../turn.ts";
 import { checker, missingBody } from "./check.ts";
-import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
-import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
-import type { Json } from "./json.ts";
-import { jsonInTurns } from "./jsonturns.ts";
 import {
   checkSchedule,
   type Draft,
-  draftLetter,
+  draftOf,
   READ_TO_REFUSE,
   refuseUnsupported,
   SendEmail,
   type Sender,
   SUBJECT_CHARS_MAX,
   type WrittenEmail,
-} from "./letter.ts";
-import { writeLetters } from "./mailmerge.ts";
+} from "./draft.ts";
+import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
+import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
+import type { Json } from "./json.ts";
+import { jsonInTurns } from "./jsonturns.ts";
+import { writeDrafts } from "./mailmerge.ts";
 import { Misspelt, type Warning } from "./misspelt.ts";
 import { envelopeOf, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
@@ -214,10 +214,10 @@ export async function sendEmail(
   call: Asker & Pick<Call, "body">,
   { claim, shown }: { claim: AskedClaim | null; shown: Shown | null },
 ): Promise<Answer> {
-  const draft = draftLetter(checkItem(call.body, ""), senderOf(parts, call), "", shown);
+  const draft = draftOf(checkItem(call.body, ""), senderOf(parts, call), "", shown);
   const warnings = warningsFor([call.body], () => "");
   return unlessAnswered(parts, call, claim, async () => {
-    const written = await writeLetters(parts.templates, [draft], (_, refusal) => {
+    const written = await writeDrafts(parts.templates, [draft], (_, refusal) => {
       throw refusal;
     });
     await dropForeign(parts, call, written, (_, refusal) => {
@@ -243,13 +243,13 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
   const drafts = await draftBatch(body, senderOf(parts, call), errors);
   const warnings = warningsFor(body, (n) => `[${n}].`);
   return unlessAnswered(parts, call, claim, async () => {
-    const letters = await writeLetters(
+    const filled = await writeDrafts(
       parts.templates,
       drafts.map(({ draft }) => draft),
       (n, refusal) => errors.note(drafts[n]?.index ?? 0, refusal),
     );
     const indexOf = new Map(drafts.map(({ index, draft }) => [draft.at, index]));
-    const written = await dropForeign(parts, call, letters, ({ at }, refusal) =>
+    const written = await dropForeign(parts, call, filled, ({ at }, refusal) =>
       errors.note(indexOf.get(at) ?? 0, refusal),
     );
     const data = written.map(({ email }) => ({ id: email.id }));
@@ -288,7 +288,7 @@ async function draftBatch(
   let until = performance.now() + DRAFT_MS_MAX;
   for (const [index, item] of body.entries()) {
     try {
-      drafts.push({ index, draft: draftLetter(checkItem(item, `[${index}].`), sender, `[${index}].`) });
+      drafts.push({ index, draft: draftOf(checkItem(item, `[${index}].`), sender, `[${index}].`) });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       errors.note(index, error);
@@ -310,7 +310,7 @@ async function unlessAnswered(
   try {
     return await write();
   } catch (error) {
-    const mayHaveChanged = error instanceof Refusal && isOfLetter(error.problem);
+    const mayHaveChanged = error instanceof Refusal && isOfOneEmail(error.problem);
     const earlier = mayHaveChanged ? await earlierAnswer(parts, call, claim) : null;
     if (earlier) return earlier;
     throw error;
@@ -353,7 +353,7 @@ function notVerified({ fromDomain, at }: WrittenEmail, workspaceId: string): Ref
   );
 }
 
-function isOfLetter({ status, name }: Problem): boolean {
+function isOfOneEmail({ status, name }: Problem): boolean {
   return [404, 422].includes(status) || (status === 403 && name === "validation_error");
 }
 

@@ -5,13 +5,13 @@
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
-import { RenderBudget, type RenderedEmail, renderLetter } from "../template/render.ts";
+import { RenderBudget, type RenderedEmail, renderEmail } from "../template/render.ts";
 import { turnIfLate } from "../turn.ts";
-import { type Draft, type WrittenEmail, writeLetter } from "./letter.ts";
+import { type Draft, type WrittenEmail, writeDraft } from "./draft.ts";
 import { Refusal, refuse } from "./problem.ts";
 
 /** `onRefused` hears which draft cannot be written; what it throws ends the request. */
-export async function writeLetters(
+export async function writeDrafts(
   templates: Pick<TemplateCache, "fetch">,
   drafts: readonly Draft[],
   onRefused: (n: number, refusal: Refusal) => void,
@@ -23,7 +23,7 @@ export async function writeLetters(
     const late = turnIfLate();
     if (late) await late;
     try {
-      written.push(writeLetter(draft, fill(draft, versions, budget)));
+      written.push(writeDraft(draft, fill(draft, versions, budget)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       onRefused(n, error);
@@ -58,7 +58,7 @@ function fill(
     throw refuse("not_found", `The template \`${template.id}\` does not exist (\`${at}template.id\`).`);
   try {
     if (version instanceof TemplateFault) throw version;
-    return renderLetter(version, template.variables ?? {}, budget);
+    return renderEmail(version, template.variables ?? {}, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
     if (error.missing === null)

@@ -25,7 +25,7 @@ export type SendingParts = {
   requireVerifiedDomains: boolean;
   timeoutMs: number;
   /** Why sends are refused for now; null: they are not. */
-  brake(): Shortage | null;
+  shortage(): Shortage | null;
   /** Over how many shards of the queue bags are spread. */
   shards(): number;
   onBags(bags: Bag[]): void;
@@ -43,7 +43,7 @@ export type Sending = {
 };
 
 export function openSending(parts: SendingParts, onFault: (error: unknown) => void): Sending {
-  const { redis, reads, clock, timeoutMs, connectCommits, brake, serverSecret } = parts;
+  const { redis, reads, clock, timeoutMs, connectCommits, shortage, serverSecret } = parts;
   const admitter = new Admitter(redis, reads, clock);
   const hashOf = addressHasher(serverSecret);
   const commit = mailCommit({ connect: connectCommits, timeoutMs }, parts.onBags, hashOf, parts.shards);
@@ -54,7 +54,7 @@ export function openSending(parts: SendingParts, onFault: (error: unknown) => vo
     admitter,
     readKey: keyReader(serverSecret),
     lastUsed,
-    submit: { admitter, commit, reads, uploads, clock, reservations, brake, onLag: onFault },
+    submit: { admitter, commit, reads, uploads, clock, reservations, shortage, onLag: onFault },
     templates: new TemplateCache(reads, timeoutMs),
     owners: new Owners({ sql: reads, isRequired: parts.requireVerifiedDomains, onFault }),
     hashOf,

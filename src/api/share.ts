@@ -87,7 +87,7 @@ export function sharedPage({ reads, clock, links }: ShareParts, downloads: Downl
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     if (!downloads.begin(exchange, target.workspaceId)) return page(503, said(TOO_MANY_DOWNLOADS));
     const email = await findEmail(reads, target.workspaceId, target.emailId);
-    return email && hasContents(email) ? page(200, ...(await letter(email))) : gone();
+    return email && hasContents(email) ? page(200, ...(await contents(email))) : gone();
   };
 }
 
@@ -127,7 +127,7 @@ function said(words: string): string {
   return `<header><h1>A shared e-mail</h1><p>${words}</p></header>`;
 }
 
-async function letter({ head, html, plain, createdAt }: WholeEmail): Promise<(string | Buffer)[]> {
+async function contents({ head, html, plain, createdAt }: WholeEmail): Promise<(string | Buffer)[]> {
   const { subject, from, to } = head;
   const about = `<p>From ${escaped(from)} to ${escaped(to.join(", "))}, ${createdAt.toISOString()}</p>`;
   const title = `<header><h1>${escaped(subject ?? "")}</h1>${about}</header>`;

@@ -17,7 +17,7 @@ const SWEEP_MAX = 200;
 /** Whoever asked writes the mail at once; only after this is it taken for forgotten. */
 const GRACE_MS = 3_000;
 
-export type OwnLetter = {
+export type ConfirmationText = {
   subject: string;
   html: string | null;
   text: string | null;
@@ -29,12 +29,12 @@ export type ConfirmationParts = {
   sql: Sql;
   links: Links;
   clock: Clock;
-  /** The sender when the letter names none. */
+  /** The sender when the text names none. */
   from: string;
   /** `submitOwn`. */
   write(mail: { workspaceId: string; handle: string; bulk: boolean; emails: NewEmail[] }): Promise<unknown>;
   /** The workspace's own words for it, or null. */
-  letter(owed: OwedConfirmation, confirmUrl: string): Promise<OwnLetter | null>;
+  textOf(owed: OwedConfirmation, confirmUrl: string): Promise<ConfirmationText | null>;
   onFault(error: unknown): void;
 };
 
@@ -78,7 +78,7 @@ export class Confirmations {
   }
 
   async #write(owed: OwedConfirmation): Promise<void> {
-    const { sql, links, write, letter } = this.#parts;
+    const { sql, links, write, textOf } = this.#parts;
     const { workspaceId, handle, audienceId, contactId } = owed;
     const confirmUrl = links.confirmUrl({
       workspaceId,
@@ -86,13 +86,13 @@ export class Confirmations {
       contactId,
       askedAt: owed.askedAt.getTime(),
     });
-    const own = (await letter(owed, confirmUrl)) ?? plainLetter(owed, confirmUrl);
+    const own = (await textOf(owed, confirmUrl)) ?? plainConfirmation(owed, confirmUrl);
     await write({ workspaceId, handle, bulk: false, emails: [this.#emailOf(owed, own)] });
     await noteMailed(sql, owed);
   }
 
-  #emailOf({ workspaceId, contactId, email, askedAt }: OwedConfirmation, letter: OwnLetter): NewEmail {
-    const { from = null, subject, html, text, replyTo } = letter;
+  #emailOf({ workspaceId, contactId, email, askedAt }: OwedConfirmation, own: ConfirmationText): NewEmail {
+    const { from = null, subject, html, text, replyTo } = own;
     const head: Head = {
       from: from ?? this.#parts.from,
       to: [email],
@@ -127,7 +127,10 @@ export function defaultSender(publicUrl: string): string {
 }
 
 /** The operator's words under the operator's sender: no caller can make them say anything else. */
-function plainLetter({ audienceName, firstName }: OwedConfirmation, confirmUrl: string): OwnLetter {
+function plainConfirmation(
+  { audienceName, firstName }: OwedConfirmation,
+  confirmUrl: string,
+): ConfirmationText {
   const name = lettersOf(audienceName, "&") || "this sender";
   const called = lettersOf(firstName ?? "");
   const greeting = called === "" ? "Hello," : `Hello ${called},`;

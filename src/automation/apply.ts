@@ -1,4 +1,4 @@
-/** Applying a document: checked as a whole, letters included, before anything of it is kept. */
+/** Applying a document: checked as a whole, its e-mails included, before anything of it is kept. */
 import { newId } from "../ids.ts";
 import {
   type AppliedVersion,
@@ -9,7 +9,7 @@ import {
 import type { Sql } from "../record/db/connect.ts";
 import { currentVersions } from "../record/mail/templates.ts";
 import { type Automation, type AutomationStep, checkDocument, DocumentError } from "./document.ts";
-import { compileOwn } from "./letter.ts";
+import { compileOwn } from "./stepemail.ts";
 
 /** `missingTemplates` are named by send steps and do not exist: these steps are skipped until they do. */
 export type ApplyResult = { applied: AppliedVersion; missingTemplates: string[] };

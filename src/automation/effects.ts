@@ -3,7 +3,7 @@
  * step and is written once, a tag that is there stays.
  *
  * Promises: a step whose effect is uncertain, because a store did not answer, has no result; the others have theirs. A
- * letter that nobody can write is skipped, so that it holds up no other, and so is one that Postgres can never keep.
+ * e-mail that nobody can write is skipped, so that it holds up no other, and so is one that Postgres can never keep.
  */
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
@@ -17,11 +17,11 @@ import { BrokenMail, type SubmitOwn } from "../submit.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { turnIfLate } from "../turn.ts";
 import type { Move } from "./advance.ts";
-import { writeLetter } from "./letter.ts";
 import type { CompiledAutomation } from "./plans.ts";
+import { writeStepEmail } from "./stepemail.ts";
 
 const TAG_ENTRY_BYTES = 500;
-const LETTERS_BYTES_MAX = 16 * 1024 * 1024;
+const EMAILS_BYTES_MAX = 16 * 1024 * 1024;
 /** Well within the lease of the runs: what refuses every mail is not asked about each of them. */
 const HALVING_MS_MAX = 4_000;
 
@@ -90,14 +90,14 @@ export class Effects {
       const late = turnIfLate();
       if (late) await late;
       const { run } = send.runInHand;
-      const letter = this.#write(send, saved);
-      if ("reason" in letter) {
-        results.set(run, { result: "skipped", detail: letter.reason });
+      const step = this.#write(send, saved);
+      if ("reason" in step) {
+        results.set(run, { result: "skipped", detail: step.reason });
         continue;
       }
-      written.push({ run, ...letter });
-      bytes += letter.email.bytes;
-      if (bytes < LETTERS_BYTES_MAX) continue;
+      written.push({ run, ...step });
+      bytes += step.email.bytes;
+      if (bytes < EMAILS_BYTES_MAX) continue;
       await this.#submit(workspaceId, written, results);
       [written, bytes] = [[], 0];
     }
@@ -149,10 +149,10 @@ export class Effects {
     const own = ("own" in plan && plan.own.get(send)) || null;
     const template = (send.template !== undefined && saved.get(send.template)) || null;
     try {
-      return writeLetter(run, send, { contact, event }, { saved: template, own }, links, clock.now());
+      return writeStepEmail(run, send, { contact, event }, { saved: template, own }, links, clock.now());
     } catch (error) {
       onFault(error);
-      return { reason: "the letter could not be written" };
+      return { reason: "the e-mail could not be written" };
     }
   }
 

@@ -4,11 +4,11 @@ import type { Sql } from "../record/db/connect.ts";
 import type { Compiled } from "../template/compile.ts";
 import { turn } from "../turn.ts";
 import { type Automation, checkDocument, DocumentError, type SendStep } from "./document.ts";
-import { compileOwn } from "./letter.ts";
+import { compileOwn } from "./stepemail.ts";
 
 const KEPT_MAX = 100;
 
-/** With the letters that the document brings itself; or why it cannot be followed. */
+/** With the e-mails that the document brings itself; or why it cannot be followed. */
 export type CompiledAutomation = { automation: Automation; own: Map<SendStep, Compiled> } | { fault: string };
 
 export class Plans {

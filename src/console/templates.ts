@@ -4,7 +4,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { listVersions, type TemplateVersion } from "../record/mail/templates.ts";
 import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
-import { RenderBudget, renderLetter } from "../template/render.ts";
+import { RenderBudget, renderEmail } from "../template/render.ts";
 import {
   accountCall,
   type ConsoleCall,
@@ -62,7 +62,7 @@ function render(
     const compiled = compile({ html, subject, text, from: null, replyTo: [], declared: [] });
     const budget = new RenderBudget(visit.now);
     budget.takeWork(compiled.units);
-    const rendered = renderLetter(compiled, variables, budget);
+    const rendered = renderEmail(compiled, variables, budget);
     const name = frames.keep(rendered.html, visit.session.accountId, visit.now);
     return {
       status: 200,

@@ -37,7 +37,7 @@ import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
 import { SUPPRESSED } from "../record/mail/commit.ts";
 import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
-import { renewGrant } from "../record/mail/keeping.ts";
+import { renewGrant } from "../record/mail/keeperwork.ts";
 import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { nameOfStream } from "../rules/stream.ts";
@@ -522,12 +522,12 @@ export class Deliverer {
     const { signer, courier, returnPaths, figures, clock } = this.#parts;
     if (suspect) await this.#noteComposing(bag, suspect.composing + 1);
     const attemptedAt = clock.now();
-    const letter = letterOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
+    const content = contentOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
     try {
-      const ours = this.#turns.take((letter.html?.length ?? 0) + (letter.text?.length ?? 0));
+      const ours = this.#turns.take((content.html?.length ?? 0) + (content.text?.length ?? 0));
       if (ours) await ours;
-      const composed = compose(letter);
+      const composed = compose(content);
       message = composed instanceof Promise ? await composed : composed;
     } catch (error) {
       this.#fail(bag, email, uncomposed(error));
@@ -543,7 +543,7 @@ export class Deliverer {
     }
     const open = openRecipients(people.recipients, email.marks);
     const to = open.map(({ address }) => address);
-    const utf8 = needsUtf8(letter);
+    const utf8 = needsUtf8(content);
     const rewriting = toWireInTurns(signed);
     const wire = rewriting instanceof Promise ? await rewriting : rewriting;
     if (suspect) {
@@ -747,7 +747,7 @@ function readPeople({ to, cc, bcc, reply_to, shown }: Head): People {
   return { ...people, to: mailboxesOf(shown.to), cc: mailboxesOf(shown.cc), recipients };
 }
 
-function letterOf(
+function contentOf(
   { id, head, html, plain, extra, sentAt }: OpenEmail,
   from: Mailbox,
   { to, cc, replyTo }: People,

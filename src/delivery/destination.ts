@@ -194,10 +194,10 @@ export class Destination implements Roommate {
   follow({ learntAt, stops }: MailRoute): void {
     if (learntAt <= this.#learntAt) return;
     this.#learntAt = learntAt;
-    const known = new Map(this.#hosts.map((host) => [placeOf(host), host]));
+    const known = new Map(this.#hosts.map((host) => [hostKey(host), host]));
     const fresh = { conversations: 0, badUntil: 0, openUntil: 0 };
     this.#hosts = reachableFrom(this.source, stops).map((stop) => ({
-      ...(known.get(placeOf(stop)) ?? fresh),
+      ...(known.get(hostKey(stop)) ?? fresh),
       ...stop,
     }));
   }
@@ -205,7 +205,7 @@ export class Destination implements Roommate {
   async send(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
     this.usedAt = this.#now();
     if (this.#trouble && this.isDown) return envelope.to.map(() => this.#trouble as Reply);
-    const late = this.limited.putOff();
+    const late = this.limited.deferral();
     if (late) return envelope.to.map(() => late);
     this.inside++;
     const replies = await this.#pool.send(envelope, message, permit);
@@ -296,7 +296,7 @@ export class Destination implements Roommate {
   #leave(peer: Peer): Host | null {
     this.#sockets.free++;
     this.limited.closed();
-    const host = this.#hosts.find((one) => placeOf(one) === placeOf(peer));
+    const host = this.#hosts.find((one) => hostKey(one) === hostKey(peer));
     if (!host) return null;
     host.conversations = Math.max(0, host.conversations - 1);
     return host;
@@ -380,7 +380,7 @@ export function reachableFrom({ address }: SourceAddress, stops: readonly Stop[]
 }
 
 /** Hosts of several names may have one address. */
-function placeOf({ host, address }: Pick<Peer, "host" | "address">): string {
+function hostKey({ host, address }: Pick<Peer, "host" | "address">): string {
   return `${host} ${address}`;
 }
 

@@ -228,7 +228,7 @@ export class Direct implements Courier {
     const route = this.#routes.known(domain);
     if (route && "stops" in route) {
       const way = this.#shapedWay(route, domain, sender);
-      return way instanceof Destination ? way.limited.putOff() : way;
+      return way instanceof Destination ? way.limited.deferral() : way;
     }
     const suspension = shaping.suspensionOf([domain], shaping.ownSource.name);
     return suspension && shaping.suspended(suspension);

@@ -93,7 +93,7 @@ export class Limited {
   }
 
   /** The answer to a mail whose turn is too far to wait for it here; null: it may come. */
-  putOff(): Reply | null {
+  deferral(): Reply | null {
     const { turnMs } = this;
     if (turnMs <= NEAR_MS || (turnMs <= NEAR_MS_OF_FEW && this.#pool.waiting < FEW)) return null;
     return this.comeBack();

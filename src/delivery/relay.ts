@@ -124,7 +124,7 @@ export class Relay implements Courier, Roommate {
 
   async #sendShaped(envelope: Envelope, message: Buffer, permit: Permit): Promise<Reply[]> {
     const { shape } = this.#limited;
-    const late = this.#limited.putOff();
+    const late = this.#limited.deferral();
     const held = envelope.to.map((address) => this.#suspendedFor(address) ?? late);
     const free = envelope.to.filter((_, n) => held[n] === null);
     const most = shape.recipientsPerMessage || free.length;
@@ -141,7 +141,7 @@ export class Relay implements Courier, Roommate {
     this.#limited.follow();
     const replies: Reply[] = [];
     for (const address of to) {
-      const reply = this.#suspendedFor(address) ?? this.#limited.putOff();
+      const reply = this.#suspendedFor(address) ?? this.#limited.deferral();
       if (reply === null) return null;
       replies.push(reply);
     }

@@ -1,5 +1,5 @@
 /**
- * A process of ours on a leash: started with a log file, heard until it serves or says why it cannot, ended with a
+ * A process of ours that ends with us: started with a log file, heard until it serves or says why it cannot, ended with a
  * deadline. It is in a group of its own: Ctrl-C reaches the root alone, which ends the others in order.
  */
 import { spawn } from "node:child_process";

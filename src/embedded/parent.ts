@@ -1,7 +1,7 @@
 /**
- * The leash between the root of `npm start` and its children: an IPC channel. When the root goes, however it goes, the
+ * The tie between the root of `npm start` and its children: an IPC channel. When the root goes, however it goes, the
  * channel closes, and the child ends: at once while it is still starting, gently once it has said how. Without a
- * leash a process runs unsupervised.
+ * channel a process runs unsupervised.
  */
 export type ChildReport =
   | { kind: "progress"; line: string }
@@ -40,6 +40,6 @@ export function onParentGone(gently: () => void): void {
 }
 
 export function report(message: ChildReport): void {
-  // the root may be gone: the leash says so too
+  // the root may be gone: the channel says so too
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

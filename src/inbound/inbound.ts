@@ -17,7 +17,7 @@ export type InboundParts = {
   finder: { ofHandle(handle: string): Promise<number | null>; forget(handle: string): void };
   clock: Clock;
   /** Why nothing may be written for now; null in good times. */
-  brake(): string | null;
+  shortage(): string | null;
   onFault(error: unknown): void;
 };
 
@@ -43,7 +43,7 @@ const NAME_WITHOUT_DOMAIN = "localhost";
 /** Throws when it cannot listen, or when the certificate cannot be used. */
 export async function openInbound(settings: Settings, parts: InboundParts): Promise<Inbound> {
   const { bounceDomain, inboundHost: host, inboundPort: port, feedbackAddresses, ehloName } = settings;
-  const { paths, clock, brake, onFault } = parts;
+  const { paths, clock, shortage, onFault } = parts;
   const name = ehloName ?? bounceDomain ?? NAME_WITHOUT_DOMAIN;
   const intakes = parts.records.map(({ sql, onKept }) => new Intake(sql, onKept));
   const [home] = intakes as [Intake];
@@ -56,7 +56,8 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
     tlsReportAddresses: settings.tlsReportsTo,
     paths,
     clock,
-    busy: () => (intakes.every((intake) => intake.hasRoom) ? brake() : "too many reports are being written"),
+    busy: () =>
+      intakes.every((intake) => intake.hasRoom) ? shortage() : "too many reports are being written",
     keep: (reports) =>
       intakes.length === 1 ? home.keep(reports) : keepByCell(intakes, reports, parts.finder),
     onFault,

@@ -16,7 +16,7 @@ import { checkAgain, checkReturnPath } from "../domain/verify.ts";
 import { newId } from "../ids.ts";
 import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
 import { keysOf, recordOf } from "../names.ts";
-import type { BagQueue, Lining } from "../queue/bagqueue.ts";
+import type { BagQueue, BagToQueue } from "../queue/bagqueue.ts";
 import { dropOldChanges } from "../record/accounts/changes.ts";
 import { dropOldRuns } from "../record/automations/runs.ts";
 import { isMoving } from "../record/cells/moving.ts";
@@ -45,7 +45,7 @@ import {
   queuedAfter,
   release,
   type TickName,
-} from "../record/mail/keeping.ts";
+} from "../record/mail/keeperwork.ts";
 import { freeBytesOf, mayBeOverloaded, type OverloadLimits, watchOverload } from "../record/mail/overload.ts";
 import { leaveClosedShards, type QueueShards } from "../record/mail/queueshards.ts";
 import { dropOldReports } from "../record/mail/reports.ts";
@@ -129,7 +129,7 @@ export type KeeperParts = {
   retention: RetentionDays;
   /** Of the pool `retention`. */
   retentionSql: Sql;
-  brake: OverloadLimits;
+  overload: OverloadLimits;
   /** The policy of sending caps that is in force now. */
   policy(): Promise<Policy>;
   /** What of the mail's fate reaches us. */
@@ -189,10 +189,10 @@ export class Keeper {
       { name: "leases", everyMs: 1_000, isDue: hasExpiredLeases, run: () => this.leases() },
       { name: "audit", everyMs: 1_000, isDue: hasQueued, run: () => this.audit() },
       {
-        name: "brake",
+        name: "overload",
         everyMs: 2_000,
-        isDue: (sql) => mayBeOverloaded(sql, parts.brake),
-        run: () => this.brake(),
+        isDue: (sql) => mayBeOverloaded(sql, parts.overload),
+        run: () => this.overload(),
       },
       { name: "caps", everyMs: parts.capsEverySeconds * 1_000, run: () => this.caps() },
       { name: "events", everyMs: 500, isDue: hasUnnumbered, run: () => this.events() },
@@ -225,15 +225,15 @@ export class Keeper {
     // each look shows that Postgres is in sight
     if (tick.name === "leases") this.#sight.note(ms, askedAt, answeredAt);
     if (tick.isBusy) return;
-    if (isDue || (tick.name === "brake" && (await this.#isDiskShort()))) this.#after(0, tick);
+    if (isDue || (tick.name === "overload" && (await this.#isDiskShort()))) this.#after(0, tick);
     else tick.succeededAt = answeredAt;
   }
 
   /** A disk that cannot be asked is a matter for the tick, which complains of it. */
   async #isDiskShort(): Promise<boolean> {
-    const { brake } = this.#parts;
-    return freeBytesOf(brake).then(
-      (free) => free !== null && free < brake.diskFreeMinBytes,
+    const { overload } = this.#parts;
+    return freeBytesOf(overload).then(
+      (free) => free !== null && free < overload.diskFreeMinBytes,
       () => true,
     );
   }
@@ -287,7 +287,7 @@ export class Keeper {
       },
       ({ moved }) => moved,
     );
-    await this.#lineUp(bags);
+    await this.#enqueue(bags);
     if (handle) await reservations.forget(handle).catch(onFault);
     return isFull;
   }
@@ -336,14 +336,14 @@ export class Keeper {
   }
 
   /** Refuses sends while the backlog or the disk is beyond its limit. */
-  async brake(): Promise<boolean> {
-    const { brake, onFault } = this.#parts;
+  async overload(): Promise<boolean> {
+    const { overload, onFault } = this.#parts;
     // before the transaction: a disk may take its time, and a folder that is gone says nothing about the backlog
-    const free = await freeBytesOf(brake).catch((error: unknown) => {
+    const free = await freeBytesOf(overload).catch((error: unknown) => {
       onFault(error);
       return null;
     });
-    await this.#only("brake", (tx, now) => watchOverload(tx, brake, free, new Date(now)));
+    await this.#only("overload", (tx, now) => watchOverload(tx, overload, free, new Date(now)));
     return false;
   }
 
@@ -475,7 +475,7 @@ export class Keeper {
   #pack(size: StepSize, step: typeof packDeferred): Promise<boolean> {
     return size.full(async (most) => {
       const packed = await this.#only("pack", (tx, now) => step(tx, now, most, this.#bagging(now)));
-      await this.#lineUp(packed?.bags ?? []);
+      await this.#enqueue(packed?.bags ?? []);
       return packed?.moved ?? 0;
     });
   }
@@ -484,14 +484,14 @@ export class Keeper {
     return { newId: () => newId(now), shards: this.#parts.shards.open };
   }
 
-  async #lineUp(bags: readonly Bag[]): Promise<void> {
+  async #enqueue(bags: readonly Bag[]): Promise<void> {
     await this.#queueBags(bags.map(firstRow));
   }
 
   /** Returns how many found room. */
-  async #queueBags(bags: readonly Lining[]): Promise<number> {
+  async #queueBags(bags: readonly BagToQueue[]): Promise<number> {
     if (bags.length === 0) return 0;
-    const lines = await this.#parts.line.lineUp(bags);
+    const lines = await this.#parts.line.enqueue(bags);
     for (const { epoch, queued } of lines)
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
     return lines.reduce((sum, { queued }) => sum + queued.length, 0);

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import type { Sql } from "../record/db/connect.ts";
 import { endTickLease, extendTickLease, takeTickLease } from "../record/db/ticklease.ts";
-import type { TickName } from "../record/mail/keeping.ts";
+import type { TickName } from "../record/mail/keeperwork.ts";
 
 const LEASE_MS = 10_000;
 const EXTEND_EVERY_MS = 3_000;

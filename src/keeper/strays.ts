@@ -4,9 +4,9 @@
  * So no workspace waits for ever behind lower ids while the queue is full.
  */
 import type { Clock } from "../clock.ts";
-import type { BagQueue, Lining } from "../queue/bagqueue.ts";
+import type { BagQueue, BagToQueue } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { strays, unqueueOtherEpochs, workspacesWithStrays } from "../record/mail/keeping.ts";
+import { strays, unqueueOtherEpochs, workspacesWithStrays } from "../record/mail/keeperwork.ts";
 import { StepSize } from "../rules/stepsize.ts";
 
 const WORKSPACES_MAX = 1_000;
@@ -21,7 +21,7 @@ export type StrayParts = {
   /** How long a step may take before it becomes smaller. */
   slowMs: number;
   /** Hands back how many found room. */
-  queueBags(bags: readonly Lining[]): Promise<number>;
+  queueBags(bags: readonly BagToQueue[]): Promise<number>;
 };
 
 export class Strays {

@@ -1,15 +1,15 @@
 /**
- * A letter as the octets of one message: what follows DATA, before dot-stuffing, ending in CRLF.
+ * An e-mail as the octets of one message: what follows DATA, before dot-stuffing, ending in CRLF.
  *
  * Promises: a strict parser reads back what was given, but for line breaks (each becomes CRLF, and a message of one part ends
  * in one), control characters in header text (spaces) and white space at the ends of header text. All is ASCII, unless an
- * address needs SMTPUTF8. The same letter yields the same octets, so an attempt repeated is the same message.
+ * address needs SMTPUTF8. The same e-mail yields the same octets, so an attempt repeated is the same message.
  *
- * Refuses with `UnwritableLetter` what no retry could mend: a header field that is not the caller's to set, a date or a
+ * Refuses with `UnwritableMessage` what no retry could mend: a header field that is not the caller's to set, a date or a
  * message id that is none.
  *
  * Text, HTML and both are written here directly: about 15 us for half a kilobyte, the plain text derived on the way, where
- * nodemailer's MailComposer takes twenty times that. Letters with attachments or much text are written in steps, by
+ * nodemailer's MailComposer takes twenty times that. E-mails with attachments or much text are written in steps, by
  * mimetree.
  */
 import { headerNameOk, headerReserved, MARK_FIELD, type Mailbox } from "../address.ts";
@@ -45,15 +45,15 @@ const NOBODY_SHOWN = "To: undisclosed-recipients:;\r\n";
 
 export class UnwritableMessage extends Error {}
 
-export function compose(letter: MessageContent): Buffer | Promise<Buffer> {
-  const head = headOf(letter);
+export function compose(content: MessageContent): Buffer | Promise<Buffer> {
+  const head = headOf(content);
   // the same octets where all is ASCII, and nobody has to count them first
-  const encoding = needsUtf8(letter) ? "utf8" : "latin1";
-  const html = letter.html ?? "";
-  if (letter.attachments.length > 0 || Math.max(html.length, letter.text?.length ?? 0) > AT_ONCE_CHARS_MAX)
-    return composeInTurns(letter, Buffer.from(head, encoding), html);
-  const text = letter.text ?? plaintextOf(html);
-  const boundary = boundaryFor(letter.messageId, text, html);
+  const encoding = needsUtf8(content) ? "utf8" : "latin1";
+  const html = content.html ?? "";
+  if (content.attachments.length > 0 || Math.max(html.length, content.text?.length ?? 0) > AT_ONCE_CHARS_MAX)
+    return composeInTurns(content, Buffer.from(head, encoding), html);
+  const text = content.text ?? plaintextOf(html);
+  const boundary = boundaryFor(content.messageId, text, html);
   let message: string;
   if (html === "") message = composeOne(head, "text/plain", text);
   else if (text === "") message = composeOne(head, "text/html", html);

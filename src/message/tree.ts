@@ -1,5 +1,5 @@
 /**
- * The body of a letter with attachments, or with much text: mixed, alternative, and related for what the HTML shows by content id. A
+ * The body of a message with attachments, or with much text: mixed, alternative, and related for what the HTML shows by content id. A
  * container of one part is left out.
  *
  * Promises: a file name is written as a parameter that RFC 2045 or RFC 2231 allows, and it is the only name of its part.
@@ -46,9 +46,9 @@ export async function treeOf(
   const plain = text === "" ? [] : [await textPartInTurns("text/plain", text)];
   const rich =
     html === "" ? [] : contain("related", boundary, [await textPartInTurns("text/html", html), ...shown]);
-  const letter = contain("alternative", boundary, [...plain, ...rich]);
+  const content = contain("alternative", boundary, [...plain, ...rich]);
   const report = attachments.some(({ contentType }) => contentType === TLS_REPORT);
-  const [root] = contain(report ? "report" : "mixed", boundary, [...letter, ...attached]);
+  const [root] = contain(report ? "report" : "mixed", boundary, [...content, ...attached]);
   return root as MimePart;
 }
 

@@ -36,7 +36,9 @@ export function whyNot(store: Store, error?: unknown): string {
 
 /** Without an error, it did not answer. */
 export function unreachable(store: Store, error?: unknown): StoreUnreachable {
-  return new StoreUnreachable(`${store.name} at ${placeOf(store)} (${store.setting}) ${why(store, error)}`);
+  return new StoreUnreachable(
+    `${store.name} at ${storeAddress(store)} (${store.setting}) ${why(store, error)}`,
+  );
 }
 
 /**
@@ -146,13 +148,13 @@ function causesOf(error: unknown): unknown[] {
 }
 
 /** Without user and password. */
-function placeOf({ name, url }: Store): string {
-  if (name === "Redis") return placeOfRedis(url);
+function storeAddress({ name, url }: Store): string {
+  if (name === "Redis") return redisAddress(url);
   const { hostname, port, searchParams } = new URL(url);
   return searchParams.get("socket") ?? `${hostname}:${port || POSTGRES_PORT}`;
 }
 
-function placeOfRedis(url: string): string {
+function redisAddress(url: string): string {
   const place = readRedisUrl(url);
   if (place === null) return "an unreadable URL";
   if (place.kind === "socket") return place.path;

@@ -16,12 +16,13 @@ const EVENTS_KEPT = 100;
 
 export type BagRef = { workspaceId: string; id: string; generation: number; shard: number };
 /** A bag to queue. The number of its e-mails decides when the workspace has its next turn. */
-export type Lining = BagRef & { emails: number };
+export type BagToQueue = BagRef & { emails: number };
+/** As it stands in Redis, where workers of this version and the next must read it: workspace, bag, generation. */
 export type BagJob = { w: string; b: string; g: number };
-export type Queued = { epoch: string; queued: Lining[]; heldBack: Lining[] };
+export type Queued = { epoch: string; queued: BagToQueue[]; heldBack: BagToQueue[] };
 
-const lineUpScript = loadScript(
-  "line_up",
+const enqueueScript = loadScript(
+  "enqueue",
   ["epoch", "fairness", "line"],
   ["new_epoch", "workspace_max", "shard_max", "bags"],
 );
@@ -41,15 +42,15 @@ export class BagQueue {
   }
 
   /** Queues bags: per shard one script call, then one job for each bag. */
-  async lineUp(bags: readonly Lining[]): Promise<Queued[]> {
+  async enqueue(bags: readonly BagToQueue[]): Promise<Queued[]> {
     const queued: Queued[] = [];
-    for (const [shard, some] of byShard(bags)) queued.push(await this.#lineUp(shard, some));
+    for (const [shard, some] of byShard(bags)) queued.push(await this.#enqueue(shard, some));
     return queued;
   }
 
-  async #lineUp(shard: number, bags: readonly Lining[]): Promise<Queued> {
+  async #enqueue(shard: number, bags: readonly BagToQueue[]): Promise<Queued> {
     const queue = this.#queue(shard);
-    const [epoch, ...tags] = (await lineUpScript.run(
+    const [epoch, ...tags] = (await enqueueScript.run(
       this.#redis,
       {
         epoch: keyspace.shardEpoch(shard),
@@ -89,7 +90,7 @@ export class BagQueue {
 
   /** The epoch of the queue; one that was lost gets a new epoch. */
   async openEpoch(shard: number): Promise<string> {
-    return (await this.#lineUp(shard, [])).epoch;
+    return (await this.#enqueue(shard, [])).epoch;
   }
 
   /** How many more bags may be queued: in all, and of each workspace. */
@@ -148,8 +149,8 @@ export class BagQueue {
   }
 }
 
-function byShard(bags: readonly Lining[]): Map<number, Lining[]> {
-  const shards = new Map<number, Lining[]>();
+function byShard(bags: readonly BagToQueue[]): Map<number, BagToQueue[]> {
+  const shards = new Map<number, BagToQueue[]>();
   for (const bag of bags) {
     const some = shards.get(bag.shard);
     if (some) some.push(bag);

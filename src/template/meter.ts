@@ -4,10 +4,10 @@
  */
 import type { Context } from "liquidjs";
 
-/** To compile one version of a template, and to write one letter, each in one turn of the event loop: up to 30 ms. */
+/** To compile one version of a template, and to write one e-mail, each in one turn of the event loop: up to 30 ms. */
 export const COMPILE_UNITS_MAX = 5_500_000;
-export const LETTER_UNITS_MAX = 3_000_000;
-/** Of one request, which gives way to others between two letters. */
+export const EMAIL_UNITS_MAX = 3_000_000;
+/** Of one request, which gives way to others between two e-mails. */
 export const REQUEST_UNITS_MAX = 30_000_000;
 
 export class TooMuchWork extends Error {}

@@ -54,7 +54,7 @@ export function parsePart(
   if (source.length > SOURCE_CHARS_MAX)
     throw new TemplateFault(`it has more than ${SOURCE_CHARS_MAX} characters`, { part });
   try {
-    return new LetterParser(dialect, variables, meter).parse(source);
+    return new TemplateParser(dialect, variables, meter).parse(source);
   } catch (error) {
     throw faultOf(error, part);
   }
@@ -75,7 +75,7 @@ export function faultOf(error: unknown, part: TemplatePart): TemplateFault {
   return new TemplateFault(reason, { part, ...(line && column ? { line, column } : {}), missing });
 }
 
-class LetterParser extends Parser {
+class TemplateParser extends Parser {
   readonly #dialect: Dialect;
   readonly #variables: Variables;
   readonly #meter: Meter;
@@ -92,7 +92,7 @@ class LetterParser extends Parser {
 
   override parse(source: string): Template[] {
     const { options } = this.#dialect.liquid;
-    const tokenizer = new LetterTokenizer(source, this.#dialect, this.#marks, this.#meter);
+    const tokenizer = new TemplateTokenizer(source, this.#dialect, this.#marks, this.#meter);
     return this.parseTokens(tokenizer.readTopLevelTokens(options));
   }
 
@@ -137,7 +137,7 @@ function isOneValue({ value }: Output): boolean {
   return values === 1;
 }
 
-class LetterTokenizer extends Tokenizer {
+class TemplateTokenizer extends Tokenizer {
   readonly #dialect: Dialect;
   readonly #marks: Marks;
   readonly #meter: Meter;

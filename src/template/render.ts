@@ -1,13 +1,13 @@
 /**
- * From a compiled version and what was given for its variables to the letter. Rendering runs on the thread that answers
- * everybody, so each letter may do so much work and no more, and all of a request share one budget of work and output; a
- * caller that renders many letters gives way to others between two of them.
+ * From a compiled version and what was given for its variables to the e-mail. Rendering runs on the thread that answers
+ * everybody, so each e-mail may do so much work and no more, and all of a request share one budget of work and output; a
+ * caller that renders many e-mails gives way to others between two of them.
  */
 import { type Template, toValueSync } from "liquidjs";
 import type { Compiled, CompiledPart } from "./compile.ts";
 import { PaidContext } from "./context.ts";
 import { NOW } from "./language.ts";
-import { LETTER_UNITS_MAX, Meter, REQUEST_UNITS_MAX } from "./meter.ts";
+import { EMAIL_UNITS_MAX, Meter, REQUEST_UNITS_MAX } from "./meter.ts";
 import { faultOf } from "./parse.ts";
 
 /** Of each part, as of those that a caller writes without a template. */
@@ -26,13 +26,13 @@ export class RenderBudget {
     this.#unitsLeft = units;
   }
 
-  /** For the next letter. */
+  /** For the next e-mail. */
   meter(): Meter {
-    if (this.#unitsLeft < LETTER_UNITS_MAX)
+    if (this.#unitsLeft < EMAIL_UNITS_MAX)
       return new Meter(this.#unitsLeft, "the templates of this request do too much work together");
     return new Meter(
-      LETTER_UNITS_MAX,
-      `an e-mail's template may do ${LETTER_UNITS_MAX} units of work at most: shorten its loops, lists or texts`,
+      EMAIL_UNITS_MAX,
+      `an e-mail's template may do ${EMAIL_UNITS_MAX} units of work at most: shorten its loops, lists or texts`,
     );
   }
 
@@ -58,7 +58,7 @@ export type RenderedEmail = {
 };
 
 /** Throws a TemplateFault when a variable is missing, the budget is used up, or the template fails. */
-export function renderLetter(
+export function renderEmail(
   version: Compiled,
   variables: Record<string, unknown>,
   budget: RenderBudget,

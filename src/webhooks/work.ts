@@ -12,7 +12,7 @@ import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Looks } from "../record/db/looks.ts";
 import { isRefusal } from "../record/db/lost.ts";
-import { onlyOne } from "../record/mail/keeping.ts";
+import { onlyOne } from "../record/mail/keeperwork.ts";
 import {
   claimWebhooks,
   disableFailing,

@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { compile, type Source } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
-import { RenderBudget, renderLetter } from "../../src/template/render.ts";
+import { RenderBudget, renderEmail } from "../../src/template/render.ts";
 import { costOf } from "../rig/held.ts";
 
 const HELD_MS_MAX = 50;
 const blank: Source = { subject: null, html: "", text: null, from: null, replyTo: [], declared: [] };
 
 function render(html: string, variables: Record<string, unknown>): string {
-  return renderLetter(compile({ ...blank, html }), variables, new RenderBudget(0)).html;
+  return renderEmail(compile({ ...blank, html }), variables, new RenderBudget(0)).html;
 }
 
 /** Whether it was refused, and what that cost. */

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { claimBag, LEASE_SECONDS } from "../../src/record/mail/bagleases.ts";
-import { endExpiredLeases, packDeferred, queuedAfter, strays } from "../../src/record/mail/keeping.ts";
+import { endExpiredLeases, packDeferred, queuedAfter, strays } from "../../src/record/mail/keeperwork.ts";
 import { claimWebhooks } from "../../src/record/outbox/dispatch.ts";
 import { logEvents, numberEvents } from "../../src/record/outbox/outbox.ts";
 import { insertWebhook } from "../../src/record/outbox/webhooks.ts";

@@ -73,7 +73,7 @@ test("confirmations that cannot be written keep back no other, and however many 
     links: new Links("a secret of the tests, long enough for any use", flows.api.url),
     clock: flows.clock,
     from: "no-reply@example.com",
-    letter: async () => null,
+    textOf: async () => null,
     write: async ({ emails }) => {
       const [to] = JSON.parse(emails[0]?.head as string).to as string[];
       if (to?.startsWith("poison")) throw new Error("refused");

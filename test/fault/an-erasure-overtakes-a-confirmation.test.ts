@@ -72,7 +72,7 @@ test.each<[when: string, write: (submit: Write, erase: () => Promise<void>) => W
     commit,
     reads: api.sql,
     clock,
-    brake: () => null,
+    shortage: () => null,
     onLag: () => {},
   });
   const confirmations = new Confirmations({
@@ -80,7 +80,7 @@ test.each<[when: string, write: (submit: Write, erase: () => Promise<void>) => W
     links: new Links("a secret of the tests, long enough for any use", api.url),
     clock,
     from: "no-reply@example.com",
-    letter: async () => null,
+    textOf: async () => null,
     onFault: (error) => {
       throw error;
     },

@@ -161,7 +161,7 @@ function mailTo({ id, address }: Person): NewEmail {
 
 async function submit(emails: NewEmail[]): Promise<void> {
   const reservations = new Reservations(api.redis, api.sql, clock);
-  const parts = { reservations, commit, reads: api.sql, clock, brake: () => null, onLag: () => {} };
+  const parts = { reservations, commit, reads: api.sql, clock, shortage: () => null, onLag: () => {} };
   const { handle } = ws;
   const submitted = await ownSubmitter(parts)({ workspaceId: ws.id, handle, bulk: true, emails });
   expect(submitted).toEqual({ kind: "written", ids: emails.map(({ id }) => id) });

@@ -16,7 +16,7 @@ beforeAll(async () => {
   engine = await startEngine(["api"], stage);
   const later = () => Date.now() + HOURS_LATER_MS;
   hand = handKeeper(stage, { now: later, given: later }, undefined, {
-    brake: { backlogMax: 1_000_000, diskFreeMinBytes: 1, dataFolder: "/does/not/exist" },
+    overload: { backlogMax: 1_000_000, diskFreeMinBytes: 1, dataFolder: "/does/not/exist" },
     onFault: (error) => faults.push((error as Error).message),
   });
 });
@@ -46,7 +46,7 @@ test("mail of one workspace that Postgres does not let move keeps no other works
 
 test("a folder that is gone does not keep the keeper from looking at the backlog", async () => {
   await engine.sql`insert into brake (name, reason, since) values ('backlog', 'it was long', now())`;
-  await hand.keeper.brake();
+  await hand.keeper.overload();
   expect(await engine.sql`select name from brake`).toEqual([]);
   expect(faults).toEqual([expect.stringContaining("/does/not/exist")]);
 });

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { compile } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
 import { html } from "../../src/template/language.ts";
-import { RenderBudget, renderLetter } from "../../src/template/render.ts";
+import { RenderBudget, renderEmail } from "../../src/template/render.ts";
 
 export type CostCase = { name: string; source: string; variables: Record<string, unknown> };
 
@@ -18,7 +18,7 @@ export function renderCase({ source, variables }: CostCase): void {
       replyTo: [],
       declared: [],
     });
-    renderLetter(version, variables, new RenderBudget(0));
+    renderEmail(version, variables, new RenderBudget(0));
   });
 }
 

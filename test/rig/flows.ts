@@ -37,7 +37,7 @@ export type Flows = {
   newWorker(around?: (submitOwn: SubmitOwn) => SubmitOwn): Worker;
   faults: unknown[];
   /** Why mail is refused for now. */
-  brake: { shortage: Shortage | null };
+  overload: { shortage: Shortage | null };
   stop(): Promise<void>;
 };
 
@@ -76,7 +76,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
   });
   const sql = connectRecord(database.url, "runs", TIMEOUT_MS);
   const faults: unknown[] = [];
-  const brake = { shortage: null as Shortage | null };
+  const overload = { shortage: null as Shortage | null };
   const close: (() => Promise<void>)[] = [];
 
   function newWorker(around = (submitOwn: SubmitOwn) => submitOwn): Worker {
@@ -102,7 +102,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
           commit,
           reads: sql,
           clock,
-          brake: () => brake.shortage,
+          shortage: () => overload.shortage,
           onLag: onFault,
         }),
       ),
@@ -167,7 +167,7 @@ export async function startFlows({ requireVerifiedDomains = false } = {}): Promi
     shop,
     newWorker,
     faults,
-    brake,
+    overload,
     async go() {
       while ((await worker.tick()) === "at once") {}
     },

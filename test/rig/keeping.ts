@@ -44,7 +44,7 @@ export function handKeeper(
     crowding: () => 0,
     retention: { emails: 30, bodies: 7, events: 7 },
     retentionSql,
-    brake: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },
+    overload: { backlogMax: 1_000_000, diskFreeMinBytes: 0, dataFolder: null },
     onFault: (error) => {
       throw error;
     },

@@ -18,7 +18,7 @@ const SECONDS: Record<string, number> = {
   "test/attack/no-embedded-request-is-answered.test.ts": 36,
   "test/fault/a-dead-store-does-not-hold-up-the-end.test.ts": 35,
   "test/story/a-workspace-writes-as-itself.test.ts": 29,
-  "test/story/the-brake-refuses-and-lets-go.test.ts": 25,
+  "test/story/overload-refuses-and-lets-go.test.ts": 25,
   "test/fault/killed-workers-repeat-no-step.test.ts": 25,
   "test/fault/a-frozen-worker-is-replaced.test.ts": 24,
   "test/story/a-suspended-workspace-sends-nothing.test.ts": 24,

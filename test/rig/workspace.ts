@@ -148,11 +148,11 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     port: options.port ?? 0,
     server: null,
     sharesPort: false,
-    brake: () => null,
+    shortage: () => null,
     shards: () => 1,
     onBags: (some) => {
       bags.push(...some);
-      if (line) lineUp(line, sql, some).catch((error) => faults.push(error));
+      if (line) enqueue(line, sql, some).catch((error) => faults.push(error));
     },
     isReady: async () => ({ ready: true, checks: {} }),
     log: { answered: () => {}, fault: (_, error) => faults.push(error) },
@@ -195,8 +195,8 @@ export async function freshWorkspace(
   return { id, handle, keyId: first.id, client: first.client, key: newKey };
 }
 
-async function lineUp(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  for (const { epoch, queued } of await line.lineUp(bags.map(firstRow)))
+async function enqueue(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
+  for (const { epoch, queued } of await line.enqueue(bags.map(firstRow)))
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
 }
 

@@ -92,7 +92,7 @@ import {
   release,
   renewGrant,
   unqueueOtherEpochs,
-} from "../../src/record/mail/keeping.ts";
+} from "../../src/record/mail/keeperwork.ts";
 import { watchOverload } from "../../src/record/mail/overload.ts";
 import { leaveClosedShards, setShards } from "../../src/record/mail/queueshards.ts";
 import { bounceDeferred, cancelDeferred, retryDeferred } from "../../src/record/mail/queueview.ts";

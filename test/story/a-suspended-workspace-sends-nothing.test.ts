@@ -159,7 +159,7 @@ test("a bag that is in line already goes nowhere, and waits for nobody's job", a
   // the engine's own mail has no version to be refused under
   const own = { workspaceId: ws.id, version: null, given: 0, counted: 1, claim: null };
   await commit.submit({ ...own, emails: [whole], attachments: [] });
-  for (const { epoch, queued } of await line.lineUp(made.map(firstRow)))
+  for (const { epoch, queued } of await line.enqueue(made.map(firstRow)))
     await noteEpoch(engine.sql, queued, epoch);
   const bag = async () =>
     (

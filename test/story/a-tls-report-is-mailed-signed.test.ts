@@ -54,7 +54,7 @@ function sender(): ReportSender {
       commit: mailCommit(commits, () => {}, addressHasher(settingsOf({}).POSTRIDER_SECRET as string)),
       reads: engine.sql,
       clock: real,
-      brake: () => null,
+      shortage: () => null,
       onLag: () => {},
     }),
     onFault: (error) => {

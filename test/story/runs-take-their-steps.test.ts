@@ -204,13 +204,13 @@ test("while mail is refused a run stays at its step, and sends once that is over
   const id = await shop.automate({ steps: [letter("Held up"), { tag: { add: ["x"] } }] });
   await shop.contact("ike@example.net");
   await shop.track("ike@example.net");
-  flows.brake.shortage = { name: "disk", reason: "only 3 MB of disk are free" };
+  flows.overload.shortage = { name: "disk", reason: "only 3 MB of disk are free" };
   for (let n = 0; n < 20; n++) {
     await flows.go();
     expect((await shop.runs(id))[0]).toMatchObject({ state: "active", position: "0", steps: [] });
     flows.clock.advance(5_000);
   }
-  flows.brake.shortage = null;
+  flows.overload.shortage = null;
   await flows.go();
   expect(told((await shop.runs(id))[0])).toEqual(["send done", "tag done"]);
   expect(await shop.mails()).toHaveLength(1);

@@ -58,7 +58,7 @@ test("a document is applied, its runs run, and each step is told", async () => {
   const letter = await automation(workspace, "apply", file({ ...document, steps: [unparsed] }));
   expect([letter.status, letter.err]).toMatchObject([
     1,
-    expect.stringContaining('The letter "s" does not parse'),
+    expect.stringContaining('The e-mail "s" does not parse'),
   ]);
 
   const applied = await json<{ id: string }>(workspace, "apply", file(document));

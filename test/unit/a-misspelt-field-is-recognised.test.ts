@@ -1,6 +1,6 @@
 /** Which unknown fields of a send are taken for misspelt ones, and how little that costs. */
 import { describe, expect, test } from "vitest";
-import { READ_TO_REFUSE, SendEmail } from "../../src/api/letter.ts";
+import { READ_TO_REFUSE, SendEmail } from "../../src/api/draft.ts";
 import { Misspelt, Spelling } from "../../src/api/misspelt.ts";
 
 const KNOWN = Object.keys(SendEmail.properties);

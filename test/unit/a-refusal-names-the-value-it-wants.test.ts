@@ -3,7 +3,7 @@ import Type from "typebox";
 import { describe, expect, test } from "vitest";
 import { checker } from "../../src/api/check.ts";
 import { AddContact, TagContact } from "../../src/api/contacts.ts";
-import { SendEmail } from "../../src/api/letter.ts";
+import { SendEmail } from "../../src/api/draft.ts";
 import { Refusal } from "../../src/api/problem.ts";
 import { NewSuppressionBody } from "../../src/api/suppressions.ts";
 import { checkPolicy } from "../../src/capacity/policy/check.ts";

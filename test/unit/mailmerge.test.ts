@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { draftLetter } from "../../src/api/letter.ts";
-import { writeLetters } from "../../src/api/mailmerge.ts";
+import { draftOf } from "../../src/api/draft.ts";
+import { writeDrafts } from "../../src/api/mailmerge.ts";
 import { compile } from "../../src/template/compile.ts";
 
 const LETTERS = 100;
@@ -30,7 +30,7 @@ test("others have their turn between dear letters, and the templates are asked f
   };
   const sender = { workspaceId: "w", keyId: "k", stream: "transactional", streams: "", now: 0, trace: null };
   const drafts = Array.from({ length: LETTERS }, (_, n) =>
-    draftLetter({ to: "one@example.net", template: { id: "t", variables: { n } } }, sender, `[${n}].`),
+    draftOf({ to: "one@example.net", template: { id: "t", variables: { n } } }, sender, `[${n}].`),
   );
   let turns = 0;
   let isWriting = true;
@@ -40,7 +40,7 @@ test("others have their turn between dear letters, and the templates are asked f
     if (isWriting) setImmediate(others);
   };
   setImmediate(others);
-  const written = await writeLetters(templates, drafts, (_, refusal) => {
+  const written = await writeDrafts(templates, drafts, (_, refusal) => {
     throw refusal;
   });
   isWriting = false;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { type Compiled, compile, type Source } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
-import { LETTER_UNITS_MAX } from "../../src/template/meter.ts";
-import { RenderBudget, type RenderedEmail, renderLetter } from "../../src/template/render.ts";
+import { EMAIL_UNITS_MAX } from "../../src/template/meter.ts";
+import { RenderBudget, type RenderedEmail, renderEmail } from "../../src/template/render.ts";
 import { costOf } from "../rig/held.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
@@ -13,7 +13,7 @@ function version(source: Partial<Source>): Compiled {
 }
 
 function letter(source: Partial<Source>, variables: Record<string, unknown> = {}): RenderedEmail {
-  return renderLetter(version(source), variables, new RenderBudget(NOW));
+  return renderEmail(version(source), variables, new RenderBudget(NOW));
 }
 
 function html(source: string, variables: Record<string, unknown> = {}): string {
@@ -103,7 +103,7 @@ describe("the language", () => {
     const counting = version({ html: "{% increment n %}{% assign name = 'x' %}", text: "{% increment n %}" });
     const variables = { name: "y" };
     for (let n = 0; n < 2; n++)
-      expect(renderLetter(counting, variables, new RenderBudget(NOW))).toMatchObject({
+      expect(renderEmail(counting, variables, new RenderBudget(NOW))).toMatchObject({
         html: "0",
         text: "0",
       });
@@ -294,17 +294,17 @@ describe("a bomb is defused in time:", () => {
   test("one budget holds for all letters of a request", () => {
     const page = version({ html: "x".repeat(450_000) });
     const budget = new RenderBudget(NOW);
-    for (let n = 0; n < 9; n++) renderLetter(page, {}, budget);
-    expect(faultOf(() => renderLetter(page, {}, budget)).message).toContain("4194304");
+    for (let n = 0; n < 9; n++) renderEmail(page, {}, budget);
+    expect(faultOf(() => renderEmail(page, {}, budget)).message).toContain("4194304");
     const wide = version({ html: "ö".repeat(450_000) });
     const half = new RenderBudget(NOW);
-    for (let n = 0; n < 4; n++) renderLetter(wide, {}, half);
-    expect(faultOf(() => renderLetter(wide, {}, half)).message).toContain("4194304 bytes");
+    for (let n = 0; n < 4; n++) renderEmail(wide, {}, half);
+    expect(faultOf(() => renderEmail(wide, {}, half)).message).toContain("4194304 bytes");
     const endless = version({ html: "{% for i in (1..4000000) %}{% endfor %}" });
-    const spent = new RenderBudget(NOW, 2 * LETTER_UNITS_MAX + 1);
-    const work = `${LETTER_UNITS_MAX} units of work`;
+    const spent = new RenderBudget(NOW, 2 * EMAIL_UNITS_MAX + 1);
+    const work = `${EMAIL_UNITS_MAX} units of work`;
     for (let n = 0; n < 2; n++)
-      expect(faultOf(() => renderLetter(endless, {}, spent)).message).toContain(work);
-    expect(faultOf(() => renderLetter(version({ html: "x" }), {}, spent)).message).toContain("together");
+      expect(faultOf(() => renderEmail(endless, {}, spent)).message).toContain(work);
+    expect(faultOf(() => renderEmail(version({ html: "x" }), {}, spent)).message).toContain("together");
   });
 });

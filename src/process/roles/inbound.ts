@@ -17,7 +17,7 @@ export async function startInboundRole({ home, cells, finder }: AllCells, onKept
     return null;
   }
   const sql = stores.sql("intake");
-  const brake = overload();
+  const guard = overload();
   try {
     const inbound = await openInbound(config, {
       paths: new ReturnPathKey(serverSecret),
@@ -27,7 +27,7 @@ export async function startInboundRole({ home, cells, finder }: AllCells, onKept
       ],
       finder,
       clock,
-      brake: () => brake.shortage?.reason ?? null,
+      shortage: () => guard.shortage?.reason ?? null,
       onFault,
     });
     return {

@@ -22,7 +22,7 @@ export async function openIntake({ config, serverSecret, stores, shards, overloa
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
-  const brake = overload();
+  const guard = overload();
   const keyring = new Keyring({ redis, sql: reads, serverSecret, clock });
   const watch = watchRuns(redis, () => keyring.replay(clock.now()), log);
   return {
@@ -34,7 +34,7 @@ export async function openIntake({ config, serverSecret, stores, shards, overloa
       serverSecret,
       requireVerifiedDomains: config.requireVerifiedDomains,
       timeoutMs: config.storeTimeoutMs,
-      brake: () => brake.shortage,
+      shortage: () => guard.shortage,
       shards: () => shards.open,
       onBags,
     },

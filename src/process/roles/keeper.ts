@@ -48,7 +48,7 @@ export async function startKeeperRole({
       events: config.eventLogDays,
     },
     retentionSql: stores.sql("retention"),
-    brake: {
+    overload: {
       backlogMax: config.backlogMax,
       diskFreeMinBytes: config.diskFreeMinMb * 1024 * 1024,
       dataFolder: config.postgresDataFolder,

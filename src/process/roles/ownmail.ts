@@ -12,21 +12,21 @@ export async function openOwnMail({ config, serverSecret, stores, shards, overlo
   const reads = stores.sql("reads");
   const line = new BagQueue(await stores.redis("queue"));
   const hints = stores.sql("hints");
-  const brake = overload();
+  const guard = overload();
   const commits = { connect: () => stores.sql("commits"), timeoutMs: config.storeTimeoutMs };
   const hashOf = addressHasher(serverSecret);
-  const lineUp = (bags: Bag[]) => {
+  const enqueue = (bags: Bag[]) => {
     putInLine(line, hints, bags).catch((error: unknown) =>
       log.warn({ err: error }, "e-mails are stored but not queued yet; the keeper queues them"),
     );
   };
-  const commit = mailCommit(commits, lineUp, hashOf, () => shards.open);
+  const commit = mailCommit(commits, enqueue, hashOf, () => shards.open);
   const submitOwn = ownSubmitter({
     reservations: new Reservations(await stores.redis("admission"), reads, clock),
     commit,
     reads,
     clock,
-    brake: () => brake.shortage,
+    shortage: () => guard.shortage,
     onLag: (error) => log.warn({ err: error }, "Redis could not be updated"),
   });
   return {

@@ -3,7 +3,7 @@
  * Postgres. A holder that died is succeeded when its lease has run out.
  */
 
-import type { TickName } from "../mail/keeping.ts";
+import type { TickName } from "../mail/keeperwork.ts";
 import type { Sql } from "./connect.ts";
 
 /** False while another process holds it. */

@@ -175,7 +175,7 @@ function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string
   const { marks } = row;
   if (marks === null || marks.includes("o") || isOpen(row.status)) return null;
   const recipients = [...row.head.to, ...row.head.cc, ...row.head.bcc];
-  const place = placeOf(told, recipients);
+  const place = recipientIndex(told, recipients);
   const mark = place === null ? undefined : marks[place];
   const recipient = place === null ? undefined : recipients[place];
   if (place === null || mark === undefined || recipient === undefined)
@@ -223,7 +223,7 @@ const NAME_OF: Record<string, string> = {
   x: "canceled",
 };
 
-function placeOf({ place, recipient }: Told, recipients: readonly string[]): number | null {
+function recipientIndex({ place, recipient }: Told, recipients: readonly string[]): number | null {
   if (place !== null) return place;
   if (recipient === null) return recipients.length === 1 ? 0 : null;
   const wanted = identity(recipient);

@@ -1,5 +1,5 @@
 /**
- * The brake (overload guard): why sends are refused for now, if they are. The keeper sets and lifts it, and every
+ * Overload: why sends are refused for now, if they are. The keeper sets and lifts it, and every
  * process that takes mail looks for it. It is in Postgres so that it survives all of them.
  */
 import { statfs } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { BAG_EMAILS_MAX } from "./bags.ts";
 
 const LOOK_EVERY_MS = 1_000;
 const SAMPLE_BAGS = 1_000;
-/** A brake for the disk expires, since its keeper may be gone; a running keeper renews it long before. */
+/** A refusal for the disk expires, since its keeper may be gone; a running keeper renews it long before. */
 const DISK_UNWATCHED_MS = 60_000;
 
 /** Why sends are refused for now. */
@@ -53,7 +53,7 @@ export function mayBeOverloaded(sql: Sql, { backlogMax }: OverloadLimits) {
     from pg_stat_user_tables where relname in ('bag', 'due')))`;
 }
 
-/** Looks at backlog and disk; sets or lifts the brake. */
+/** Looks at backlog and disk; begins or ends the refusals. */
 export async function watchOverload(
   tx: Tx,
   limits: OverloadLimits,

@@ -8,18 +8,18 @@ import type { Owners } from "../domain/owners.ts";
 import type { OwedConfirmation } from "../record/contacts/confirmations.ts";
 import type { TemplateCache } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
-import { RenderBudget, renderLetter } from "../template/render.ts";
-import type { OwnLetter } from "./confirm.ts";
+import { RenderBudget, renderEmail } from "../template/render.ts";
+import type { ConfirmationText } from "./confirm.ts";
 
 const EXTERNAL_ID = "confirm-subscription";
 
 /** null when there is no template; throws when there is one that cannot be used. */
-export async function confirmLetter(
+export async function confirmFromTemplate(
   { templates, owners }: { templates: TemplateCache; owners: Owners },
   owed: OwedConfirmation,
   confirmUrl: string,
   now: number,
-): Promise<OwnLetter | null> {
+): Promise<ConfirmationText | null> {
   const { workspaceId, audienceId, audienceName } = owed;
   const refs = [`${EXTERNAL_ID}:${audienceId}`, EXTERNAL_ID];
   const versions = await templates.fetch(workspaceId, refs);
@@ -34,7 +34,7 @@ export async function confirmLetter(
     first_name: owed.firstName,
     last_name: owed.lastName,
   };
-  const { subject, html, text, from, replyTo } = renderLetter(version, variables, new RenderBudget(now));
+  const { subject, html, text, from, replyTo } = renderEmail(version, variables, new RenderBudget(now));
   if (!html.includes(confirmUrl))
     throw new Error("the confirmation template does not contain {{confirm_url}}");
   if (subject === null || !headerValueOk(subject))

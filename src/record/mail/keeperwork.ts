@@ -50,7 +50,7 @@ export type TickName =
   | "audit"
   | "partitions"
   | "retention"
-  | "brake"
+  | "overload"
   | "erase"
   | "caps"
   | "expiry"
@@ -66,7 +66,7 @@ const TICKS: readonly TickName[] = [
   "audit",
   "partitions",
   "retention",
-  "brake",
+  "overload",
   "erase",
   "caps",
   "expiry",

@@ -1,5 +1,5 @@
 --[[
-line_up: where do these bags stand in the line of their shard?
+enqueue: where do these bags stand in the line of their shard?
 
 Fair queueing: a bag begins at the later of the virtual time and the end of its workspace's last bag, takes as long as
 its e-mails, and its place is where it ends. So within a workspace it is first come, first served; a few e-mails of a

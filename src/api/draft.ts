@@ -144,7 +144,7 @@ export type Draft = {
   rest: { extra: string | null; attachments: NewAttachment[]; bytes: number };
 };
 
-export function draftLetter(body: SendEmail, sender: Sender, at: string, shown: Shown | null = null): Draft {
+export function draftOf(body: SendEmail, sender: Sender, at: string, shown: Shown | null = null): Draft {
   refuseTwoBodies(body, at);
   const fromTemplate = body.template !== undefined;
   if (body.from !== undefined || !fromTemplate) checkFrom(body.from, at);
@@ -172,7 +172,7 @@ export function draftLetter(body: SendEmail, sender: Sender, at: string, shown: 
 }
 
 /** The rows to store; the draft's own from, subject and reply_to override the template's. */
-export function writeLetter(draft: Draft, fromTemplate: RenderedEmail | null): WrittenEmail {
+export function writeDraft(draft: Draft, fromTemplate: RenderedEmail | null): WrittenEmail {
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
   const { from, domain: fromDomain } = readFrom(body.from ?? fromTemplate?.from ?? undefined, at);

@@ -15,15 +15,15 @@ import type { Happening, Person } from "../rules/filters.ts";
 import type { Shelved } from "../template/cache.ts";
 import { type Compiled, compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
-import { LETTER_UNITS_MAX } from "../template/meter.ts";
-import { RenderBudget, type RenderedEmail, renderLetter } from "../template/render.ts";
+import { EMAIL_UNITS_MAX } from "../template/meter.ts";
+import { RenderBudget, type RenderedEmail, renderEmail } from "../template/render.ts";
 import { turn } from "../turn.ts";
 import { type Automation, type AutomationStep, DocumentError, type SendStep } from "./document.ts";
 
 const SUBJECT_CHARS_MAX = 998;
 
-/** What a letter is written from: the template as it is now, and what the document itself brings (its subject wins). */
-type Letters = { saved: Shelved | null; own: Compiled | null };
+/** What it is written from: the template as it is now, and what the document itself brings (its subject wins). */
+type StepTexts = { saved: Shelved | null; own: Compiled | null };
 
 /** Its domain must be one that the workspace may write from. */
 type WrittenStepEmail = { email: NewEmail; fromDomain: string };
@@ -31,11 +31,11 @@ type WrittenStepEmail = { email: NewEmail; fromDomain: string };
 /** Why a mail was not written; goes into the history of the run. */
 type Unwritten = { reason: string };
 
-export function writeLetter(
+export function writeStepEmail(
   run: ClaimedRun,
   send: SendStep,
   { contact, event }: { contact: Person; event: Happening },
-  { saved, own }: Letters,
+  { saved, own }: StepTexts,
   links: Links,
   now: number,
 ): WrittenStepEmail | Unwritten {
@@ -44,12 +44,12 @@ export function writeLetter(
   const { workspaceId, audienceId, contactId } = run;
   const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
   const variables = variablesOf(contact, event, unsubscribeUrl);
-  const budget = new RenderBudget(now, LETTER_UNITS_MAX);
-  const letter = rendered(send.template ?? null, body, variables, budget);
-  if ("reason" in letter) return letter;
-  const titled = own && own !== body ? rendered(null, own, variables, budget) : letter;
+  const budget = new RenderBudget(now, EMAIL_UNITS_MAX);
+  const filled = rendered(send.template ?? null, body, variables, budget);
+  if ("reason" in filled) return filled;
+  const titled = own && own !== body ? rendered(null, own, variables, budget) : filled;
   if ("reason" in titled) return titled;
-  const from = send.from ?? letter.from;
+  const from = send.from ?? filled.from;
   const sender = from ? parseMailbox(from) : null;
   if (!from || !sender) return { reason: "no sender" };
   const subject = subjectOf(titled);
@@ -60,7 +60,7 @@ export function writeLetter(
     to: [contact.email],
     cc: [],
     bcc: [],
-    reply_to: send.reply_to ?? letter.replyTo,
+    reply_to: send.reply_to ?? filled.replyTo,
     subject,
   };
   const extra: Extra = {
@@ -70,7 +70,7 @@ export function writeLetter(
     },
     tags: [{ name: "automation", value: run.automationId }],
   };
-  const html = letter.html === "" ? null : letter.html;
+  const html = filled.html === "" ? null : filled.html;
   const [headText, extraText] = [JSON.stringify(head), JSON.stringify(extra)];
   const email: NewEmail = {
     workspaceId,
@@ -81,9 +81,9 @@ export function writeLetter(
     stream: "",
     head: headText,
     weight: 1,
-    bytes: headText.length + (html?.length ?? 0) + (letter.text?.length ?? 0) + extraText.length,
+    bytes: headText.length + (html?.length ?? 0) + (filled.text?.length ?? 0) + extraText.length,
     html,
-    plain: letter.text,
+    plain: filled.text,
     extra: extraText,
     scheduledAt: null,
   };
@@ -103,7 +103,7 @@ function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string
   return derivedId(steppedAt.getTime(), `automation ${workspaceId} ${id} ${position}`);
 }
 
-/** What a document brings of letters itself, parsed; one that does not parse refuses the document. */
+/** What a document brings of e-mails itself, parsed; one that does not parse refuses the document. */
 export async function compileOwn({ steps }: Automation): Promise<Map<SendStep, Compiled>> {
   const compiled = new Map<SendStep, Compiled>();
   for (const send of sendsOf(steps)) {
@@ -133,7 +133,7 @@ function compileSend({ subject, html, text, from, reply_to }: SendStep): Compile
     });
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
-    throw new DocumentError(`The letter "${subject}" does not parse: ${error.place}: ${error.message}.`);
+    throw new DocumentError(`The e-mail "${subject}" does not parse: ${error.place}: ${error.message}.`);
   }
 }
 
@@ -146,7 +146,7 @@ function rendered(
 ): RenderedEmail | Unwritten {
   try {
     if (template instanceof TemplateFault) throw template;
-    return renderLetter(template, variables, budget);
+    return renderEmail(template, variables, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
     const what = name === null ? "the e-mail of this step" : `the template ${name}`;
